@@ -29,6 +29,7 @@ BENCHMARKS = (
         "board",
         "switch_pause",
         "losses",
+        "compression",
         "hosts",
     ),
     *("growth", "rehearsal"),

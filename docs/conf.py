@@ -10,7 +10,7 @@ from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))  # docstrings.py and solutions.py
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # what lies beside this file
 
 project = "psring"
 author = "psring contributors"
@@ -21,7 +21,8 @@ extensions = [
     "myst_nb",  # pages in Markdown, and notebooks
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
-    "docstrings",  # beside this file; before napoleon, which reads what it leaves
+    "solutions",  # beside this file
+    "docstrings",  # the same; before napoleon, which reads what it leaves
     "sphinx.ext.napoleon",
 ]
 napoleon_google_docstring = False
@@ -38,11 +39,12 @@ nb_execution_cache_path = str(DOCS / "_build" / "lessons")
 nb_execution_timeout = 90
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-nb_code_prompt_show = "Show a solution"
-nb_code_prompt_hide = "Hide the solution"
 # Live boards need a kernel. Their still pictures, which stand beside them, do not.
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
-nb_mime_priority_overrides = [("html", "application/javascript", None)]
+nb_mime_priority_overrides = [
+    ("html", "application/javascript", None),
+    ("html", "application/vnd.jupyter.widget-view+json", None),
+]
 suppress_warnings = ["mystnb.mime_priority"]
 
 default_role = "code"

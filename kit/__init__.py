@@ -31,6 +31,13 @@ from kit import random as random
 from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
+from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
+from kit.exchange.compression.top_k import TopK as TopK
+from kit.experiments.comparison import Comparison as Comparison
+from kit.experiments.comparison import compare as compare
+from kit.experiments.results import Sweep as Sweep
+from kit.experiments.sweep import sweep as sweep
+from kit.experiments.sweep import sweep_async as sweep_async
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
 from kit.graph.clip import clip_by_norm as clip_by_norm
 from kit.graph.clip import global_norm as global_norm
@@ -50,6 +57,10 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.recording.difference import diff as diff
+from kit.recording.loaded import load_run as load_run
+from kit.recording.options import Recording as Recording
+from kit.recording.replay import replay as replay
 from kit.rehearsal.recommend import Recommendation as Recommendation
 from kit.rehearsal.recommend import recommend as recommend
 from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
@@ -94,6 +105,7 @@ __all__ = [
     "Checkpoints",
     "Cluster",
     "ClusterSpec",
+    "Comparison",
     "Credentials",
     "DeviceSpec",
     "Elastic",
@@ -101,26 +113,32 @@ __all__ = [
     "Graph",
     "Momentum",
     "Op",
+    "PowerSGD",
     "RMSProp",
     "Recommendation",
+    "Recording",
     "Rehearsal",
     "Run",
     "RunMetadata",
     "Server",
     "Session",
     "Settings",
+    "Sweep",
     "Task",
     "Tensor",
+    "TopK",
     "Trace",
     "Variable",
     "attach",
     "clip_by_global_norm",
     "clip_by_norm",
     "colocate_with",
+    "compare",
     "constant",
     "control_dependencies",
     "current_cluster",
     "device",
+    "diff",
     "errors",
     "evolve",
     "global_norm",
@@ -131,6 +149,7 @@ __all__ = [
     "kubernetes",
     "launchers",
     "load_checkpoint",
+    "load_run",
     "load_variables",
     "name_scope",
     "nn",
@@ -139,6 +158,7 @@ __all__ = [
     "random",
     "recommend",
     "rehearse",
+    "replay",
     "replica_device_setter",
     "restore_variables",
     "save_variables",

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from kit.demo.verdict import AnswerVerdict, function, number
-from kit.demo.verdict import reveal as reveal
 
 Function = Callable[..., Any]
 
@@ -48,6 +47,7 @@ def tower_bytes(given: object, towers: int, size: int) -> AnswerVerdict:
             2 * size: "that is one tower.",
         },
         otherwise="count what goes to one tower and comes back from it.",
+        unit="bytes",
     )
 
 
@@ -88,6 +88,7 @@ def server_bytes(given: object, n: int, size: int) -> AnswerVerdict:
             2 * size: "that is what one worker has to do with; how many are there?",
         },
         otherwise="think of what comes in from each worker and what goes out to it.",
+        unit="bytes",
     )
 
 
@@ -99,6 +100,7 @@ def servers_needed(given: object, n: int) -> AnswerVerdict:
         well="2 n S / p is no more than 2 S when p is n: as many servers as workers.",
         hints={1: "one server carries what all workers together do."},
         otherwise="p servers share 2 n S bytes; a worker carries 2 S.",
+        unit="servers",
     )
 
 
@@ -118,6 +120,7 @@ def ring_bytes(given: object, n: int, size: int) -> AnswerVerdict:
             2 * (n - 1) * size: "right number of messages, but each is only a chunk.",
         },
         otherwise="multiply the number of messages by the bytes of a chunk.",
+        unit="bytes",
     )
 
 
@@ -132,6 +135,7 @@ def ring_messages(given: object, n: int) -> AnswerVerdict:
             2 * n: "nearly: a chunk need not return to where it began.",
         },
         otherwise="go round with the picture: count the messages of one worker.",
+        unit="messages",
     )
 
 
@@ -198,6 +202,7 @@ def even_ms(given: object, n: int, size: int, mbit: float) -> AnswerVerdict:
             saved * once / (n - 2) / 2e3: "that is in seconds; the question is in ms.",
         },
         otherwise="set both formulas equal and solve for the latency.",
+        unit="ms",
         share=0.03,
     )
 
@@ -228,6 +233,7 @@ def population_bytes(given: object, size: int) -> AnswerVerdict:
         well="Networks do not travel, only the parameters, whatever the population.",
         hints={10 * size: "the networks are made where they are judged."},
         otherwise="each worker makes its own networks; what must it be told?",
+        unit="bytes",
     )
 
 
@@ -269,6 +275,7 @@ def steps_again(given: object, every_s: float, step_s: float) -> AnswerVerdict:
             every_s / 2 / step_s / 1e3: "the step's time is in seconds as well.",
         },
         otherwise="how old is the newest copy on average, and how many steps is that?",
+        unit="steps",
         share=0.05,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
@@ -18,6 +19,7 @@ from kit.magics.cluster_magics import ClusterMagics
 from kit.magics.on_magics import OnMagics
 from kit.magics.start_magics import StartMagics
 from tests.documents import ROOT, is_as_shown, programs, run
+from tests.notebooks.kernel import keep, of_cells
 from tests.server.ports import free_ports
 
 DOCS = ROOT / "docs"
@@ -94,12 +96,51 @@ def test_each_page_is_in_the_table_of_contents() -> None:
     assert own - below <= listed
 
 
-def test_docstrings_become_what_their_examples_show() -> None:
-    spec = spec_from_file_location("docstrings", DOCS / "docstrings.py")
+def extension(name: str) -> ModuleType:
+    """Load an extension of the site, which is in no package."""
+    spec = spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_the_site_shows_what_a_lesson_has_shown_and_not_that_of_another_one(
+    tmp_path: Path,
+) -> None:
+    caches = pytest.importorskip("jupyter_cache")
+    from nbformat import from_dict
+
+    solutions, cache = extension("solutions"), caches.get_cache(tmp_path / "cache")
+    lessons, ran = tmp_path / "lessons", tmp_path / "ran"
+    texts = {}
+    for folder in lessons, ran:
+        folder.mkdir()
+    for name, now in (("same", ""), ("changed", "  # now")):
+        lesson = of_cells(["# The goal", "print(1)", f"print('{name}')"])
+        goal, *cells = lesson.cells
+        goal.cell_type = "markdown"
+        del goal["outputs"], goal["execution_count"]
+        texts[name] = json.dumps(lesson)
+        (lessons / f"{name}.ipynb").write_text(texts[name], "utf-8")
+        cells[1].source += now
+        for number, cell in enumerate(cells, 1):
+            output = {"output_type": "stream", "name": "stdout", "text": f"{number}\n"}
+            cell.outputs, cell.execution_count = [from_dict(output)], number  # type: ignore[no-untyped-call]
+        keep(lesson, ran)
+
+    solutions.keep_what_has_run(cache, lessons, ran)
+
+    _, found = cache.merge_match_into_notebook(solutions.read(texts["same"]))
+    assert [cell.outputs[0].text for cell in found.cells[1:]] == ["1\n", "2\n"]
+    with pytest.raises(KeyError):
+        cache.match_cache_notebook(solutions.read(texts["changed"]))
+
+
+def test_docstrings_become_what_their_examples_show() -> None:
+    module = extension("docstrings")
 
     found = doctest.testmod(module)
 

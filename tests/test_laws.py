@@ -32,11 +32,13 @@ LAYERS = {
     **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
-    **dict.fromkeys(["kit.picture", "kit.dask", "kit.rehearsal"], 3),
+    **dict.fromkeys(["kit.picture", "kit.dask"], 3),
+    **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),
     "kit.dask.feeds": 2,  # what a session is fed; `kit.dask.graph` runs one
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
+    "kit.experiments": 5,
     "widgets": 6,
 }
 
@@ -61,7 +63,11 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
     "jupyter_bokeh": ("widgets/*",),
-    "cloudpickle": ("kit/cluster/*", "kit/testing/task_process.py"),
+    "cloudpickle": (
+        "kit/cluster/*",
+        "kit/recording/stored_step.py",
+        "kit/testing/task_process.py",
+    ),
     "pickle": (),
     "multiprocessing.shared_memory": (),
 }

@@ -8,24 +8,19 @@ shows traces; what to measure and compare is the caller's business.
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
-from bokeh.document import Document
-from bokeh.embed import components
 from bokeh.plotting import figure
-from bokeh.resources import Resources
 
 from kit.errors import InvalidArgumentError
-from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from widgets.drawing import curves, feed, page, words
 from widgets.drawing.canvas import source
+from widgets.drawing.document import Drawing, both, embedded, write
 from widgets.drawing.feed import Formula
 from widgets.drawing.figures import (
     curves_figure,
@@ -34,7 +29,7 @@ from widgets.drawing.figures import (
     timeline_figure,
     volume_figure,
 )
-from widgets.drawing.theme import THEMES, Theme
+from widgets.drawing.theme import Theme
 
 
 @dataclass(frozen=True)
@@ -83,16 +78,6 @@ class Section:
         return {topologies[0]: cast("Formula", formula)}
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """One figure by theme (or none), with its heading and its twin in words."""
-
-    heading: str
-    words: str
-    by_theme: Mapping[str, figure]
-    wide: bool = True
-
-
 def write_report(
     path: str | os.PathLike[str],
     sections: Sequence[Section | tuple[Any, ...]],
@@ -136,17 +121,19 @@ def write_report(
     """
     whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
     drawings = [_drawings(section) for section in whole]
-    scripts, divs = _embedded(drawings)
-    parts = [page.table(table, "Results")]
-    for section, drawn, shown in zip(whole, drawings, divs, strict=True):
-        parts.append(_section(section, drawn, shown))
-    moment = (made_at or datetime.now(UTC)).astimezone(UTC)
-    made = f"Made {moment:%Y-%m-%d %H:%M} UTC with {_versions()}."
-    document = page.page(title, made, "\n".join(parts), notes, scripts)
-    write_atomically(path, [document])
+    scripts, figures = embedded(drawings)
+    parts = [page.table(table, "Results"), *map(_section, whole, figures)]
+    write(path, title, "\n".join(parts), notes, scripts, made_at)
 
 
-def _drawings(section: Section) -> list[_Drawing]:
+def _section(section: Section, figures: str) -> str:
+    said = [words.PREDICTED] if section.trace.predicted else []
+    parts = [*said, *section.text.split("\n\n"), words.bottleneck(section.trace)]
+    text = "".join(f"<p>{escape(part)}</p>" for part in parts)
+    return f"<section><h2>{escape(section.title)}</h2>{text}\n{figures}</section>"
+
+
+def _drawings(section: Section) -> list[Drawing]:
     """Draw a section."""
     trace, formulas = section.trace, section.formulas()
     volume, links, timeline = _volume(trace, formulas), _links(trace), _timeline(trace)
@@ -155,36 +142,36 @@ def _drawings(section: Section) -> list[_Drawing]:
     return [volume, *(_predicted(one) for one in (links, timeline))]
 
 
-def _predicted(drawing: _Drawing) -> _Drawing:
+def _predicted(drawing: Drawing) -> Drawing:
     """Say of a figure that nothing in it was measured."""
     heading = f"{drawing.heading}, predicted"
     return replace(drawing, heading=heading, words=f"{words.PREDICTED} {drawing.words}")
 
 
-def _loss(trace: Trace) -> _Drawing:
+def _loss(trace: Trace) -> Drawing:
     columns = feed.loss(trace)
     chart = curves.each_loss(columns, feed.regions(trace))
     shared = sources_of(chart)
-    drawn = _both(lambda theme: curves_figure(chart, theme, shared), columns["step"])
-    return _Drawing("Loss", words.loss(trace), drawn, wide=False)
+    drawn = both(lambda theme: curves_figure(chart, theme, shared), columns["step"])
+    return Drawing("Loss", words.loss(trace), drawn, wide=False)
 
 
-def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> _Drawing:
+def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> Drawing:
     columns = feed.volume(trace, formulas)
-    drawn = _both(lambda theme: volume_figure(columns, theme), columns["place"])
+    drawn = both(lambda theme: volume_figure(columns, theme), columns["place"])
     said = words.volume(columns, "planned" if trace.predicted else "measured")
-    return _Drawing("Bytes per task and step", said, drawn, wide=False)
+    return Drawing("Bytes per task and step", said, drawn, wide=False)
 
 
-def _links(trace: Trace) -> _Drawing:
+def _links(trace: Trace) -> Drawing:
     lines = feed.links(trace)
     chart = curves.links(lines, feed.switches(trace))
     shared = sources_of(chart)
-    drawn = _both(lambda theme: links_figure(chart, theme, shared), lines)
-    return _Drawing("Traffic on each link", words.links(lines), drawn)
+    drawn = both(lambda theme: links_figure(chart, theme, shared), lines)
+    return Drawing("Traffic on each link", words.links(lines), drawn)
 
 
-def _timeline(trace: Trace) -> _Drawing:
+def _timeline(trace: Trace) -> Drawing:
     view = feed.window(trace)
     columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
     active = [name for name in trace.names if name in set(columns["task"])]
@@ -195,69 +182,4 @@ def _timeline(trace: Trace) -> _Drawing:
         return timeline_figure(chart, theme, shared)
 
     said = words.timeline(trace, view)
-    return _Drawing("What each task did", said, _both(draw, active))
-
-
-def _both(draw: Callable[[Theme], figure], data: Sized) -> dict[str, figure]:
-    """Draw in both themes; nothing without data, as the words say so already."""
-    return {theme.name: draw(theme) for theme in THEMES} if len(data) else {}
-
-
-def _embedded(drawings: Sequence[Sequence[_Drawing]]) -> tuple[str, list[list[str]]]:
-    """Return the scripts of the page and, for each drawing, its places in HTML."""
-    models = [f for some in drawings for d in some for f in d.by_theme.values()]
-    script, divs = _components(models) if models else ("", ())
-    following = iter(divs)
-    places = [
-        [
-            "".join(
-                f'<div class="{name}">{next(following)}</div>' for name in d.by_theme
-            )
-            for d in some
-        ]
-        for some in drawings
-    ]
-    return script, places
-
-
-def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
-    """Return bokeh itself with the script of the figures, and a place for each."""
-    document = Document()
-    with document.models.freeze():  # else every root is a walk over all of them
-        for model in models:
-            document.add_root(model)
-    script, divs = components(models)
-    library = Resources(mode="inline", components=["bokeh"]).render_js()
-    return library + script, divs
-
-
-def _section(
-    section: Section, drawings: Sequence[_Drawing], shown: Sequence[str]
-) -> str:
-    figures = "".join(
-        f"<figure{' class=wide' if drawing.wide else ''}>"
-        f"<h3>{escape(drawing.heading)}</h3>\n"
-        f'<div role="group" aria-label="{escape(drawing.heading)}: '
-        f'{escape(drawing.words)}">{places}</div>\n'
-        f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
-        for drawing, places in zip(drawings, shown, strict=True)
-    )
-    said = [words.PREDICTED] if section.trace.predicted else []
-    said += section.text.split("\n\n")
-    text = "".join(f"<p>{escape(part)}</p>" for part in said)
-    return (
-        f"<section><h2>{escape(section.title)}</h2>{text}\n"
-        f'<div class="figures">{figures}</div></section>'
-    )
-
-
-def _versions() -> str:
-    """Return the versions of what made the report."""
-    names = []
-    for package in ("psring", "numpy", "bokeh"):
-        try:
-            names.append(f"{package} {version(package)}")
-        except PackageNotFoundError:  # run from a checkout
-            names.append(f"{package} (not installed)")
-    python = f"Python {platform.python_version()}"
-    return ", ".join([*names, python]) + f" on {platform.system()}"
+    return Drawing("What each task did", said, both(draw, active))

@@ -46,6 +46,7 @@ from kit.cluster.launchers import Launcher
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
+from kit.cluster.own_topologies import packed
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.engine_access import EngineAccess
@@ -738,6 +739,16 @@ class Cluster:
         may_come_back = job.has_backups or job.generation is not None
         self._work = replace(work, params=None) if may_come_back else None
         return self._run
+
+    def bring(self, topology: str) -> None:
+        """Let the tasks have a topology if it is one's own; blocks. A `Run` calls it.
+
+        Raises `InvalidArgumentError` for one that cannot be sent.
+        """
+        found = packed(topology)
+        if found:
+            supervisor, loop = self._life.ready()
+            loop.submit(supervisor.bring(found)).result()
 
     def view(self, selector: Selector = "all") -> Any:
         """Return an ipyparallel `DirectView` of the tasks that the selector names.

@@ -29,6 +29,7 @@ _CLIENT = Task("client", 0)
 
 def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     """Begin a training on every task of a cluster, or on none."""
+    cluster.bring(job.topology)
     directory = cluster.directory
 
     def dial(task: Task, run: str, address: str = "") -> Caller:
@@ -51,7 +52,7 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     except BaseException:
         cluster.call("all", engine.give_up, job.run)
         raise
-    return Run(job, dial)
+    return Run(job, dial, bring=cluster.bring)
 
 
 def _needing_work(cluster: Cluster, job: Job) -> list[Task]:

@@ -99,9 +99,7 @@ def formula(run: Run) -> dict[str, dict[str, tuple[int, int]]]:
     """Return topology -> task -> bytes (sent, received) a step, for the report."""
     return {
         name: {
-            task.short: per_member(
-                by_name(name).traffic(run.job.layout, run.job.group), member
-            )
+            task.short: per_member(run.job.traffic(by_name(name)), member)
             for member, task in enumerate(run.job.tasks)
         }
         for name in dict.fromkeys(row.topology for row in run.trace.epochs)

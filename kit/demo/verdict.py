@@ -7,11 +7,14 @@ Pure. A lesson's questions are made of these: `number` and `function` judge an a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from numbers import Real
-from typing import Any
+from typing import Any, Final
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
 
 Function = Callable[..., Any]
 _EMPTY = "Not yet: put your answer where the three dots are, and run the cell again."
@@ -28,6 +31,11 @@ class AnswerVerdict:
     is_right: bool
     words: str
 
+    def required(self) -> None:
+        """Raise `FailedPreconditionError` if it is not right."""
+        if not self.is_right:
+            raise FailedPreconditionError(f"this cell needs your answer. {self.words}")
+
     def __repr__(self) -> str:
         return self.words
 
@@ -40,6 +48,71 @@ class AnswerVerdict:
         )
 
 
+# Units of a kind, in the first one.
+_UNITS: Final[tuple[dict[str, float], ...]] = (
+    {
+        "bytes": 1,
+        "byte": 1,
+        "B": 1,
+        **{f"{prefix}B": 1e3**n for n, prefix in enumerate(("k", "M", "G"), 1)},
+        **{f"{prefix}iB": 2.0 ** (10 * n) for n, prefix in enumerate("KMG", 1)},
+    },
+    {"s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "min": 60},
+)
+_QUANTITY: Final = re.compile(r"([-+]?[\d,.]+(?:[eE][-+]?\d+)?)\s*(\D*)")
+
+
+def quantity(given: object, unit: str) -> float:
+    """Return a number in `unit` of what may be written with another one of its kind.
+
+    Raises `InvalidArgumentError` with a sentence for what is not such a number.
+
+    >>> quantity("1.5 kB", "bytes a step"), quantity("0.05 s", "ms"), quantity(7, "")
+    (1500.0, 50.0, 7.0)
+    """
+    if isinstance(given, str):
+        return _with_unit(given.strip(), unit)
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise InvalidArgumentError(
+            f"a number is asked for, this is a {type(given).__name__}."
+        )
+    if math.isnan(_plain(given)):
+        raise InvalidArgumentError("nan is not a number.")
+    return _plain(given)
+
+
+def _with_unit(text: str, unit: str) -> float:
+    found = _QUANTITY.fullmatch(text)
+    try:
+        value = float(found[1].replace(",", "")) if found else math.nan
+    except ValueError:
+        value = math.nan
+    wanted = unit.split()[0] if unit else ""
+    if found is None or math.isnan(value):
+        like = f"1,200 {wanted}".strip()
+        raise InvalidArgumentError(f"{text!r} is not a number; write it like {like}.")
+    said = found[2].strip()
+    if said in ("", wanted, unit):
+        return value
+    for kind in _UNITS:
+        if wanted in kind and said in kind:
+            return value * kind[said] / kind[wanted]
+    others = next((kind for kind in _UNITS if wanted in kind), {wanted: 1})
+    known = ", ".join(name for name in others if name) or "no unit"
+    raise InvalidArgumentError(f"{said!r} does not fit here; use {known}.")
+
+
+def chosen(guess: str, right: str) -> AnswerVerdict:
+    """Put a choice beside what has happened.
+
+    >>> chosen("fewer", "more")
+    It is: more. You guessed: fewer.
+    """
+    if guess == right:
+        return AnswerVerdict(True, f"Well guessed. It is: {right}.")
+    return AnswerVerdict(False, f"It is: {right}. You guessed: {guess}.")
+
+
 def number(
     given: object,
     right: float,
@@ -47,48 +120,46 @@ def number(
     well: str,
     hints: Mapping[float, str],
     otherwise: str,
+    unit: str = "",
     share: float = 0.001,
 ) -> AnswerVerdict:
     """Judge a number; `hints` are what is said of the wrong ones that are usual.
 
-    A number is right within `share` of the right one.
+    A number is right within `share` of the right one. It may be a text with a unit.
 
     >>> number(4, 6, well="Yes.", hints={4: "twice?"}, otherwise="Count again.")
-    Not yet: you said 4; twice?
-    >>> number("6", 6, well="Yes.", hints={}, otherwise="Count again.")
-    Not yet: '6' is a text; write the number without quotes.
+    Not yet: 4 is too low; twice?
+    >>> number("6 kB", 6000, well="Yes.", hints={}, otherwise="Again.", unit="bytes")
+    Right. Yes.
     """
     if given is None or given is ...:
         return AnswerVerdict(False, _EMPTY)
-    if isinstance(given, str):
-        return _not_yet(f"{given!r} is a text; write the number without quotes.")
-    if isinstance(given, bool) or not isinstance(given, Real):
-        return _not_yet(f"a number is asked for, this is a {type(given).__name__}.")
-    if _is_near(given, right, share):
+    try:
+        found = quantity(given, unit)
+    except InvalidArgumentError as error:
+        return _not_yet(error.message)
+    if _is_near(found, right, share):
         return AnswerVerdict(True, f"Right. {well}")
-    said = (words for wrong, words in hints.items() if _is_near(given, wrong, share))
-    return _not_yet(f"you said {_plain(given):,.6g}; {next(said, otherwise)}")
+    said = (words for wrong, words in hints.items() if _is_near(found, wrong, share))
+    which = "low" if found < right else "high"
+    shown = f"{found:,.6g} {unit}".strip()
+    return _not_yet(f"{shown} is too {which}; {next(said, otherwise)}")
 
 
-def reveal(guess: object, measured: float, unit: str) -> AnswerVerdict:
+def reveal(guess: float, measured: float, unit: str) -> AnswerVerdict:
     """Put a guess beside what was measured; nothing is wrong about a wrong guess.
 
     >>> reveal(100, 200, "bytes")
     Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
-    >>> reveal(..., 200, "bytes")
-    Measured: 200 bytes. You made no guess; next time, dare one.
     """
-    shown = f"Measured: {measured:,.6g} {unit}"
-    if isinstance(guess, bool) or not isinstance(guess, Real):
-        return AnswerVerdict(False, f"{shown}. You made no guess; next time, dare one.")
-    shown += f"; you guessed {_plain(guess):,.6g}."
-    said = _plain(guess)
-    if _is_near(said, measured, 0.1):
+    shown = f"Measured: {measured:,.6g} {unit}".strip()
+    shown += f"; you guessed {guess:,.6g}."
+    if _is_near(guess, measured, 0.1):
         return AnswerVerdict(True, f"{shown} Well guessed.")
-    if not (said > 0 and measured > 0):
+    if not (guess > 0 and measured > 0):
         return AnswerVerdict(False, shown)
-    much = max(measured / said, said / measured)
-    which = "low" if said < measured else "high"
+    much = max(measured / guess, guess / measured)
+    which = "low" if guess < measured else "high"
     shown += f" That is too {which} by a factor of {much:.3g}."
     return AnswerVerdict(False, shown)
 

@@ -1,5 +1,9 @@
 """How gradients meet and how parameters come back: plans, and what carries them out."""
 
+from kit.exchange.compression.compressor import Compressor as Compressor
+from kit.exchange.compression.compressor import Exchanged as Exchanged
+from kit.exchange.compression.compressor import Turn as Turn
+from kit.exchange.layout import Spec as Spec
 from kit.exchange.topologies.hierarchical import Hierarchical
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
@@ -15,4 +19,4 @@ register(Mesh())
 register(WholeRing())
 register(Hierarchical())
 
-__all__ = ["Topology", "register"]
+__all__ = ["Compressor", "Exchanged", "Spec", "Topology", "Turn", "register"]

@@ -25,7 +25,9 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 
-ITEMSIZE = {"float32": 4, "float64": 8}
+# Parameters are trained in the first two; the others are what `compress` makes of them.
+TRAINED = ("float32", "float64")
+ITEMSIZE = {"float32": 4, "float64": 8, "float16": 2, "int8": 1, "int32": 4}
 _MOST_BUCKETS = 2**18
 _ALIGNMENT = 64  # a cache line; also keeps every dtype group aligned
 CHUNK_BYTES = 512 * 1024  # stays in a core's cache while one task reads what one wrote
@@ -44,7 +46,11 @@ class Range(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """What a parameter is: its name, shape and dtype ("float32" or "float64")."""
+    """What an array is: its name, shape and dtype.
+
+    A parameter is "float32" or "float64". What compressed gradients travel in may be
+    "float16", "int8" or "int32" too.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -52,7 +58,7 @@ class Spec(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Size of the parameter's values."""
+        """Size of the values."""
         return int(np.prod(self.shape, dtype=np.int64)) * ITEMSIZE[self.dtype]
 
 
@@ -81,12 +87,27 @@ class Layout:
     """The form of all flat buffers of a training; equal on every member.
 
     `leaves` are in the order in which the parameters were given; `buckets` in the order
-    in which they travel.
+    in which they travel. `wires` are the layouts of what travels instead, where
+    gradients are compressed (`kit.exchange.compression`); these arrays lie behind the
+    parameters, one layout after the other.
     """
 
     leaves: tuple[Leaf, ...]
     buckets: tuple[Bucket, ...]
     n_bytes: int
+    wires: tuple[Layout, ...] = ()
+
+    @cached_property
+    def edges(self) -> tuple[int, ...]:
+        """Where each of the wires begins in the flat buffers, and the end of all."""
+        sizes = (_aligned(one.n_bytes) for one in self.wires)
+        first = _aligned(self.n_bytes) if self.wires else self.n_bytes
+        return tuple(accumulate(sizes, initial=first))
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of a flat buffer: parameters and wires."""
+        return self.edges[-1]
 
     @cached_property
     def payload_bytes(self) -> int:
@@ -119,10 +140,17 @@ class Layout:
 
     def dtype_at(self, position: int) -> str:
         """Return the dtype of the bucket that holds the byte at `position`."""
+        for wire, start in zip(self.wires, self.edges, strict=False):
+            if start <= position < start + wire.n_bytes:
+                return wire.dtype_at(position - start)
         for bucket in self.buckets:
             if bucket.range.lo <= position < bucket.range.hi:
                 return bucket.dtype
         return self.buckets[0].dtype
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _ALIGNMENT) * _ALIGNMENT
 
 
 def cut(whole: Range, parts: int, itemsize: int) -> tuple[Range, ...]:
@@ -177,7 +205,7 @@ def specs_of(params: Mapping[str, Any]) -> tuple[Spec, ...]:
         dtype = str(getattr(value, "dtype", type(value).__name__)).removeprefix(
             "torch."
         )
-        if dtype not in ITEMSIZE:
+        if dtype not in TRAINED:
             raise InvalidArgumentError(
                 f"parameter {name!r} is {dtype}; parameters are float32 or float64 "
                 f"arrays. Convert it with .astype(np.float32)."
@@ -205,7 +233,7 @@ def lay_out(specs: Sequence[Spec], n_workers: int, bucket_bytes: int = 0) -> Lay
     buckets: list[Bucket] = []
     end = 0
     for dtype in dtypes:
-        start = end = -(-end // _ALIGNMENT) * _ALIGNMENT
+        start = end = _aligned(end)
         for spec in backward:
             if spec.dtype == dtype:
                 places[spec.name] = end

@@ -17,8 +17,8 @@ class Output(Protocol):
     def reserve(self) -> None:
         """Take a place here for lines that come later, if that is needed."""
 
-    def show(self, text: str) -> None:
-        """Show a line in the place of the one before."""
+    def show(self, text: str, html: str = "") -> None:
+        """Show a line in the place of the one before; `html` where a page shows it."""
 
     def finish(self) -> None:
         """Leave the line as it is; the next one is shown below."""
@@ -33,7 +33,7 @@ class TerminalLine:
     def reserve(self) -> None:
         """See `Output`."""
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, html: str = "") -> None:
         """See `Output`."""
         self._write(f"\r{text:<{self._width}}")
         self._width = len(text)
@@ -54,7 +54,7 @@ class PlainLines:
     def reserve(self) -> None:
         """See `Output`."""
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, html: str = "") -> None:
         """See `Output`."""
         self._write(f"{text}\n")
 
@@ -76,9 +76,9 @@ class NotebookLine:
         """See `Output`: front ends may drop what comes to a cell that is done."""
         self.show("\N{HORIZONTAL ELLIPSIS}")
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, html: str = "") -> None:
         """See `Output`."""
-        shown = {"text/plain": text}
+        shown = {"text/plain": text} | ({"text/html": html} if html else {})
         if self._handle is None:
             self._handle = self._display(shown, raw=True, display_id=True)
         else:

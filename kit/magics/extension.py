@@ -10,6 +10,7 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from kit.magics import short_traceback
 from kit.magics.cluster_magics import ClusterMagics
 from kit.magics.completion import Completion
 from kit.magics.on_magics import OnMagics
@@ -61,13 +62,14 @@ _NAMES = {"cell": ("cluster", "on"), "line": ("cluster", "topology")}
 
 
 def load(shell: InteractiveShell) -> None:
-    """Add the magics, their completion, and the rewriting of their cells; once."""
+    """Add the magics, their completion, the rewriting of cells, short errors; once."""
     if StartMagics.__name__ in _registry(shell):
         return
     starter = StartMagics(shell)
     others = ClusterMagics(shell, starter), OnMagics(shell), TopologyMagics(shell)
     shell.register_magics(starter, *others)
     shell.input_transformers_cleanup.append(Rewriting(shell))
+    short_traceback.install(shell)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(Completion(shell.user_ns).match)
     if said := advice():
@@ -87,6 +89,7 @@ def unload(shell: InteractiveShell) -> None:
     for ours in _OURS:
         _registry(shell).pop(ours.__name__, None)
     _keep(shell.input_transformers_cleanup, Rewriting)
+    short_traceback.remove(shell)
     if shell.Completer is not None:
         _keep(shell.Completer.custom_matchers, Completion)
 

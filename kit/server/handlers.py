@@ -5,6 +5,7 @@ run.come_back  run.rejoin               of members that were lost and have a new
 run.kept  run.where  run.collect  run.wrote                     of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
+run.recorded                                  of an observer that records the training
 elastic.*                    of processes with an elastic training, and of an observer
 task.look  run.job                    of a program that is not a task of the cluster
 """
@@ -40,6 +41,7 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, parameters, poll
+from kit.training.member.state_keeper import recorded
 from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
@@ -126,6 +128,9 @@ class Handlers:
                 {**_RUN, "cursors": list_of(whole(0), len(LOGS))}, self._poll
             ),
             "run.params": Handler(_RUN, self._params),
+            "run.recorded": Handler(
+                {**_RUN, "at": maybe(whole(0)), "since": whole(0)}, self._recorded
+            ),
             "run.job": Handler(_RUN, self._job),
             "task.look": Handler({}, self._look),
             **elastic.handlers(self._trainings.elastic),
@@ -268,6 +273,10 @@ class Handlers:
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(question["run"]))
         return {"step": step}, flat
+
+    def _recorded(self, question: dict[str, Any], _: bytearray) -> Answer:
+        member = self._trainings.find(question["run"])
+        return recorded(member, question["at"], question["since"])
 
     def _job(self, question: dict[str, Any], _: bytearray) -> Answer:
         return {"job": self._trainings.find(question["run"]).job.to_plain()}, b""

@@ -41,7 +41,6 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.elastic.copies import StateCopy, ToldRows, WholeState
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
-from kit.training.worker.kept_state import unpack
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -191,7 +190,7 @@ class Trainings:
         last = self._member
         try:
             self._member = member = Member(
-                *(job, number, work, self, incarnation, state), unpack(kept)
+                *(job, number, work, self, incarnation, state), kept
             )
         except KitError as error:
             self._refusal = error, set()

@@ -7,9 +7,16 @@ connections without a network.
 
 from __future__ import annotations
 
+from kit.testing.contracts.compressor import check_compressor as check_compressor
 from kit.testing.contracts.coordinator import check_coordinator as check_coordinator
 from kit.testing.contracts.optimizer import check_optimizer as check_optimizer
 from kit.testing.contracts.port import check_port as check_port
 from kit.testing.contracts.topology import check_topology as check_topology
 
-__all__ = ["check_coordinator", "check_optimizer", "check_port", "check_topology"]
+__all__ = [
+    "check_compressor",
+    "check_coordinator",
+    "check_optimizer",
+    "check_port",
+    "check_topology",
+]

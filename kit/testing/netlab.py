@@ -26,13 +26,14 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from kit.errors import FailedPreconditionError
+from kit.errors import DeadlineExceededError, FailedPreconditionError
 from kit.testing.pump import Pump
 
 T = TypeVar("T")
@@ -101,9 +102,25 @@ class Wire(Pump):
     ) -> T:
         """Return what `function` returns; sockets that it makes belong to the end.
 
-        Raises what it raises, and `TimeoutError` when it takes longer.
+        Raises what it raises, `DeadlineExceededError` when it takes longer, and
+        `FailedPreconditionError` when the wire is closed.
         """
-        return self._ends[end].submit(function).result(timeout_s)
+        try:
+            found = self._ends[end].submit(function)
+        except RuntimeError as exc:  # of the pool
+            raise _closed() from exc
+        try:
+            return found.result(timeout_s)
+        except CancelledError as exc:
+            raise _closed() from exc
+        except NotInTime as exc:
+            if found.done():
+                raise  # its own
+            if not found.cancel():
+                found.add_done_callback(_let_go)
+            raise DeadlineExceededError(
+                f"nothing came back from end {end} of the wire in {timeout_s:g} s."
+            ) from exc
 
     def spawn(
         self, end: str, args: Sequence[str], **kwargs: Any
@@ -121,6 +138,16 @@ class Wire(Pump):
         where: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _closed() -> FailedPreconditionError:
+    return FailedPreconditionError("the wire is closed; nothing happens at its ends.")
+
+
+def _let_go(found: Future[Any]) -> None:
+    """Close what came too late to be anybody's."""
+    if found.exception() is None and hasattr(found.result(), "close"):
+        found.result().close()
 
 
 def missing() -> str:

@@ -25,6 +25,8 @@ from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, Trans
 if TYPE_CHECKING:
     from os import PathLike
 
+    from kit.trace.bottleneck import Bottleneck
+
 
 # --------------------------------------------------------------------------------------
 # What of a trace is few and named: epochs, switches, checkpoints, what is kept.
@@ -376,6 +378,13 @@ class Trace:
         spent = np.zeros(shape, np.int64)
         np.add.at(spent, (table["task"], table["phase"]), table["end"] - table["start"])
         return spent
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """What makes the newest steps as long as they are (`kit.trace.bottleneck`)."""
+        from kit.trace.bottleneck import bottleneck
+
+        return bottleneck(self)
 
     def save(self, path: str | PathLike[str], *, max_rows: int = 100_000) -> None:
         """Write all of it as a file that ui.perfetto.dev opens (`kit.trace.file`)."""

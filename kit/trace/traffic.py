@@ -4,7 +4,7 @@ A `Meter` belongs to one task of one training. It keeps
 
 * transfers: each payload once, at the task that received it: source, destination,
   kind, epoch, step, bytes, when it was handed over and when it had arrived;
-* spans: what the task was doing (compute, send, receive, wait, apply);
+* spans: what the task was doing (load, compute, queue, send, receive, wait, apply);
 * steps: loss, examples and times of each step;
 * measures: what else a step function gives, such as its accuracy;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
@@ -47,6 +47,8 @@ class Phase(IntEnum):
     RECEIVE = 3
     WAIT = 4
     APPLY = 5
+    LOAD = 6  # a mini-batch is taken from the data
+    QUEUE = 7  # it could compute, but all cores are busy; drawn at the end of its time
 
 
 class Transfer(NamedTuple):

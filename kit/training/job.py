@@ -7,18 +7,23 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
-from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.plan import Group, Owned, by_host
+from kit.exchange.compression import wires
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.wires import Wire, WireSpecs
+from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
+from kit.exchange.plan import Group, Owned, Plan, by_host
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
+    Traffic,
     by_name,
     first,
     is_served,
@@ -58,11 +63,18 @@ _FIELDS: Final = {
     "seed": whole(0, 2**64 - 1),
     "synchronous": flag(),
     "aggregate": whole(0),
+    "accumulate": whole(1),
+    "local_steps": whole(0),
+    "inner": maybe(table_of(anything())),
     "link": text(100),
     "placement": text(100),
     "checkpoints": maybe(table_of(anything())),
     "restore": text(1000),
     "keeps_state": flag(),
+    "compress": text(1000),
+    "wire_specs": list_of(
+        list_of(row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE))))
+    ),
     "hosts": list_of(text(1000)),
     "generation": maybe(table_of(anything())),
     "settings": table_of(anything()),
@@ -76,18 +88,23 @@ class Job:
     run: str  # 32 hexadecimal digits
     tasks: tuple[Task, ...]
     specs: tuple[Spec, ...]
-    optimizer: Optimizer
+    optimizer: Optimizer  # of whoever owns a range; with local steps the outer one
     topology: str
     steps: int
     batch: int
     seed: int = 0
     synchronous: bool = True
     aggregate: int = 0  # how many gradients make a step; 0: all workers'
+    accumulate: int = 1  # in how many pieces a worker computes its gradient
+    local_steps: int = 0  # of a worker before each exchange; 0: it sends gradients
+    inner: Optimizer | None = None  # of the local steps
     link: str = ""
     placement: str = "round_robin"
     checkpoints: Checkpoints | None = None
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
-    keeps_state: bool = False  # whether the step function has a `state`
+    keeps_state: bool = False  # whether workers keep something from step to step
+    compress: str = ""  # what a run calls its compressor; empty: there is none
+    wire_specs: WireSpecs = ()  # of each stage of the compressor
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
     generation: Generation | None = None  # of a training that survives losses
     settings: Settings = field(default_factory=Settings)
@@ -115,7 +132,9 @@ class Job:
             )
         check_seed(self.seed)
         self._check_aggregate()
+        self._check_local()
         LinkSettings.parse(self.link)
+        self._check_compress()
         self.check_topology(self.topology, self.synchronous)
         _ = self.group
         if self.generation is not None:
@@ -128,6 +147,13 @@ class Job:
                     f"workers keep in a checkpoint; rename the parameters."
                 )
 
+    def _check_compress(self) -> None:
+        if self.wire_specs and self.has_backups:
+            raise InvalidArgumentError(
+                f"compress={self.compress} adds up what every worker sends, and "
+                f"aggregate={self.aggregate} leaves some out; leave one out."
+            )
+
     def _check_elastic(self, generation: Generation) -> None:
         generation.check(len(self.tasks))
         if self.aggregate:
@@ -139,6 +165,12 @@ class Job:
     def check_topology(self, name: str, synchronous: bool = True) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""
         topology = by_name(name)
+        if self.wire_specs and not synchronous:
+            raise InvalidArgumentError(
+                f"compress={self.compress} adds up what all workers send in a step, "
+                f"and asynchronous workers have no step in common; use sync=True, or "
+                f"leave compress out."
+            )
         if topology.needs_ps and not self.ps:
             raise InvalidArgumentError(
                 f"topology {name!r} needs a parameter server and there is none; start "
@@ -155,6 +187,12 @@ class Job:
             raise InvalidArgumentError(
                 f"aggregate={self.aggregate} says for how many gradients a synchronous "
                 f"step waits; such a training cannot become asynchronous."
+            )
+        if not synchronous and self.local_steps:
+            raise InvalidArgumentError(
+                f"local_steps={self.local_steps} takes workers that exchange together "
+                f"after as many steps each; such a training cannot be asynchronous. "
+                f"Leave out local_steps, or sync=False (run.synchronous = False)."
             )
         if self.has_backups and not topology.may_have_backups:
             raise InvalidArgumentError(
@@ -197,6 +235,19 @@ class Job:
                 f"step waits; with sync=False each is applied alone. Leave one out."
             )
 
+    def _check_local(self) -> None:
+        if self.accumulate < 1:
+            raise InvalidArgumentError(
+                f"accumulate is {self.accumulate}; give in how many pieces a worker "
+                f"computes its gradient, at least 1."
+            )
+        if self.local_steps < 0 or bool(self.local_steps) != (self.inner is not None):
+            raise InvalidArgumentError(
+                f"local_steps is {self.local_steps}, with {self.inner!r} as the "
+                f"optimizer of these steps; give at least 1 and an optimizer, or "
+                f"neither."
+            )
+
     @property
     def quorum(self) -> int:
         """How many gradients make a step."""
@@ -237,8 +288,9 @@ class Job:
 
     @property
     def states(self) -> dict[str, int]:
-        """What is kept by step functions: its names in a checkpoint, the members."""
-        keep = self.workers if self.keeps_state else ()
+        """What workers keep: its names in a checkpoint, and the members."""
+        has_slots = self.inner is not None and len(self.inner.slots) > 0
+        keep = self.workers if self.keeps_state or has_slots else ()
         return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @cached_property
@@ -287,8 +339,12 @@ class Job:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each parameter lies."""
-        return lay_out(self.specs, len(self.workers), self.settings.bucket_bytes)
+        """Where each parameter lies, and behind them what compressed ones travel in."""
+        size = self.settings.bucket_bytes
+        return replace(
+            lay_out(self.specs, len(self.workers), size),
+            wires=wires.lay_out_wires(self.wire_specs, len(self.workers), size),
+        )
 
     @cached_property
     def group(self) -> Group:
@@ -300,8 +356,31 @@ class Job:
 
     def owners(self, epoch: Epoch) -> tuple[Owned, ...]:
         """Return who updates which part of the parameters in an epoch."""
-        topology = self.check_topology(epoch.topology, epoch.synchronous)
+        return self.owners_on(self.check_topology(epoch.topology, epoch.synchronous))
+
+    def owners_on(self, topology: Topology) -> tuple[Owned, ...]:
+        """Return who updates which part: of compressed gradients each worker all."""
+        if self.wires:
+            parts = (bucket.range for bucket in self.layout.buckets)
+            return tuple(Owned(part, self.workers) for part in parts)
         return topology.owners(self.layout, self.group)
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """What compressed gradients travel in, stage by stage."""
+        return wires.wires_of(self.layout, self.group, self.placement)
+
+    def plan(self, topology: Topology, member: int) -> Plan | None:
+        """Return what a member does in a synchronous step; None if nothing at all."""
+        if self.wires:
+            return wires.plan_of(topology, self.layout, self.wires, member)
+        return topology.plan(self.layout, self.group, member)
+
+    def traffic(self, topology: Topology) -> Traffic:
+        """Return the bytes of a step by the topology's formula."""
+        if self.wires:
+            return wires.traffic_of(topology, self.wires)
+        return topology.traffic(self.layout, self.group)
 
     @property
     def start(self) -> Epoch:
@@ -313,33 +392,40 @@ class Job:
         return {name: getattr(self, name) for name in _FIELDS} | {
             "tasks": [str(task) for task in self.tasks],
             "hosts": list(self.hosts),
-            "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
-            "optimizer": rules.to_plain(self.optimizer),
+            "specs": _plain(self.specs),
+            "wire_specs": [_plain(stage) for stage in self.wire_specs],
+            "optimizer": rules.named(self.optimizer),
+            "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
             "generation": self.generation.to_plain() if self.generation else None,
             "settings": self.settings.as_plain(),
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Job:
+    def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
         """Rebuild a job from `to_plain`; every field is checked again.
 
+        Optimizers of one's own do not travel over links: they are those of `known`, a
+        job of the same training.
         Raises `InvalidArgumentError` for anything that `to_plain` would not write.
         """
         values = check("job", _FIELDS, plain)
         values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
         values["hosts"] = tuple(values["hosts"])
-        values["specs"] = tuple(
-            Spec(name, tuple(shape), dtype) for name, shape, dtype in values["specs"]
-        )
-        n_bytes = sum(4 * math.prod(spec.shape) for spec in values["specs"])
+        values["specs"] = _specs(values["specs"])
+        values["wire_specs"] = tuple(_specs(stage) for stage in values["wire_specs"])
+        found = [*values["specs"], *chain.from_iterable(values["wire_specs"])]
+        n_bytes = sum(ITEMSIZE[one.dtype] * math.prod(one.shape) for one in found)
         if n_bytes > (limit := machine.memory().limit_mib * 2**20):
             raise NotEnoughMemory(
                 f"the parameters of a training have {n_bytes} bytes at least, and this "
                 f"task's machine has {limit}."
             )
         try:
-            values["optimizer"] = rules.from_plain(values["optimizer"])
+            for name in ("optimizer", "inner"):
+                if values[name] is not None:
+                    own = getattr(known, name, None)
+                    values[name] = rules.from_plain(values[name], own)
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
             values["generation"] = Generation.from_plain(values["generation"])
@@ -348,6 +434,14 @@ class Job:
                 f"a job came that cannot be read: {exc}."
             ) from exc
         return cls(**values)
+
+
+def _plain(specs: Iterable[Spec]) -> list[list[Any]]:
+    return [[spec.name, list(spec.shape), spec.dtype] for spec in specs]
+
+
+def _specs(plain: Iterable[Any]) -> tuple[Spec, ...]:
+    return tuple(Spec(name, tuple(shape), dtype) for name, shape, dtype in plain)
 
 
 @dataclass
@@ -362,6 +456,7 @@ class Work:
     data: Any
     params: dict[str, Any] | None = None
     hooks: HookList = field(default_factory=lambda: HookList(()))
+    compressor: Compressor | None = None
 
 
 # --------------------------------------------------------------------------------------
@@ -377,7 +472,6 @@ def terms_of(job: Job) -> dict[str, str]:
     Tasks, parameters with their order, optimizer and its settings, steps, batch, seed,
     topology, and what decides how the gradients are cut.
     """
-    optimizer = job.optimizer
     return {
         "tasks": ", ".join(task.short for task in job.tasks),
         "hosts": ", ".join(job.hosts) or "one",
@@ -386,9 +480,10 @@ def terms_of(job: Job) -> dict[str, str]:
             f"parameter {spec.name!r}": f"{spec.dtype}{list(spec.shape)}"
             for spec in job.specs
         },
-        "optimizer": (
-            repr(optimizer) if is_dataclass(optimizer) else type(optimizer).__qualname__
-        ),
+        "optimizer": _told(job.optimizer),
+        "accumulate": str(job.accumulate),
+        "local steps": str(job.local_steps),
+        "optimizer of local steps": _told(job.inner),
         "steps": str(job.steps),
         "batch": str(job.batch),
         "seed": str(job.seed),
@@ -398,11 +493,19 @@ def terms_of(job: Job) -> dict[str, str]:
         "link": job.link or "none",
         "placement": job.placement,
         "state": str(job.keeps_state),
+        "compress": job.compress or "none",
+        "compressed bytes": str([one.payload_bytes for one in job.layout.wires]),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.generation is not None),
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
+
+
+def _told(optimizer: Optimizer | None) -> str:
+    if optimizer is None or is_dataclass(optimizer):
+        return repr(optimizer)
+    return type(optimizer).__qualname__
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:

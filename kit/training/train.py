@@ -13,16 +13,18 @@ A parameter called `rng` gets a `numpy.random.Generator` for dropout and noise. 
 draws depends on the seed, the step and the worker alone, so a training with chance in
 it can be repeated and replayed, bit for bit, with any topology. It is
 
-    Generator(Philox(key=[seed, step], counter=[0, 0, 2, worker]))
+    Generator(Philox(key=[seed, step], counter=[0, piece, 2, worker]))
 
 with words of 64 bits. Steps and workers count from 0; without `sync` the step is the
-number of the worker's own mini-batch.
+number of the worker's own mini-batch, with `local_steps=H` it is that of the training's
+mini-batch: step H + 0, 1, ... H - 1. Pieces count from 0 (`accumulate`).
 
 A parameter called `state` gets a dict of the worker's own, empty before the first step,
 for arrays and numbers that the step carries on: running averages, a hidden state. In an
 elastic training it moves with its worker and is as it was when a step is done again. A
 checkpoint holds it for each worker, so a training that resumes needs the same workers;
-`kit.load_checkpoint(folder).states["worker:0"]` is that of one.
+`kit.load_checkpoint(folder).states["worker:0"]` is that of one. The slots of an
+optimizer of `local_steps` are kept in the same way, under "optimizer/momentum/w".
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
@@ -43,10 +45,15 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.wires import WireSpecs, checked_specs
 from kit.exchange.layout import specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
+from kit.recording.options import Recording
+from kit.recording.recorder import Recorder, recorder_of
 from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
@@ -101,12 +108,17 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    accumulate: SupportsIndex = ...,
+    local_steps: SupportsIndex | None = ...,
+    outer: Optimizer | str | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
     elastic: bool | Elastic = ...,
+    record: str | PathLike[str] | Recording | None = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -124,12 +136,17 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    accumulate: SupportsIndex = ...,
+    local_steps: SupportsIndex | None = ...,
+    outer: Optimizer | str | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
     elastic: bool | Elastic = ...,
+    record: str | PathLike[str] | Recording | None = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -147,12 +164,17 @@ def train(
     seed: SupportsIndex = 0,
     sync: bool = True,
     aggregate: SupportsIndex | None = None,
+    accumulate: SupportsIndex = 1,
+    local_steps: SupportsIndex | None = None,
+    outer: Optimizer | str | None = None,
+    compress: Compressor | str | None = None,
     link: str = "",
     placement: str = "round_robin",
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
     elastic: bool | Elastic = False,
+    record: str | PathLike[str] | Recording | None = None,
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
@@ -199,6 +221,25 @@ def train(
     aggregate : int, optional
         How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
+    accumulate : int, default 1
+        In how many pieces a worker computes its split of a mini-batch, one after the
+        other, to need the memory of one piece. The gradient is that of the whole but
+        for rounding; it needs one more array of the size of the parameters.
+    local_steps : int, optional
+        How many steps each worker makes by itself before all exchange, each on its
+        split of another mini-batch. `optimizer` makes these steps, with slots of the
+        worker's own. What travels is how far its parameters have moved, and a step of
+        the training is one exchange: `steps`, hooks and metrics count these, and
+        loss and measures are the means over the local steps. Needs `sync`.
+    outer : str or Optimizer, optional
+        With `local_steps` only: what is done with the mean of the moves. By default
+        the parameters become the mean of the workers' parameters.
+        `kit.Momentum(0.7, 0.9, use_nesterov=True)` is that of DiLoCo.
+    compress : str or Compressor, optional
+        Send gradients in fewer bytes: "float16", "int8", `kit.TopK(0.01)`,
+        `kit.PowerSGD(4)`, or an object of your own class of `kit.exchange.Compressor`.
+        What a gradient loses by it is added to the worker's next one. Each worker then
+        updates all parameters. Needs `sync` and the gradients of all workers.
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms"; on
         several hosts, of those between hosts. Empty for the speed that the cluster was
@@ -222,6 +263,10 @@ def train(
         with tasks to spare. Costs a copy every fifth of a second.
         `hooks` are told of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
+    record : str, PathLike or Recording, optional
+        A new folder to record the training to: `kit.load_run` shows it again,
+        `kit.replay` computes it again, `kit.diff` compares two. `kit.Recording(...)`
+        has more wishes, such as to store the data. Costs some percent of the steps.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.
@@ -246,8 +291,12 @@ def train(
     -----
     In a synchronous training all topologies give the same bits. With P bytes of
     parameters and n workers, each worker sends and receives P bytes in a step with
-    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh. `aggregate` follows
-    Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016.
+    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh; with `compress`, P are
+    the bytes of what travels in their place. `aggregate` follows Chen et al.,
+    "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the papers behind
+    `compress` are named in `kit.exchange.compression`.
+    With `local_steps=H` a mini-batch costs 1/H of the bytes: local SGD, Stich,
+    arXiv:1805.09767, 2018; DiLoCo, Douillard et al., arXiv:2311.08105, 2023.
 
     Examples
     --------
@@ -265,11 +314,13 @@ def train(
     """
     work = _work(step, params, data, session, seed)
     work.hooks = hooks_of(hooks, work.step)
+    work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
         running() if cluster is None else cluster,
         work,
-        optimizer=optimizer_of(optimizer),
+        **_optimizers(optimizer, local_steps, outer),
+        accumulate=whole("accumulate", accumulate),
         topology=topology,
         synchronous=sync,
         aggregate=_quorum(aggregate),
@@ -281,6 +332,7 @@ def train(
         batch=whole("batch", batch),
         seed=whole("seed", seed),
         elastic=elastic,
+        recorder=recorder_of(record, work),
     )
 
 
@@ -289,6 +341,22 @@ def _launch(
     work: Work,
     *,
     elastic: bool | Elastic,
+    recorder: Recorder | None,
+    **agreed: Any,
+) -> Run:
+    try:
+        return _begin(cluster, work, elastic, recorder, **agreed)
+    except BaseException:
+        if recorder is not None:
+            recorder.give_up()
+        raise
+
+
+def _begin(
+    cluster: Trains,
+    work: Work,
+    elastic: bool | Elastic,
+    recorder: Recorder | None,
     topology: str,
     **agreed: Any,
 ) -> Run:
@@ -304,7 +372,13 @@ def _launch(
         host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
-    specs, keeps_state = specs_of(work.params or {}), STATE in requested(work.step)
+    specs, compressor = specs_of(work.params or {}), work.compressor
+    wire_specs: WireSpecs = ()
+    if compressor is not None:
+        n_workers = sum(task.job != "ps" for task in tasks)
+        given = compressor.wires(specs, n_workers)
+        wire_specs = checked_specs(given, str(compressor))
+    keeps_state = STATE in requested(work.step) or compressor is not None
 
     def job_with(topology: str) -> Job:
         return Job(
@@ -315,10 +389,13 @@ def _launch(
             specs=specs,
             topology=topology,
             keeps_state=keeps_state,
-            settings=current(),
+            compress="" if compressor is None else str(compressor),
+            wire_specs=wire_specs,
+            settings=settings,
             **agreed,
         )
 
+    settings = current() if recorder is None else recorder.settings(current())
     chosen = None
     if topology == AUTO:
         from kit.rehearsal.recommend import choose
@@ -329,6 +406,7 @@ def _launch(
         topology = chosen.topology
     job = job_with(topology)
     run = cluster.launch(job, work)
+    run.began(work, recorder)
     run.recommendation = chosen
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
@@ -419,6 +497,30 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
                 f"minimize(), kit.train needs a number."
             )
     return given
+
+
+def _optimizers(
+    optimizer: Optimizer | str,
+    local_steps: SupportsIndex | None,
+    outer: Optimizer | str | None,
+) -> dict[str, Any]:
+    """Return who updates what: the owners of a range, and a worker by itself."""
+    if local_steps is None:
+        if outer is not None:
+            raise InvalidArgumentError(
+                f"outer={outer!r} says what is done with the moves of local steps; "
+                f"give local_steps=..., or set optimizer instead."
+            )
+        return {"optimizer": optimizer_of(optimizer)}
+    n_steps = whole("local_steps", local_steps)
+    if n_steps < 1:
+        raise InvalidArgumentError(
+            f"local_steps is {n_steps}; give how many steps a worker makes before an "
+            f"exchange, at least 1, or None to exchange the gradients themselves."
+        )
+    owners = rules.GradientDescent(1.0) if outer is None else optimizer_of(outer)
+    inner = optimizer_of(optimizer)
+    return {"optimizer": owners, "inner": inner, "local_steps": n_steps}
 
 
 def whole(name: str, value: SupportsIndex) -> int:

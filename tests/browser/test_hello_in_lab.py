@@ -47,6 +47,8 @@ def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
         errors = complaints(page)
         open_notebook(page, address, lesson.path.name)
         run_all(page)
+        it_waits_for_predictions(page)
+        lesson.run(page, "switch", "stop")
         ended = ".jp-OutputArea-output:has-text('Cluster stopped')"
         page.wait_for_selector(ended, timeout=RUN_MS)
         the_boards_tell_how_it_ended(page)
@@ -58,6 +60,21 @@ def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
         page.context.set_offline(True)
         what_nbconvert_makes_is_complete(page, lesson.path)
         a_saved_board_asks_for_nothing_else(page, tmp_path / "board.html")
+
+
+def it_waits_for_predictions(page: Page) -> None:
+    """Lock the answers in, which the cell that would give them away has asked for."""
+    asked = "FailedPreconditionError: predict first: What will ps:0 do?"
+    page.wait_for_selector(f".jp-OutputArea-output:has-text('{asked}')")
+    forms = page.locator(".ps-prediction:visible")
+    assert forms.count() == 3
+    for number, choice in enumerate(("the same", "more", "goes on")):
+        form = forms.nth(number)
+        form.locator(f"label:has-text('{choice}')").last.click()
+        form.locator("button:has-text('Lock in')").click()
+        form.locator("text=Locked in.").wait_for()
+        assert form.locator("input").first.is_disabled()
+    screenshot(forms.first.locator("xpath=ancestor::*[@class][5]"), "predictions")
 
 
 def the_boards_tell_how_it_ended(page: Page) -> None:
@@ -73,6 +90,7 @@ def the_boards_tell_how_it_ended(page: Page) -> None:
         second.locator(".ps-alarm").first
     )
     assert page.locator(".jp-OutputArea-output:has-text('Traceback')").count() == 0
+    assert page.locator("text=It is: nothing. You guessed: the same.").count() == 1
 
 
 def it_is_readable_in_both_themes(page: Page) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import kit
+from kit.errors import InvalidArgumentError
 from kit.exchange import Topology, register
 from kit.exchange.layout import Bucket, Layout
 from kit.exchange.plan import (
@@ -30,13 +34,14 @@ from kit.exchange.topologies import topology as table
 from kit.exchange.topologies.counting import Traffic
 from kit.exchange.topologies.topology import per_member
 from kit.testing import check_topology
+from kit.testing.task_process import until
 from kit.trace.traffic import TransferKind
 from kit.training.client.run import Run
 from tests.cluster.test_training_on_engines import begin, replayed
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
 from widgets.board.controls import formable
 
-STEPS = 20
+STEPS, MANY = 20, 1_000_000
 
 
 class Hub(Topology):
@@ -92,14 +97,19 @@ def take(layout: Layout, hub: int) -> Iterator[Op]:
 
 
 @pytest.fixture(scope="module")
-def trained() -> Iterator[Run]:
-    """Give a training over the hub that is done, on engines that are still there."""
+def cluster() -> Iterator[kit.Cluster]:
+    """Give engines that were started before there was a hub."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "_table", dict(table._table))
-        register(Hub())
-        with kit.Cluster(ps=0, worker=3) as cluster:
-            cluster.call("all", register, Hub())
-            yield begin(cluster, topology="hub", steps=STEPS).wait()
+        with kit.Cluster(ps=0, worker=3) as found:
+            register(Hub())
+            yield found
+
+
+@pytest.fixture(scope="module")
+def trained(cluster: kit.Cluster) -> Run:
+    """Give a training over the hub that is done, on engines that are still there."""
+    return begin(cluster, topology="hub", steps=STEPS).wait()
 
 
 def formula(run: Run) -> dict[str, tuple[int, int]]:
@@ -172,3 +182,98 @@ def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
 
     assert "All-reduce by a hub: 3 workers" in stepper._bundle()["text/html"]
     assert len(stepper.messages) == stepper.formula.n_messages == 4
+
+
+SOURCE = """
+from kit.exchange.topologies.ring import Ring
+
+def words():
+    return {text!r}
+
+class Circle(Ring):
+    name = {name!r}
+
+    @property
+    def title(self):
+        return words()
+"""
+
+
+def define(name: str, text: str, module: str = "__main__") -> None:
+    """Define and register a topology as a cell does, or a module that engines lack."""
+    space = ModuleType(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, module, space)
+        exec(SOURCE.format(name=name, text=text), vars(space))
+    if module != "__main__":
+        sys.modules[module] = space
+    register(vars(space)["Circle"]())
+
+
+def titles(name: str) -> str:
+    return table.by_name(name).title
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_one_of_a_cell_reaches_the_engines_and_the_newest_definition_counts(
+    cluster: kit.Cluster,
+) -> None:
+    for text in ("first", "second"):
+        define("circle", text)
+        run = begin(cluster, topology="circle", steps=STEPS).wait()
+
+        assert cluster.call("all", titles, "circle") == [text] * 3
+        assert run.trace.epochs[-1].topology == "circle"
+    want = replayed(STEPS, n_workers=3)
+    assert all(v.tobytes() == want[k].tobytes() for k, v in run.params.items())
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_one_of_a_module_that_the_engines_lack_is_switched_to(
+    cluster: kit.Cluster,
+) -> None:
+    run = begin(cluster, topology="ring", steps=MANY)
+    define("late", "of a module", "not_on_engines")
+    try:
+        run.topology = "late"
+        until(lambda: run.topology == "late" or run.done, 20)
+    finally:
+        run.stop()
+        del sys.modules["not_on_engines"]
+    run.wait()
+
+    assert run.topology == "late"
+    assert cluster.call("all", titles, "late") == ["of a module"] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_one_that_holds_a_lock_is_refused_before_anything_is_sent(
+    cluster: kit.Cluster,
+) -> None:
+    hub = Hub()
+    hub.name = "locked"
+    hub.lock = threading.Lock()  # type: ignore[attr-defined]
+    register(hub)
+
+    with pytest.raises(
+        InvalidArgumentError, match=r"'locked' cannot be sent.*TypeError"
+    ):
+        begin(cluster, topology="locked", steps=STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_tasks_that_are_started_later_have_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "_table", dict(table._table))
+    define("circle", "of a cell")
+    with kit.Cluster(ps=0, worker=2) as cluster:
+        begin(cluster, topology="circle", steps=2).wait()
+        cluster.restart("worker:1")
+        cluster.add("worker")
+
+        assert cluster.call("all", titles, "circle") == ["of a cell"] * 3

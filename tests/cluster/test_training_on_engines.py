@@ -16,6 +16,7 @@ import pytest
 
 import kit
 from kit.errors import ClusterBusy, PeerLost
+from kit.exchange import Compressor, Exchanged
 from kit.testing.task_process import until
 from kit.training.client.run import Run
 from tests.exchange import replay
@@ -90,6 +91,26 @@ def test_a_switched_training_equals_the_numpy_replay(
     assert all(entry.agrees for entry in run.traffic)
     want = replayed(60)
     assert all(params[name].tobytes() == want[name].tobytes() for name in want)
+
+
+def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> None:
+    class Whole(Compressor):  # known in this function alone, as in a notebook's cell
+        def wires(self, specs: Any, n_workers: int) -> Any:
+            return [specs]
+
+        def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:
+            sums = yield gradients
+            n = turn.n_workers
+            return Exchanged(
+                {k: one * one.dtype.type(1 / n) for k, one in sums.items()}
+            )
+
+    run = begin(cluster, topology="ps", compress=Whole()).wait(60)
+
+    want = replayed(60)
+    assert all(run.params[name].tobytes() == want[name].tobytes() for name in want)
+    assert run.job.compress == "Whole"
+    assert all(entry.agrees for entry in run.traffic)
 
 
 def test_an_engine_answers_while_it_trains(cluster: kit.Cluster) -> None:

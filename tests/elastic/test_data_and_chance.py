@@ -17,6 +17,7 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
+from kit.training.optimizers.rule import Slot
 from tests.elastic.scene import (
     LEADER,
     OTHER,
@@ -26,6 +27,7 @@ from tests.elastic.scene import (
     losses,
     train,
 )
+from tests.training import compressed
 from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
@@ -158,6 +160,63 @@ def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
             )
 
         survives(cluster, begin, victim)
+
+
+def test_gradients_that_were_not_sent_yet() -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            given |= {"compress": kit.TopK(0.05), "elastic": True, "cluster": cluster}
+            model = carrying_little, compressed.initial(), compressed.DATA
+            return kit.train(*model, **given)
+
+        survives(cluster, begin, LEADER)
+
+
+def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    time.sleep(0.002)
+    state["n"] = state.get("n", 0) + 1
+    loss, gradients = compressed.fit(params, batch)
+    return loss, gradients | {"b": gradients["b"] / state["n"]}
+
+
+def test_the_slots_of_local_steps() -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            given |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
+            options = kit.Elastic(logical_workers=4)
+            return kit.train(
+                carrying, initial(), DATA, elastic=options, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, LEADER)
+
+
+class Signs:
+    """An optimizer of one's own: steps of one length, uphill never."""
+
+    slots = (Slot("mean", 0.0),)
+
+    def apply(
+        self, parameter: Any, gradient: Any, slots: Any, out: Any, step: int
+    ) -> None:
+        slots[0][...] = (slots[0] + gradient) / 2
+        np.subtract(parameter, np.sign(slots[0]) / 128, out=out)
+
+
+def test_the_next_generations_have_an_optimizer_of_ones_own() -> None:
+    given: dict[str, Any] = {"optimizer": Signs()}
+    with process_cluster(ps=1, worker=3) as cluster:
+        plain = train(cluster, elastic=False, **given).wait(30)
+        run = train(cluster, **given)
+        run.resize(worker=2)
+        run.wait(30)
+
+    assert len(run.history()) == 1
+    assert same_bits(run.params, plain.params)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

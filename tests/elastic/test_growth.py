@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 import kit
@@ -77,6 +78,7 @@ def test_a_resized_training_repeats_no_step(
     cluster.restart_dead()
     run = train(cluster, more_slowly, elastic=SIX, topology=topology)
     until(lambda: run.step >= 20)
+    n_open = psutil.Process().num_fds() + 1  # the link for requests
     run.resize(worker=1)
     until(lambda: len(run.history()) == 1)
     assert hosts_of(run) == {"worker:0"}
@@ -85,6 +87,10 @@ def test_a_resized_training_repeats_no_step(
     run.resize(worker=3)
     until(lambda: len(run.history()) == 2)
     assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
+    run.pause()
+    # Links to generations that have ended are closed.
+    until(lambda: psutil.Process().num_fds() <= n_open)
+    run.resume()
 
     assert_like(run, undisturbed)
     assert run.losses == ()

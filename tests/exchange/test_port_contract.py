@@ -13,6 +13,7 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import NO_HALT, Arrival, Stamp
+from kit.exchange.stepping.held_links import HeldMessage, HeldPort, Hold
 from kit.testing import check_port
 from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group
@@ -21,7 +22,6 @@ from kit.trace.traffic import Meter
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import Stream
 from tests.cases import for_each
-from widgets.stepping.held_links import HeldMessage, HeldPort, Hold
 
 
 def socket_pair() -> tuple[Stream, Stream]:

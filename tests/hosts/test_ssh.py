@@ -31,7 +31,9 @@ from kit.errors import (
     StartFailed,
     UnavailableError,
 )
+from kit.exchange.topologies import topology as table
 from kit.testing.task_process import until
+from tests.cluster.test_own_topology import define, titles
 from tests.cluster.test_training_on_engines import begin, replayed
 from tests.hosts.two_hosts import TwoHosts, run
 
@@ -129,6 +131,20 @@ def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(
     assert again.resumed_from.step == 30
     for name, value in replayed(60, n_workers=3).items():
         np.testing.assert_array_equal(again.params[name], value)
+
+
+def test_a_topology_of_ones_own_reaches_the_tasks_of_all_hosts(
+    cluster: kit.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "_table", dict(table._table))
+    define("circle", "of a cell")
+
+    training = begin(cluster, steps=20, topology="circle").wait(60)
+
+    assert cluster.call("all", titles, "circle") == ["of a cell"] * 4
+    expected = replayed(20, n_workers=3)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(training.params[name], value)
 
 
 def test_each_task_is_where_it_was_placed_and_says_so(cluster: kit.Cluster) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from kit.errors import DeadlineExceededError, UnavailableError
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.netlab import Wire
@@ -50,42 +51,60 @@ def cut(wire: Wire, way: str, is_cut: bool) -> None:
 
 
 def generation_there(cluster: NetCluster, run: Run) -> int:
-    """Return the number of the newest generation at the other end of the line."""
+    """Return the number of the newest generation at the other end of the line.
+
+    -1 if it cannot be asked now.
+    """
     task = Task("worker", 2)
 
     def dial() -> Link:
         return cluster.directory.dial(task, CLIENT, Role.OBSERVER)
 
-    with closing(Caller(cluster.wire.call("b", dial))) as caller:
-        told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+    try:
+        with closing(Caller(cluster.wire.call("b", dial))) as caller:
+            told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+    except (UnavailableError, DeadlineExceededError):
+        return -1
     return int(told["job"]["generation"]["number"])
 
 
 def play(one: Cut, folder: Path, settings: Settings = QUICK) -> None:
     """Train, cut and mend; raises `AssertionError` for what is not as it should be."""
     places = SIDES[one.greater]
-    away = "b" if one.greater == "here" else "a"
-    lost = tuple(task for task, end in places.items() if end == away)
     with net_cluster(folder, places, settings=settings) as cluster:
         run = train(cluster, MANY, topology=one.topology, elastic=True)
-        until(lambda: run.copied > 0, 30)
-        cut(cluster.wire, one.way, True)
-        if one.greater == "here":
-            until(lambda: len(run.losses) == 1, 40)
-            assert run.losses[0].lost == lost
-            seen = run.step
-            until(lambda: run.step > seen, 30)
-        else:  # only those at the other end know of it
-            until(lambda: generation_there(cluster, run) == 1, 40)
-        cut(cluster.wire, one.way, False)
+        try:
+            _cut_and_mend(one, cluster, run)
+        except BaseException as error:
+            error.add_note(f"{run}, {run.history()}")
+            raise
 
-        until(lambda: any(change.joined == lost for change in run.history()), 60)
+
+def _cut_and_mend(one: Cut, cluster: NetCluster, run: Run) -> None:
+    away = "b" if one.greater == "here" else "a"
+    lost = {task for task, end in SIDES[one.greater].items() if end == away}
+    until(lambda: run.copied > 0, 30)
+    cut(cluster.wire, one.way, True)
+    # A busy machine may lose another task meanwhile, which joins again by itself.
+    if one.greater == "here":
+        until(lambda: lost <= _all_of(run, "lost"), 40)
         seen = run.step
-        until(lambda: run.step > seen + 5, 30)
-        run.stop()
-        run.wait(60)
-        assert [change.lost for change in run.losses] == [lost]
-        assert_same_bits(run, run.step)
+        until(lambda: run.step > seen, 30)
+    else:  # only those at the other end know of it
+        until(lambda: generation_there(cluster, run) >= 1, 40)
+    cut(cluster.wire, one.way, False)
+
+    until(lambda: lost <= _all_of(run, "joined"), 60)
+    seen = run.step
+    until(lambda: run.step > seen + 5, 30)
+    run.stop()
+    run.wait(60)
+    assert lost <= _all_of(run, "lost")
+    assert_same_bits(run, run.step)
+
+
+def _all_of(run: Run, what: str) -> set[str]:
+    return {task for change in run.history() for task in getattr(change, what)}
 
 
 def draw(seed: int) -> Cut:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from kit.errors import DeadlineExceededError, FailedPreconditionError
 from kit.testing import netlab
 from kit.testing.netlab import ADDRESS, Wire
+from kit.testing.task_process import until
 from kit.wire import Stream, dial, listen
 from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import read_some, wait_ready, write_all
@@ -92,3 +96,42 @@ def test_wire_that_cannot_be_made_says_what_is_missing(
 
     with pytest.raises(FailedPreconditionError, match="iproute2"), Wire():
         raise AssertionError("it was made")
+
+
+@pytest.mark.net
+def test_what_is_asked_of_a_wire_that_is_closed_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(netlab, "_N_THREADS", 1)
+    goes_on = threading.Event()
+    with ThreadPoolExecutor(3) as pool, Wire(seed=1) as wire:
+        under_way = pool.submit(wire.call, "a", lambda: goes_on.wait(10))
+        until(lambda: not wire._ends["a"]._work_queue.qsize(), 10)
+        waiting = pool.submit(wire.call, "a", lambda: None)
+        until(lambda: wire._ends["a"]._work_queue.qsize() == 1, 10)
+        closing = pool.submit(wire.close)
+
+        with pytest.raises(FailedPreconditionError, match="closed"):
+            waiting.result(10)
+        goes_on.set()
+        closing.result(10)
+        assert under_way.result(10)
+        with pytest.raises(FailedPreconditionError, match="closed"):
+            wire.call("a", lambda: None)
+
+
+@pytest.mark.net
+def test_a_socket_that_comes_too_late_is_closed() -> None:
+    made, goes_on = list[socket.socket](), threading.Event()
+
+    def make() -> socket.socket:
+        goes_on.wait(10)
+        made.append(socket.socket())
+        return made[0]
+
+    with Wire(seed=1) as wire:
+        with pytest.raises(DeadlineExceededError, match="end a"):
+            wire.call("a", make, timeout_s=0.01)
+        goes_on.set()
+
+    assert made[0].fileno() == -1

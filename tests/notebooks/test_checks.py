@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import doctest
 import math
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from kit.demo.verdict import AnswerVerdict
+from kit.demo.verdict import AnswerVerdict, quantity
+from kit.errors import FailedPreconditionError, InvalidArgumentError
 from notebooks import checks
 from tests.cases import for_each
 
@@ -88,15 +90,17 @@ def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
         verdict = ask(wrong)
         assert not verdict.is_right
         assert words in verdict.words
-        assert verdict.words.startswith(f"Not yet: you said {wrong:,.6g}")
+        which = "low" if wrong < question[1] else "high"
+        assert verdict.words.startswith(f"Not yet: {wrong:,.6g} ")
+        assert f" is too {which}; " in verdict.words
 
 
-@for_each("given", [0, -7, 12_345_678, math.nan, math.inf, 10**400])
+@for_each("given", [0, -7, 12_345_678, math.inf, 10**400])
 def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
     verdict = question[0](given)
 
     assert not verdict.is_right
-    assert len(verdict.words) > len("Not yet: you said 12,345,678; ")
+    assert len(verdict.words) > len("Not yet: 12,345,678 is too high; ")
 
 
 @for_each(
@@ -104,7 +108,9 @@ def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
     [
         (..., "three dots"),
         (None, "three dots"),
-        ("12", "without quotes"),
+        ("many", "is not a number; write it like 1,200"),
+        (math.nan, "nan is not a number"),
+        ("3 apples", "'apples' does not fit here; use"),
         (True, "is a bool"),
         ([1, 2], "is a list"),
         (1 + 2j, "is a complex"),
@@ -237,6 +243,51 @@ class Move(NamedTuple):
     n_bytes: int
 
 
+@for_each(
+    ("given", "unit", "expected"),
+    [
+        ("104,488", "bytes", 104_488),
+        ("1.5 kB", "bytes a step", 1500),
+        ("2 KiB", "bytes", 2048),
+        ("1e6 bytes", "bytes a step", 1e6),
+        ("1e6", "bytes", 1e6),
+        ("0.05 s", "ms", 50),
+        ("40 us", "ms", 0.04),
+        ("7", "", 7),
+        ("12 messages", "messages", 12),
+        (-2.5, "ms", -2.5),
+    ],
+)
+def test_number_may_be_written_in_any_unit_of_its_kind(
+    given: object, unit: str, expected: float
+) -> None:
+    assert quantity(given, unit) == pytest.approx(expected, rel=1e-12)
+
+
+@for_each(
+    ("given", "unit", "words"),
+    [
+        ("5 ms", "bytes", "'ms' does not fit here; use bytes, byte, B, kB"),
+        ("5 kB", "ms", "use s, ms, us"),
+        ("1..2", "ms", "is not a number"),
+        ("", "ms", "is not a number"),
+        ("5 apples", "", "use no unit"),
+    ],
+)
+def test_unit_of_another_kind_is_refused_with_those_that_fit(
+    given: str, unit: str, words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=re.escape(words)):
+        quantity(given, unit)
+
+
+def test_cell_that_needs_a_right_answer_says_what_is_missing() -> None:
+    checks.tower_bytes(15_600, towers=3, size=2600).required()
+
+    with pytest.raises(FailedPreconditionError, match="needs your answer"):
+        checks.tower_bytes(..., towers=3, size=2600).required()
+
+
 def test_placement_is_judged_by_the_bytes_that_moved() -> None:
     many = checks.moved([Move("mean:0", 8), Move("table/read:0", 1_600_000)], 8)
 
@@ -245,27 +296,6 @@ def test_placement_is_judged_by_the_bytes_that_moved() -> None:
     assert not many.is_right
     assert "1,600,008 bytes moved" in many.words
     assert "table/read:0" in many.words
-
-
-@for_each(
-    ("guess", "words"),
-    [
-        (100, "you guessed 100. Well guessed."),
-        (105.0, "Well guessed"),
-        (25, "too low by a factor of 4"),
-        (300, "too high by a factor of 3"),
-        (-5, "you guessed -5."),
-        ("100", "no guess"),
-        (None, "no guess"),
-        (..., "no guess"),
-    ],
-)
-def test_guess_is_compared_and_never_called_wrong(guess: object, words: str) -> None:
-    verdict = checks.reveal(guess, 100, "bytes")
-
-    assert verdict.words.startswith("Measured: 100 bytes")
-    assert words in verdict.words
-    assert "wrong" not in verdict.words
 
 
 def test_verdict_is_text_and_html_that_says_the_same() -> None:

@@ -16,6 +16,8 @@ from tests.notebooks.stored import Stored, read
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_CELLS, MOST_WORDS = 40, 900
 CHECKER = re.compile(r"checks\.(\w+)\(")
+PREDICTION = re.compile(r"^(\w+) = Prediction\(", re.M)
+REQUIRED = ".required()"
 FILE = re.compile(r"`((?:kit|widgets|notebooks)/[\w/]+\.py)`")
 
 
@@ -39,21 +41,31 @@ def test_lesson_is_short(lesson: Stored) -> None:
     assert len(" ".join(texts).split()) <= MOST_WORDS
 
 
-def test_lesson_asks_for_a_prediction(lesson: Stored) -> None:
-    texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
+def test_lesson_asks_for_a_prediction_and_wants_it_before_the_answer(
+    lesson: Stored,
+) -> None:
+    asked = [c for c in lesson.cells if "prediction" in c.metadata.get("tags", [])]
+    codes = [cell.source for cell in lesson.cells if cell.cell_type == "code"]
 
-    assert any("redict" in text for text in texts)
+    assert asked
+    for cell in asked:
+        for name in PREDICTION.findall(cell.source):
+            after = codes[codes.index(cell.source) + 1 :]
+            wanted = next(n for n, code in enumerate(after) if REQUIRED in code)
+            revealed = next(n for n, c in enumerate(after) if f"{name}.reveal(" in c)
+            assert wanted <= revealed
+            assert f"{name}.lock(" in "\n".join(cell.metadata["example"])
 
 
-def test_solutions_are_folded_and_follow_their_exercise(
+def test_solutions_are_folded_text_that_follows_its_exercise(
     lesson: Stored,
 ) -> None:
     found = 0
     for exercise, cell in pairwise(lesson.cells):
         if "solution" in cell.metadata.get("tags", []):
             found += 1
-            assert cell.metadata["jupyter"]["source_hidden"] is True
-            assert cell.source.startswith("# ")  # a folded cell shows its first line
+            assert cell.cell_type == "markdown"  # so it never runs by accident
+            assert cell.source.startswith("<details><summary>A solution</summary>")
             assert CHECKER.findall(cell.source) == CHECKER.findall(exercise.source)
             assert "solution" not in exercise.metadata.get("tags", [])
 

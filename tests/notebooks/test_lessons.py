@@ -147,7 +147,7 @@ def test_lesson_on_evolution_learns_without_gradients(tmp_path: Path) -> None:
 def test_lesson_on_losses_kills_tasks_and_keeps_the_bits(tmp_path: Path) -> None:
     lesson = run("06_survive", tmp_path)
 
-    assert "Measured: 3 trainings ended" in printed(lesson, "plain")
+    assert "Measured: 3 trainings;" in printed(lesson, "plain")
     assert printed(lesson, "plain").count(" killed: failed after step ") == 3
     board = printed(lesson, "elastic")  # as it stood at the end
     assert "worker:2 is gone</text>" in board

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks import stored
-from tests.notebooks.kernel import ROOT, execute, printed, read
+from tests.notebooks.kernel import ROOT, execute, lesson_with_answers, printed, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
 HELLO = ROOT / "notebooks" / "00_hello_cluster.ipynb"
@@ -64,7 +64,7 @@ def test_there_is_a_notebook_to_begin_with() -> None:
 @pytest.mark.engines
 @pytest.mark.timeout(200)
 def test_hello_notebook_does_what_it_says_and_leaves_nothing(tmp_path: Path) -> None:
-    notebook = read(HELLO)
+    notebook = lesson_with_answers(HELLO.stem)
 
     execute(notebook, tmp_path)
 
@@ -83,7 +83,10 @@ def test_hello_notebook_does_what_it_says_and_leaves_nothing(tmp_path: Path) -> 
     assert re.search(rf"ps +ps:0 +{6 * 104_488:,} bytes", counted)  # 3 in and 3 out
     assert re.search(r"ring +ps:0 +0 bytes", counted)
     assert printed(notebook, "exercise").count("Not yet") == 2
-    assert printed(notebook, "solution").count("Right.") == 2
+    assert printed(notebook, "solution-answer").count("Right.") == 2
+    revealed = printed(notebook, "guess-reveal")
+    assert "It is: nothing. You guessed: the same." in revealed
+    assert revealed.count("Well guessed.") == 2
     assert "PeerLost: /job:worker/task:2 is gone" in printed(notebook, "kill")
     assert "worker:2 is gone</text>" in printed(notebook, "again")
     assert "Cluster stopped" in printed(notebook, "stop")

@@ -131,6 +131,7 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.command": {**mine, "what": "look", "values": {}},
         "run.poll": {**mine, "cursors": [0, 0, 0, 0]},
         "run.params": mine,
+        "run.recorded": {**mine, "at": 10**6, "since": 0},
         "run.job": mine,
         "task.look": {},
         **asked_of_an_elastic_run(run),
@@ -192,7 +193,7 @@ ASKED_OF_A_SESSION: dict[str, Plain] = {
 # Where None means something, or a value may be left out. Both by the last name.
 MAY_BE_NONE = {"refusal", "lost", "checkpoints", "generation"}
 ALSO_NONE = {("run.fail", "member"), ("run.fail", "error", "step")}
-ALSO_NONE |= {("run.fail", "error", "task")}
+ALSO_NONE |= {("run.fail", "error", "task"), ("run.recorded", "at")}
 MAY_BE_MISSING = {"at", "topology", "link", "synchronous", "steps", "values", "lost"}
 MAY_BE_MISSING |= {"workers", "shares"}
 Place = tuple[str | int, ...]

@@ -90,6 +90,31 @@ def test_job_survives_json(
     assert again.group == job.group
 
 
+COMPRESSED: dict[str, Any] = {
+    "compress": "own",
+    "wire_specs": ((Spec("w", (), "int32"),), (Spec("w", (3,), "float16"),)),
+}
+
+
+def test_a_compressed_job_survives_json_with_its_wires() -> None:
+    job = made(**COMPRESSED)
+
+    again = Job.from_plain(json.loads(json.dumps(job.to_plain())))
+
+    assert again == job
+    assert again.wires == job.wires
+    assert [wire.layout.payload_bytes for wire in job.wires] == [4, 6]
+    assert job.layout.payload_bytes == made().layout.payload_bytes
+
+
+def test_what_cannot_be_added_up_is_no_wire() -> None:
+    plain = made(**COMPRESSED).to_plain()
+    plain["wire_specs"] = [[["w", [3], "object"]]]
+
+    with pytest.raises(InvalidArgumentError, match="wire_specs"):
+        Job.from_plain(plain)
+
+
 def test_first_worker_leads_wherever_it_stands_in_the_list() -> None:
     assert made().coordinator == 1
     assert made(tasks=(*WORKERS, PS)).coordinator == 0
@@ -128,6 +153,7 @@ def test_terms_leave_out_what_may_differ() -> None:
         ),
         ({"specs": (Spec("w", (3, 2), "float32"),)}, "parameter 'b' is missing"),
         ({"settings": kit.Settings(bucket_bytes=9)}, "bucket_bytes is 9 instead of 0"),
+        (COMPRESSED, "compress is own instead of none"),
     ],
 )
 def test_difference_names_what_differs(changes: dict[str, Any], words: str) -> None:

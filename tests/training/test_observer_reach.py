@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import PeerLost, StepFailed, UnavailableError, UnknownError
+from kit.errors import (
+    InternalError,
+    PeerLost,
+    StepFailed,
+    UnavailableError,
+    UnknownError,
+)
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.training.client import observer
@@ -52,8 +58,11 @@ def once(*tasks: Task) -> Callable[[Task, str], bool]:
     return is_busy
 
 
-def begin(cluster: LocalCluster, step: Any = fit, steps: int = 6) -> kit.Run:
+def begin(
+    cluster: LocalCluster, step: Any = fit, steps: int = 6, **more: Any
+) -> kit.Run:
     given: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster}
+    given |= more
     return kit.train(step, initial(), DATA, **given)
 
 
@@ -189,4 +198,22 @@ def test_error_that_a_living_task_answers_is_its_own_and_ends_the_training(
     assert f"{server.task} cannot tell how it is doing" in caught.value.message
     assert caught.value.task == str(server.task)
     assert run.lost == {}
+    assert_over_everywhere(cluster, run)
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_an_unknown_failure_of_the_way_to_the_tasks_ends_the_wait(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, elastic: bool
+) -> None:
+    def dial(task: Task, run: str, address: str = "") -> Caller:
+        # Of an elastic training it comes as the next generation is looked for.
+        if elastic and run:
+            raise UnknownError("not now")
+        raise RuntimeError("no more threads")
+
+    monkeypatch.setattr(cluster, "dial", dial)
+    run = begin(cluster, elastic=elastic)
+
+    with pytest.raises(InternalError, match="RuntimeError: no more threads"):
+        run.wait(10)
     assert_over_everywhere(cluster, run)

@@ -22,6 +22,7 @@ from kit.training.optimizers.rules import (
     RMSProp,
     by_name,
     from_plain,
+    named,
     to_plain,
 )
 from tests.cases import for_each
@@ -264,6 +265,17 @@ def test_optimizer_of_the_users_own_has_no_plain_form() -> None:
 
     with pytest.raises(InvalidArgumentError, match="no plain form"):
         to_plain(Mine())
+
+
+def test_optimizer_of_the_users_own_is_known_by_its_class_where_it_is_there() -> None:
+    class Mine(GradientDescent):
+        pass
+
+    mine, plain = Mine(), json.loads(json.dumps(named(Mine())))
+    assert from_plain(plain, mine) is mine
+    for other in (None, Adam()):
+        with pytest.raises(InvalidArgumentError, match="links carry no code"):
+            from_plain(plain, other)
 
 
 def test_settings_cannot_be_changed_under_a_running_training() -> None:

@@ -15,6 +15,7 @@ from kit.exchange import register
 from kit.exchange.topologies import topology as table
 from kit.exchange.topologies.ps import ParameterServer
 from kit.testing import check_topology
+from kit.testing.processes import process_cluster
 from kit.training.optimizers.rule import Optimizer
 from tests.cluster.test_own_topology import Hub
 from tests.training.backups import ranks
@@ -31,6 +32,7 @@ from tests.training.toy import (
 )
 
 STEPS = 24
+MISSING = "no topology is called 'hub'; .* register it in the programs of the tasks"
 
 
 class Served(ParameterServer):
@@ -52,6 +54,21 @@ def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_table", dict(table._table))
     for one in (Served(), Hub(), Mistaken()):
         register(one)
+
+
+@pytest.mark.slow
+def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> None:
+    table._table.pop("hub")
+    with process_cluster(ps=0, worker=2) as cluster:
+        register(Hub())
+        given: dict[str, Any] = {"steps": 1_000_000, "batch": BATCH, "cluster": cluster}
+        run = kit.train(fit, initial(), DATA, topology="ring", **given)
+        with pytest.raises(InvalidArgumentError, match=MISSING):
+            run.topology = "hub"
+        run.stop()
+        run.wait(20)
+
+    assert run.topology == "ring"
 
 
 def train(n_ps: int, step: Any = fit, **options: Any) -> kit.Run:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import STEP, TransferKind
 from kit.training.client.recorded import Cursors, News, Recorded
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
 from tests.training.test_cost_of_looking import job
-from widgets.board import TrafficBoard, snapshot
+from widgets.board import TrafficBoard, snapshot, watcher
 from widgets.board.watcher import Beat, RunFollower
 
 SECOND = 1_000_000_000
@@ -51,7 +52,7 @@ class Told:
             self._recorded.add(News(tables, [0] * len(LOGS)))
         self.step += n_steps
 
-    def news(self, since: Cursors) -> tuple[Trace, Cursors]:
+    def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         found = self._recorded.since(since)
         transfers, spans, steps, measures = found.tables
         epochs = (EpochRow(1, "ring", 0, 0, ""),)
@@ -96,3 +97,36 @@ def test_the_still_picture_is_drawn_once_for_all_its_forms(
 
     assert len(drawn) == 1
     assert (bundle["text/html"], bundle["image/svg+xml"]) == alone
+
+
+def test_what_steps_wait_for_is_looked_up_once_in_two_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, now, asked = Told(), [0.0], list[int]()
+
+    def counted(trace: Trace, most_steps: int) -> Bottleneck:
+        asked.append(most_steps)
+        return bottleneck(trace, most_steps)
+
+    monkeypatch.setattr(watcher, "bottleneck", counted)
+    follower = RunFollower(cast("Any", run), clock=lambda: now[0])
+    for beat in range(50):
+        now[0] = beat / 10
+        run.go_on(10, SECOND // 100)
+        follower.look()
+
+    assert asked == [watcher.BOTTLENECK_STEPS] * 3  # at 0, 2 and 4 s
+
+
+def test_what_steps_wait_for_is_not_looked_up_where_nothing_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, now, asked = Told(), [0.0], list[Trace]()
+    monkeypatch.setattr(watcher, "bottleneck", lambda trace, _: asked.append(trace))
+    follower = RunFollower(cast("Any", run), clock=lambda: now[0])
+    run.go_on(10, SECOND // 100)
+    for _ in range(5):
+        now[0] += 3.0
+        follower.look()
+
+    assert len(asked) == 1

@@ -33,7 +33,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br", "link", "img"):
+        if tag not in ("meta", "br", "link", "img", "input"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -60,6 +60,15 @@ def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 @pytest.mark.slow
+def test_each_section_says_what_its_last_steps_waited_for(
+    report: str, make_trace: MakeTrace
+) -> None:
+    found = make_trace(("ps", "ring"), steps=20).bottleneck
+
+    assert found.window == "steps 21 to 39"
+    assert f"The last {found.window}: {found.said}" in Page(report).text
+
+
 def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:
     seen = Page(report)
 

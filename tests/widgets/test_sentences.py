@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from kit.trace.bottleneck import Bottleneck, Cause
 from kit.trace.trace import Trace
 from tests.cases import for_each
 from widgets.board import sentences
 from widgets.board.run_state import Moment, Numbers
+from widgets.drawing.looks import style
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 NOW = Moment(TASKS, step=7, steps=1200)
@@ -105,3 +108,20 @@ def test_there_is_a_window_when_nothing_was_recorded() -> None:
     view = sentences.newest_steps(Trace(TASKS))
 
     assert (view.first_step, view.last_step, view.start, view.end) == (0, 0, 0, 0)
+
+
+def test_what_steps_wait_for_has_one_place_whatever_it_says() -> None:
+    found = Bottleneck(
+        *(Cause.WORKER, "worker:2", (), 9.0, 31.0, 120, 219),
+        *("worker:2 <computes> longer.", "Give it less.", {}),
+    )
+    told = sentences.numbers(replace(NOW, bottleneck=found))
+    nothing = sentences.numbers(NOW)
+
+    place = re.compile(r'(<p class="ps-bottleneck") title="([^"]*)">([^<]*)</p>')
+    (head, title, text), (other, _, unknown) = place.findall(told + nothing)
+    assert head == other
+    said = "Steps 120 to 219: worker:2 &lt;computes&gt; longer. Give it less."
+    assert title == text == said
+    assert unknown == "What the steps wait for is not known yet."
+    assert re.search(r"\.ps-bottleneck {[^}]*height: 2\.9em; overflow: hidden", style())

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kit.exchange.stepping.stepped_exchange import SteppedState
 from tests.exchange import replay
 from widgets import ExchangeStepper, RingStepper, ServerStepper
-from widgets.stepping.recording import SteppedState
 
 Array = npt.NDArray[Any]
 Matrix = list[list[tuple[int, ...]]]  # worker, chunk: who is in the sum

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kit.trace.bottleneck import Bottleneck
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.training.elastic.generation import Change
@@ -49,7 +50,8 @@ class Moment:
     that is the speed of the links. `switching` is what is requested and does not hold
     yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
     tasks that are gone, `kept` what is left of the trace of a long training, if not
-    all. `hosts` has the host of each task where there are several.
+    all. `hosts` has the host of each task where there are several. `bottleneck` is what
+    the newest steps waited for, as it was known at most two seconds ago.
 
     Of an elastic training `tasks` are those whose processes take part or have done so,
     and rates are between processes; `hosting` says who hosts which member.
@@ -75,6 +77,7 @@ class Moment:
     kept: str = ""
     hosts: tuple[str, ...] = ()
     hosting: Hosting | None = None
+    bottleneck: Bottleneck | None = None
 
     @property
     def changes(self) -> tuple[Change, ...]:

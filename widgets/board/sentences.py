@@ -95,7 +95,28 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
 def numbers(moment: Moment) -> str:
     """Return the row of numbers as HTML."""
     said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
-    return f'<div class="ps-board ps-room">{cells(facts(moment))}{said}</div>'
+    return (
+        f'<div class="ps-board ps-room">{cells(facts(moment))}'
+        f"{bottleneck(moment)}{said}</div>"
+    )
+
+
+def bottleneck(moment: Moment) -> str:
+    """Return what the newest steps waited for as HTML: two lines, whatever it says."""
+    said = escape(waited_for(moment))
+    return f'<p class="ps-bottleneck" title="{said}">{said}</p>'
+
+
+def waited_for(moment: Moment) -> str:
+    """Return what steps waited for as a sentence, with the steps that it speaks of.
+
+    >>> waited_for(Moment(()))
+    'What the steps wait for is not known yet.'
+    """
+    found = moment.bottleneck
+    if found is None or not found.window:
+        return "What the steps wait for is not known yet."
+    return f"{found.window[0].upper()}{found.window[1:]}: {found}"
 
 
 def cells(numbers: Iterable[tuple[str, str, str]]) -> str:

@@ -133,4 +133,5 @@ def text(beat: Beat) -> str:
     lines = [sentences.headline(moment), *sentences.alarms(moment)]
     lines += sentences.placement(moment)
     lines += [" ".join(filter(None, fact)) for fact in sentences.facts(moment)]
+    lines.append(sentences.waited_for(moment))
     return "\n".join([*lines, *filter(None, [sentences.kept(moment)])])

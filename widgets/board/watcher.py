@@ -8,6 +8,7 @@ the processors first.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -21,6 +22,7 @@ from typing import Any
 
 from kit.errors import KitError
 from kit.exchange.topologies.topology import by_name, per_link
+from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
@@ -38,6 +40,8 @@ BEAT_S = 0.1
 # the kernel's thread for output, the page's server.
 SHARE, MOST = 0.01, 0.05
 STEADY_S, SLOWEST_S = 0.5, 2.0
+# What steps wait for takes some milliseconds to find, and who reads it some seconds.
+BOTTLENECK_S, BOTTLENECK_STEPS = 2.0, 50
 _IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
 # Of the newest rows: so far back, but less of it once they are many.
 _KEEP_NS, _LESS_NS, _MANY = 3 * WINDOW_NS, 3 * WINDOW_NS // 2, 10_000
@@ -69,6 +73,8 @@ class RunFollower:
         self._newest, self._heard_at = 0, clock()
         self._peak = 0.0
         self._refusal = ""
+        self._bottleneck: Bottleneck | None = None
+        self._looked = (-math.inf, -1)  # for it: when, and at how many rows
         self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._guard = threading.Lock()  # of the listeners and the thread
@@ -199,6 +205,7 @@ class RunFollower:
         tasks = hosting.tasks if hosting is not None else self._tasks
         self._peak = max(Moment(tasks, rates=rates).peak(), before)
         # The bytes of a step; an asynchronous one is one worker's alone.
+        found = self._slowest_part()
         shares = len(run.job.workers) if topology.endswith("-async") else 1
         a_step = sum(formula.values()) // shares or None
         link, error = row.link if row else run.job.link, run.error
@@ -210,6 +217,7 @@ class RunFollower:
             steps=run.job.steps,
             hosts=_hosts(run, hosting),
             hosting=hosting,
+            bottleneck=found,
             topology=topology,
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
@@ -218,12 +226,20 @@ class RunFollower:
             lost=hosting.lost(run.lost) if hosting is not None else run.lost,
         )
 
+    def _slowest_part(self) -> Bottleneck | None:
+        """Return what the newest steps waited for, looked up anew once in a while."""
+        at, n_rows = self._looked
+        now, known = self._clock(), sum(self._cursors)
+        if known != n_rows and (self._run.done or now - at >= BOTTLENECK_S):
+            self._looked = now, known
+            self._bottleneck = bottleneck(self._run.news()[0], BOTTLENECK_STEPS)
+        return self._bottleneck
+
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
         job, plain = self._run.job, topology.removesuffix("-async")
         if plain not in self._formulas:  # some count their plans, at every beat
-            traffic = by_name(plain).traffic(job.layout, job.group)
-            self._formulas[plain] = per_link(traffic)
+            self._formulas[plain] = per_link(job.traffic(by_name(plain)))
         return self._formulas[plain]
 
 
@@ -308,6 +324,7 @@ def beat_of(trace: Trace) -> Beat:
         step=history.n_steps,
         steps=history.n_steps,
         topology=epoch.topology if epoch else "ps",
+        bottleneck=bottleneck(trace, BOTTLENECK_STEPS),
     )
     return Beat(end, history, recent, is_last=True)
 

@@ -69,10 +69,18 @@ def legend(
     theme: Theme,
     entries: Mapping[str, Any],
     place: Literal["above", "right"],
+    columns: int | None = None,
 ) -> None:
-    """Put a legend outside of the axes, so that it never covers data."""
+    """Put a legend outside of the axes, so that it never covers data.
+
+    An entry is what is drawn, or a list of what goes by one name. Without `columns`
+    all entries stand in one row, or below each other at the right.
+    """
     # Any: bokeh's own annotations do not let a renderer of lines be one of glyphs.
-    items = [LegendItem(label=name, renderers=[e]) for name, e in entries.items()]
+    items = [
+        LegendItem(label=name, renderers=one if isinstance(one, list) else [one])
+        for name, one in entries.items()
+    ]
     box = Legend(
         items=items,
         orientation="vertical" if place == "right" else "horizontal",
@@ -84,9 +92,9 @@ def legend(
         click_policy="hide",
         glyph_width=34,
         glyph_height=24,
-        spacing=18 if place == "above" else 4,
+        spacing=18 if place == "above" and columns is None else 4,
     )
-    box.update(padding=2, margin=6)
+    box.update(padding=2, margin=6, ncols=columns or "auto")
     fig.add_layout(box, place)
 
 

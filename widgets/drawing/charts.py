@@ -14,20 +14,26 @@ from html import escape
 from typing import NamedTuple
 
 from kit.trace.traffic import Phase
-from widgets.drawing.curves import Chart, Mark, Region, Series, Timeline
+from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
 from widgets.drawing.theme import PHASE_HEIGHT
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
-_STRIP, _ROW = 26, 40
+_STRIP, _ROW, _BAR = 26, 40, 30
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
     '<path d="M0,0 L7,7 M7,0 L0,7"/></pattern><pattern id="ps-slant" width="7" '
-    'height="7" patternUnits="userSpaceOnUse"><path d="M0,7 L7,0"/></pattern></defs>'
+    'height="7" patternUnits="userSpaceOnUse"><path d="M0,7 L7,0"/></pattern>'
+    '<pattern id="ps-upright" width="7" height="7" patternUnits="userSpaceOnUse">'
+    '<path d="M3,0 V7"/></pattern></defs>'
 )
-_HATCH = {Phase.APPLY: "ps-cross", Phase.SEND: "ps-slant"}
+_HATCH = {
+    Phase.APPLY: "ps-cross",
+    Phase.SEND: "ps-slant",
+    Phase.LOAD: "ps-upright",
+}
 
 
 class Scale(NamedTuple):
@@ -37,15 +43,33 @@ class Scale(NamedTuple):
     high: float
     start: float
     end: float
+    is_log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the pixel of a value.
+        """Return the pixel of a value; NaN for one that a logarithm has no place for.
 
-        >>> Scale(0, 10, 100, 200)(2.5)
-        125.0
+        >>> Scale(0, 10, 100, 200)(2.5), Scale(0.01, 100, 0, 200, is_log=True)(1)
+        (125.0, 100.0)
         """
-        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        low, high = self.low, self.high
+        if self.is_log:
+            low, high, value = _log(low), _log(high), _log(value)
+        share = (value - low) / ((high - low) or 1.0)
         return self.start + share * (self.end - self.start)
+
+    def ticks(self, most: int) -> list[float]:
+        """Return round values: of a logarithmic scale powers of ten, or 1, 2 and 5."""
+        if not self.is_log:
+            return ticks(self.low, self.high, most)
+        first, last = math.floor(_log(self.low)), math.ceil(_log(self.high))
+        steps = (1, 2, 5) if last - first <= 2 else (1,)
+        every = max(1, math.ceil((last - first) / most))
+        found = [m * 10.0**n for n in range(first, last + 1, every) for m in steps]
+        return [one for one in found if self.low <= one <= self.high]
+
+
+def _log(value: float) -> float:
+    return math.log10(value) if value > 0 else math.nan
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -70,13 +94,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 def curves_chart(chart: Chart) -> str:
     """Draw curves in one frame on the regions behind them; "" without any points."""
     height = 250
-    if not len(chart.series[0].points):
+    if not any(len(series.points) for series in chart.series):
         return ""
     x = Scale(chart.x.low, chart.x.high, _LEFT, WIDTH - _RIGHT)
-    y = Scale(chart.y.low, chart.y.high, height - _UNDER, _OVER + 18)
+    y = Scale(*chart.y[1:], height - _UNDER, _OVER + 18, chart.is_log)
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += _again(chart.again, x, height)
-    parts += [_y_tick(y(value), f"{value:g}") for value in ticks(y.low, y.high, 5)]
+    parts += [_y_tick(y(value), f"{value:g}") for value in y.ticks(5)]
     bands_first = sorted(chart.series, key=lambda one: not one.to)
     parts += [_curve(one, x, y) for one in bands_first if not one.is_right]
     right = [one for one in chart.series if one.is_right and len(one.points)]
@@ -130,6 +154,41 @@ def timeline_chart(chart: Timeline) -> str:
     return _chart(height, chart.title, "", parts)
 
 
+def bars_chart(chart: Bars) -> str:
+    """Draw a bar for each row, with its length at the end; "" without any."""
+    if not chart.rows:
+        return ""
+    over = _OVER if chart.is_of_phases else 8
+    height = over + _BAR * len(chart.rows) + _UNDER
+    left = 18 + 7.6 * max(len(label) for label, _ in chart.rows)
+    x = Scale(0.0, chart.x.high, left, WIDTH - _RIGHT - 60)
+    parts = [PATTERNS, _key()] if chart.is_of_phases else []
+    parts.append(_x_axis(x, height, chart.x.label, left))
+    for place, (label, stretches) in enumerate(chart.rows):
+        middle, at = over + _BAR * (place + 0.5), 0.0
+        parts.append(_right_text(left - 6, middle + 4, label))
+        for part in stretches:
+            begin, end = x(at), x(at + part.value)
+            box = (begin, middle - _BAR * 0.36, max(0.6, end - begin), _BAR * 0.72)
+            if part.phase is not None:
+                parts.append(_bar(part.phase, *box))
+            else:
+                parts.append(_box(f'style="fill:var(--ps-{part.colour})"', *box))
+            at += part.value
+        parts.append(_text(x(at) + 6, middle + 4, f"{at:,.4g}"))
+    return _chart(height, chart.title, "", parts)
+
+
+def sample(colour: str, dash: str) -> str:
+    """Draw a short piece of a curve, for a legend."""
+    dashes = f' stroke-dasharray="{_DASH[dash]}"' if _DASH[dash] else ""
+    return (
+        f'<svg class="ps-chart ps-sample" viewBox="0 0 44 12" width="44" height="12" '
+        f'aria-hidden="true"><path class="ps-curve" d="M1,6 H43"{dashes} '
+        f'style="stroke:var(--ps-{colour})"/></svg>'
+    )
+
+
 def _curve(series: Series, x: Scale, y: Scale) -> str:
     """Draw a line, or a band between two."""
     name = escape(series.label)
@@ -140,9 +199,15 @@ def _curve(series: Series, x: Scale, y: Scale) -> str:
         return f'<polygon {look} data-series="{name}" points="{" ".join(edge)}"/>'
     there, values = series.points.T
     points = " ".join(_points(there, values, x, y))
-    look = f'class="ps-curve" style="stroke:var(--ps-{series.colour})"'
+    kind = "ps-curve ps-thin" if series.is_thin else "ps-curve"
+    look = f'class="{kind}" style="stroke:var(--ps-{series.colour})"'
     dash = f' stroke-dasharray="{_DASH[series.dash]}"' if _DASH[series.dash] else ""
-    return f'<polyline {look}{dash} data-series="{name}" points="{points}"/>'
+    line = f'<polyline {look}{dash} data-series="{name}" points="{points}"/>'
+    if series.has_dots:
+        dot = f'<circle class="ps-dot" style="fill:var(--ps-{series.colour})" r="3.5" '
+        places = (place.split(",") for place in points.split())
+        line += "".join(f'{dot}cx="{at}" cy="{value}"/>' for at, value in places)
+    return line
 
 
 def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:
@@ -225,10 +290,8 @@ def _right_text(x: float, y: float, text: str) -> str:
 def _points(
     there: Iterable[float], values: Iterable[float], x: Scale, y: Scale
 ) -> list[str]:
-    pairs = zip(there, values, strict=True)
-    return [
-        f"{x(at):.1f},{y(value):.1f}" for at, value in pairs if math.isfinite(value)
-    ]
+    pairs = ((x(at), y(value)) for at, value in zip(there, values, strict=True))
+    return [f"{at:.1f},{value:.1f}" for at, value in pairs if math.isfinite(value)]
 
 
 def _strip(series: Series, x: Scale, y: Scale) -> str:
@@ -247,18 +310,23 @@ def _strip(series: Series, x: Scale, y: Scale) -> str:
 
 
 def _bar(phase: Phase, x: float, y: float, width: float, height: float) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    found = f'<rect class="ps-{phase.name.lower()}" {place}/>'
+    box = (x, y, width, height)
+    found = _box(f'class="ps-{phase.name.lower()}"', *box)
     if phase in _HATCH:
-        found += f'<rect fill="url(#{_HATCH[phase]})" {place}/>'
+        found += _box(f'fill="url(#{_HATCH[phase]})"', *box)
     return found
+
+
+def _box(look: str, x: float, y: float, width: float, height: float) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f"<rect {look} {place}/>"
 
 
 def _key() -> str:
     """Draw the legend of the phases."""
     parts = []
     for place, phase in enumerate(Phase):
-        at = 20 + place * 118
+        at = 20 + place * 88
         tall = 18 * PHASE_HEIGHT[phase]
         parts.append(_bar(phase, at, 13 - tall / 2, 26, tall))
         parts.append(f'<text x="{at + 32}" y="18">{phase.name.lower()}</text>')

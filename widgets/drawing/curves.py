@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kit.trace.traffic import Phase
 from widgets.drawing.feed import Columns
 from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
@@ -45,6 +46,7 @@ class Series(NamedTuple):
     dash: str = "solid"
     is_thin: bool = False
     is_right: bool = False  # measured on the axis at the right
+    has_dots: bool = False  # at each of its points, of which there are few
 
     @property
     def points(self) -> npt.NDArray[np.float64]:
@@ -81,6 +83,29 @@ class Chart(NamedTuple):
     marks: tuple[Mark, ...] = ()
     again: tuple[tuple[float, float], ...] = ()  # stretches that were done again
     right: Axis | None = None
+    is_log: bool = False  # the y axis
+
+
+class Part(NamedTuple):
+    """One stretch of a bar: what it is, how long, and how it looks."""
+
+    label: str
+    value: float
+    colour: str  # as `Theme.colour` calls it; "" for that of the phase
+    phase: Phase | None = None
+
+
+class Bars(NamedTuple):
+    """Bars from left to right, a row for each; the parts of a bar follow each other."""
+
+    title: str
+    x: Axis
+    rows: tuple[tuple[str, tuple[Part, ...]], ...]
+
+    @property
+    def is_of_phases(self) -> bool:
+        """Whether parts are phases, so that a legend is needed."""
+        return any(part.phase is not None for _, parts in self.rows for part in parts)
 
 
 class Timeline(NamedTuple):

@@ -50,13 +50,30 @@ def loss(trace: Trace) -> Columns:
     largest loss of each stretch are kept, so that spikes stay visible.
     """
     steps, values = trace.losses()
-    width = mean_width(len(steps))
-    ones = np.ones(width)
-    total = np.convolve(values, ones, "same") if len(steps) else values
-    count = np.convolve(np.ones(len(steps)), ones, "same") if len(steps) else values
-    keep = _extremes(values)
-    mean = total[keep] / count[keep]
+    keep = extremes(values)
+    mean = moving_mean(values, mean_width(len(steps)))[keep]
     return {"step": steps[keep], "loss": values[keep], "mean": mean}
+
+
+def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Return for each value the mean of the `width` around it that are there.
+
+    `width` is odd; near an end fewer count, and where a value is NaN the others alone.
+    Cost: the number of values times the width.
+
+    >>> moving_mean(np.array([0.0, 3.0, 6.0, np.nan]), 3).tolist()
+    [1.5, 3.0, 4.5, 6.0]
+    """
+    n, half = len(values), width // 2
+    is_there, ones = np.isfinite(values), np.ones(width)
+    if not n:
+        return np.zeros(0)
+    around = slice(half, half + n)  # differences of sums would drown after a spike
+    total = np.convolve(np.where(is_there, values, 0.0), ones)[around]
+    known = np.rint(np.convolve(is_there, ones)[around])
+    found = np.full(n, np.nan)
+    np.divide(total, known, out=found, where=known > 0)
+    return found
 
 
 def mean_width(n_steps: int) -> int:
@@ -69,7 +86,7 @@ def mean_width(n_steps: int) -> int:
     return 2 * half + 1
 
 
-def _extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the places to draw: all, or the least and greatest of each stretch."""
     n = len(values)
     if n <= _POINTS:

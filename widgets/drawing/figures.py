@@ -29,12 +29,15 @@ from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
 from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
-from widgets.drawing.curves import Chart, Mark, Region, Series, Timeline
+from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
+from widgets.drawing.feed import Columns
 from widgets.drawing.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
 
 _ROW_PX = 44  # of a task in the timeline
 _LETTERS = 56  # more than fit side by side into half a page
 _STRIP_PX = 34  # of a link
+_BAR_PX = 34
+_HALF_PX = 540  # of the page, as much as a figure's frame takes
 
 
 def sources_of(chart: Chart) -> list[ColumnDataSource]:
@@ -86,6 +89,72 @@ def tips_of(chart: Chart, drawn: Mapping[str, Any]) -> HoverTool:
         for name in first.data
     ]
     return HoverTool(renderers=[drawn[first.label]], tooltips=tips, mode="vline")
+
+
+def overlay_figure(
+    chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
+) -> figure:
+    """Draw curves of several runs over each other; series of one name go together.
+
+    The pointer shows the columns of the curve that it is on.
+    """
+    labels = dict.fromkeys(one.label for one in chart.series)
+    # Names of runs may be long: they stand in as many columns as there is room for.
+    n_columns = max(1, int(_HALF_PX // (70 + 7.5 * max(map(len, labels), default=0))))
+    n_rows = -(-len(labels) // n_columns)
+    kind = "log" if chart.is_log else "linear"
+    size = {"height": 320 + 28 * n_rows, "y_axis_type": kind}
+    fig = canvas(theme, chart.x.label, chart.y.label, **size)
+    drawn: dict[str, list[Any]] = {}
+    for one, data in zip(chart.series, sources or sources_of(chart), strict=True):
+        found = curve(fig, one, data, name=one.label)
+        tint(found, one, theme)
+        drawn.setdefault(one.label, []).append(found)
+        if one.has_dots:
+            dots = fig.scatter(one.x, one.y, source=data, name=one.label, size=7)
+            dots.glyph.update(fill_color=theme.colour(one.colour), line_color=None)
+            drawn[one.label].append(dots)
+    legend(fig, theme, drawn, "above", min(n_columns, len(labels)) or None)
+    shown = [found[0] for found in drawn.values()]
+    columns = chart.series[0].data if chart.series else ()
+    tips = [("run", "$name"), *((name, f"@{{{name}}}") for name in columns)]
+    fig.add_tools(HoverTool(renderers=shown, tooltips=tips))
+    return fig
+
+
+def bars_figure(chart: Bars, theme: Theme) -> figure:
+    """Draw a bar for each row from left to right; its parts follow each other."""
+    rows = FactorRange(factors=[label for label, _ in reversed(chart.rows)])
+    room = Range1d(start=0, end=chart.x.high * 1.04)
+    height = (120 if chart.is_of_phases else 84) + _BAR_PX * len(chart.rows)
+    size = {"height": height, "y_range": rows, "x_range": room}
+    fig = canvas(theme, chart.x.label, None, **size)
+    kinds: dict[Phase | None, Columns] = {}
+    for label, parts in chart.rows:
+        left = 0.0
+        for part in parts:
+            names = ("row", "name", "left", "right", "value", "colour")
+            columns = kinds.setdefault(part.phase, {name: [] for name in names})
+            colour = theme.colour(part.colour) if part.phase is None else ""
+            values = (label, part.label, left, left + part.value, part.value, colour)
+            for name, value in zip(names, values, strict=True):
+                columns[name].append(value)
+            left += part.value
+    entries = {}
+    for phase, columns in kinds.items():
+        look: dict[str, Any] = {"fill_color": "colour", "line_color": None}
+        if phase is not None:
+            look |= {"fill_color": theme.phase(phase)} | _hatch(phase, theme)
+        look |= {"left": "left", "right": "right", "height": 0.72}
+        found = fig.hbar(y="row", source=source(columns), **look)
+        if phase is not None:
+            entries[phase.name.lower()] = found
+    if entries:
+        legend(fig, theme, entries, "above")
+    tips = [("", "@row @name"), (chart.x.label, "@value{0,0.000}")]
+    fig.add_tools(HoverTool(tooltips=tips))
+    fig.ygrid.grid_line_color = None
+    return fig
 
 
 def links_figure(

@@ -61,12 +61,15 @@ _STYLE = """
 .ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }
 .ps-chart .ps-curve { fill: none; stroke-width: 2.2; }
+.ps-chart .ps-thin { stroke-width: 1; opacity: .45; }
 .ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }
 .ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
 .ps-compute { fill: var(--ps-h0); }
 .ps-send { fill: var(--ps-h1); }
 .ps-receive { fill: var(--ps-h2); }
 .ps-apply { fill: var(--ps-h3); }
+.ps-load { fill: var(--ps-h5); }
+.ps-queue { fill: var(--ps-h4); }
 .ps-wait:not(p) { fill: var(--ps-waiting); }
 .ps-board .ps-title { font: 600 15px FONT; fill: var(--ps-ink); }
 .ps-board table { border-collapse: collapse; margin: 4px 0 10px; font-size: 14px; }
@@ -75,6 +78,8 @@ _STYLE = """
   border-bottom: 1px solid var(--ps-grid); font-weight: 400; background: none;
   color: var(--ps-ink); }
 .ps-board td { font-variant-numeric: tabular-nums; }
+.ps-board .ps-bottleneck { max-width: none; height: 2.9em; overflow: hidden;
+  display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; }
 .ps-room { container-type: inline-size; }
 .ps-board .ps-numbers { display: grid; gap: 8px; margin: 4px 0;
   grid-template-columns: repeat(6, minmax(0, 1fr)); }
@@ -90,6 +95,13 @@ _STYLE = """
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
+.ps-board .ps-key { display: flex; flex-wrap: wrap; gap: 2px 20px; max-width: none; }
+.ps-board .ps-chart.ps-sample { display: inline-block; width: 44px; min-width: 0;
+  height: 12px; vertical-align: middle; }
+.ps-alone .ps-chart:not(.ps-sample) { max-width: 960px; }
+.ps-live .widget-html-content { min-width: 0; }
+.ps-wide { overflow-x: auto; }
+.ps-wide th, .ps-wide td { white-space: nowrap; }
 .ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
 """
 

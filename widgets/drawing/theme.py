@@ -27,6 +27,8 @@ PHASE_HEIGHT = {
     Phase.APPLY: 0.84,
     Phase.SEND: 0.56,
     Phase.RECEIVE: 0.56,
+    Phase.LOAD: 0.7,
+    Phase.QUEUE: 0.4,
 }
 PHASE_HATCH = {
     Phase.WAIT: " ",
@@ -34,6 +36,8 @@ PHASE_HATCH = {
     Phase.APPLY: "x",
     Phase.SEND: "/",
     Phase.RECEIVE: "-",
+    Phase.LOAD: "|",
+    Phase.QUEUE: " ",
 }
 
 
@@ -68,13 +72,15 @@ class Theme:
 
     def phase(self, phase: Phase) -> str:
         """Return the colour of what a task is doing."""
-        blue, orange, green, purple, _, _ = self.hues
+        blue, orange, green, purple, red, violet = self.hues
         return {
             Phase.COMPUTE: blue,
             Phase.SEND: orange,
             Phase.RECEIVE: green,
             Phase.APPLY: purple,
             Phase.WAIT: self.waiting,
+            Phase.LOAD: violet,
+            Phase.QUEUE: red,
         }[phase]
 
 

@@ -76,6 +76,12 @@ def timeline(trace: Trace, view: TimeWindow) -> str:
     return f"{where}{switch}. Of the time recorded, {'; '.join(shares)}."
 
 
+def bottleneck(trace: Trace) -> str:
+    """Say what the newest steps waited for, and which steps these are."""
+    found = trace.bottleneck
+    return f"The last {found.window}: {found}" if found.window else str(found)
+
+
 def _share(trace: Trace, job: str, spent: Ints) -> str:
     """Return the shares of one job's time, the largest first; "" if it has none."""
     mine = [i for i, name in enumerate(trace.names) if name.split(":")[0] == job]
@@ -88,6 +94,8 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
         Phase.RECEIVE: "received",
         Phase.WAIT: "waited",
         Phase.APPLY: "applied updates",
+        Phase.LOAD: "loaded data",
+        Phase.QUEUE: "queued for a core",
     }
     order = sorted(Phase, key=lambda phase: -total[phase])
     parts = [

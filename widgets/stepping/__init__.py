@@ -1,1 +1,1 @@
-"""An exchange held at each message: its recording, and how it is shown."""
+"""An exchange held at each message, and how it is shown."""

@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from kit.exchange.stepping.stepped_exchange import (
+    ColumnCell,
+    Holding,
+    SteppedExchange,
+    SteppedState,
+)
 from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.drawing.looks import style as board_style
@@ -15,7 +21,6 @@ from widgets.drawing.theme import TEXT_PX
 from widgets.stepping import words
 from widgets.stepping.participants import Formula
 from widgets.stepping.picture import picture
-from widgets.stepping.recording import ColumnCell, Holding, Recording, SteppedState
 
 KEY = (
     "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "
@@ -44,7 +49,7 @@ _SPEAK = """
 """
 
 
-def still(recording: Recording, formula: Formula) -> str:
+def still(recording: SteppedExchange, formula: Formula) -> str:
     """Return what a notebook keeps: the states that matter most, without any script.
 
     The script that is in it is for the live view beside it.
@@ -62,14 +67,14 @@ def still(recording: Recording, formula: Formula) -> str:
     )
 
 
-def turning_points(recording: Recording) -> list[int]:
+def turning_points(recording: SteppedExchange) -> list[int]:
     """Return the beginning, the last state of each kind of message, and the end."""
     kinds = [s.message.kind if s.message else None for s in recording.states]
     ends = [i for i in range(1, len(kinds) - 1) if kinds[i] != kinds[i + 1]]
     return list(dict.fromkeys([0, *ends, len(kinds) - 1]))
 
 
-def sentence(recording: Recording, position: int) -> str:
+def sentence(recording: SteppedExchange, position: int) -> str:
     """Return where the state is and what has just happened."""
     return (
         f'<p class="ps-said"><span class="ps-where">'
@@ -78,7 +83,7 @@ def sentence(recording: Recording, position: int) -> str:
     )
 
 
-def state(recording: Recording, formula: Formula, position: int) -> str:
+def state(recording: SteppedExchange, formula: Formula, position: int) -> str:
     """Return the counters, the picture and the matrix of a state."""
     width = _TASK_PX + _COLUMN_PX * len(recording.columns)
     return (
@@ -96,7 +101,7 @@ def foot(formula: Formula) -> str:
     return f'<p class="ps-key">{escape(KEY)}</p><p>{escape(said)}</p>'
 
 
-def counters(recording: Recording, formula: Formula, position: int) -> str:
+def counters(recording: SteppedExchange, formula: Formula, position: int) -> str:
     """Return messages, bytes and rounds so far, beside what the formula says."""
     now = recording.states[position]
     n_messages = sum(messages for messages, _ in now.traffic.values())
@@ -112,7 +117,7 @@ def counters(recording: Recording, formula: Formula, position: int) -> str:
     )
 
 
-def matrix(recording: Recording, formula: Formula, position: int) -> str:
+def matrix(recording: SteppedExchange, formula: Formula, position: int) -> str:
     """Return the table of tasks and chunks: who holds which sum."""
     now = recording.states[position]
     heads = "".join(
@@ -147,7 +152,7 @@ def _sent(now: SteppedState, formula: Formula, member: int) -> str:
     return f"sent {sent:,} of {formula.sent[member]:,} B"
 
 
-def _cells(recording: Recording, now: SteppedState, member: int) -> Iterator[str]:
+def _cells(recording: SteppedExchange, now: SteppedState, member: int) -> Iterator[str]:
     message = now.message
     for number, cell in enumerate(now.rows[member]):
         marks = ["ps-old"] * (cell.is_sent and not cell.is_result)
@@ -161,7 +166,7 @@ def _cells(recording: Recording, now: SteppedState, member: int) -> Iterator[str
         yield f"<td{name}>{_inside(recording, cell)}</td>"
 
 
-def _inside(recording: Recording, cell: ColumnCell) -> str:
+def _inside(recording: SteppedExchange, cell: ColumnCell) -> str:
     kept = "".join(
         f"<i>({words.added(one.who)}) {escape(words.numbers(one.values))}</i>"
         for one in cell.kept
@@ -169,7 +174,7 @@ def _inside(recording: Recording, cell: ColumnCell) -> str:
     return (_sum(recording, cell.held) if cell.held else "<b>\u2013</b>") + kept
 
 
-def _sum(recording: Recording, held: Holding) -> str:
+def _sum(recording: SteppedExchange, held: Holding) -> str:
     n = len(recording.workers)
     mark = " \u2713" if words.is_complete(recording, held) else ""
     share = 100 * len(held.who) / n

@@ -12,11 +12,11 @@ from typing import Any
 
 import ipywidgets as ipw
 
+from kit.exchange.stepping.stepped_exchange import SteppedExchange
 from widgets.drawing.front_end import button
 from widgets.stepping import drawing, words
 from widgets.stepping.drawing import style
 from widgets.stepping.participants import Formula
-from widgets.stepping.recording import Recording
 
 _INTERVAL_MS = 1500
 
@@ -26,7 +26,7 @@ class LiveStepper:
 
     def __init__(
         self,
-        recording: Recording,
+        recording: SteppedExchange,
         formula: Formula,
         position: int,
         moved: Callable[[int], None],
@@ -51,12 +51,15 @@ class LiveStepper:
             f'<style>{style()}</style><div class="ps-board ps-stepper">'
             f'<p class="ps-head">{escape(words.title(recording))}</p></div>'
         )
-        foot = f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
+        # Only at the end: it would answer what one is to find out.
+        self.foot = ipw.HTML(
+            f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
+        )
         buttons = ipw.HBox(
             [self.back, self.next, self.play, self.slider],
             layout=ipw.Layout(flex_flow="row wrap", align_items="center"),
         )
-        texts = [ipw.HTML(head), buttons, self.said, self.state, ipw.HTML(foot)]
+        texts = [ipw.HTML(head), buttons, self.said, self.state, self.foot]
         self.root = ipw.VBox(texts)
         self.root.add_class("ps-live")
         self.back.on_click(lambda _: self._turn(-1))
@@ -83,6 +86,7 @@ class LiveStepper:
         self.state.value = f'<div class="ps-board ps-stepper">{drawn}</div>'
         self.back.disabled = position == 0
         self.next.disabled = position == self.slider.max
+        self.foot.layout.display = "" if position == self.slider.max else "none"
 
     def close(self) -> None:
         """Take the widgets off the screen."""

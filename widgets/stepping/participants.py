@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
+from kit.exchange.layout import TRAINED, Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.parameter_placement import place
@@ -100,7 +100,7 @@ def _dtype(found: np.dtype[Any]) -> np.dtype[Any]:
     """Return what the values are added up in: whole numbers become float32."""
     if found.kind in "biu":
         return np.dtype(np.float32)
-    if found.name not in ITEMSIZE:
+    if found.name not in TRAINED:
         raise InvalidArgumentError(
             f"values of type {found} cannot be gradients; give arrays of float32, "
             f"float64 or whole numbers."

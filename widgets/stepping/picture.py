@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from html import escape
 
+from kit.exchange.stepping.stepped_exchange import (
+    SteppedExchange,
+    SteppedMessage,
+    SteppedState,
+)
 from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.stepping import words
-from widgets.stepping.recording import Recording, SteppedMessage, SteppedState
 
 _NARROW = 124  # a box in which a whole name has no room
 _LABELLED = 6  # workers in a ring whose arrows are long enough for words
 
 
-def picture(recording: Recording, position: int) -> str:
+def picture(recording: SteppedExchange, position: int) -> str:
     """Return the picture as an SVG element that fits the width of its place."""
     state = recording.states[position]
     found = layout(recording.names, recording.topology)
@@ -33,7 +37,9 @@ def picture(recording: Recording, position: int) -> str:
     )
 
 
-def _arrows(recording: Recording, found: SceneLayout, state: SteppedState) -> list[str]:
+def _arrows(
+    recording: SteppedExchange, found: SceneLayout, state: SteppedState
+) -> list[str]:
     now = state.message
     held = {(m.source, m.destination): m for m in reversed(state.held)}
     links = dict.fromkeys((m.source, m.destination) for m in recording.messages)
@@ -59,7 +65,9 @@ def _arrow(line: Path, kind: str, width: float) -> str:
     return f'<g class="ps-arrow ps-{kind}">{line.arrow(width, head, head / 2)}</g>'
 
 
-def _label(recording: Recording, found: SceneLayout, message: SteppedMessage) -> str:
+def _label(
+    recording: SteppedExchange, found: SceneLayout, message: SteppedMessage
+) -> str:
     """Write beside the arrow what it carries, where there is room for it."""
     if found.is_ring and len(recording.workers) > _LABELLED:
         return ""

@@ -6,10 +6,10 @@ the arrow keys; so does the page, wherever the focus is.
 
 from __future__ import annotations
 
+from kit.exchange.stepping.stepped_exchange import SteppedExchange
 from widgets.stepping import drawing
 from widgets.stepping.drawing import style
 from widgets.stepping.participants import Formula
-from widgets.stepping.recording import Recording
 
 SCRIPT = """<script>
 (function () {
@@ -55,7 +55,7 @@ SCRIPT = """<script>
 </script>"""
 
 
-def body(recording: Recording, formula: Formula) -> str:
+def body(recording: SteppedExchange, formula: Formula) -> str:
     """Return the page's content; `SCRIPT` belongs behind it."""
     last = len(recording.states) - 1
     states = "".join(

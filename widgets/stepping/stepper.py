@@ -5,7 +5,8 @@
     ExchangeStepper("mesh", n=4)    # any topology, your own too
 
 No cluster is needed. What is shown is a recording: the topology's real plans were
-carried out once, in memory, with a hold at each message (`widgets.stepping.recording`).
+carried out once, in memory, with a hold at each message
+(`kit.exchange.stepping.stepped_exchange`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import NotFoundError, OutOfRangeError
+from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
 from widgets.stepping.participants import Formula, formula, setting
-from widgets.stepping.recording import SteppedMessage, record
 
 
 class ExchangeStepper:

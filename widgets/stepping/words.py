@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.trace.traffic import TransferKind
-from widgets.drawing.words import listed
-from widgets.stepping.recording import (
+from kit.exchange.stepping.stepped_exchange import (
     ColumnCell,
     Holding,
-    Recording,
+    SteppedExchange,
     SteppedMessage,
     SteppedState,
     Values,
 )
+from kit.trace.traffic import TransferKind
+from widgets.drawing.words import listed
 
 _SHOWN = 4  # numbers of a cell; the rest is dots
 _ADDED = 5  # workers of a sum; so many follow each other round the ring
@@ -29,7 +29,7 @@ _PHASES = {
 }
 
 
-def title(recording: Recording) -> str:
+def title(recording: SteppedExchange) -> str:
     """Return what is shown, with its numbers: the head of a page or a cell."""
     n_ps = len(recording.names) - len(recording.workers)
     parts = [_count(n_ps, "server")] * bool(n_ps)
@@ -37,7 +37,7 @@ def title(recording: Recording) -> str:
     return f"{recording.title}: {' and '.join(parts)}, message by message"
 
 
-def where(recording: Recording, position: int) -> str:
+def where(recording: SteppedExchange, position: int) -> str:
     """Return which message and round a state follows."""
     state = recording.states[position]
     if not recording.messages:
@@ -52,7 +52,7 @@ def where(recording: Recording, position: int) -> str:
     )
 
 
-def said(recording: Recording, position: int) -> str:
+def said(recording: SteppedExchange, position: int) -> str:
     """Return what has just happened."""
     state = recording.states[position]
     if not position:
@@ -65,7 +65,7 @@ def said(recording: Recording, position: int) -> str:
     return f"{happened} {_end(recording, state)}".strip()
 
 
-def _beginning(recording: Recording) -> str:
+def _beginning(recording: SteppedExchange) -> str:
     count = sum(column.hi - column.lo for column in recording.columns)
     if not recording.messages:
         return "Nothing here that another worker needs: no message is sent."
@@ -75,7 +75,7 @@ def _beginning(recording: Recording) -> str:
     )
 
 
-def _sent(recording: Recording, message: SteppedMessage) -> str:
+def _sent(recording: SteppedExchange, message: SteppedMessage) -> str:
     source = recording.names[message.source]
     target = recording.names[message.destination]
     return (
@@ -84,7 +84,7 @@ def _sent(recording: Recording, message: SteppedMessage) -> str:
     )
 
 
-def _contents(recording: Recording, message: SteppedMessage) -> str:
+def _contents(recording: SteppedExchange, message: SteppedMessage) -> str:
     if message.kind in BACK:
         return "the sum of all workers"
     sets = {tuple(sorted(who)) for who in message.who}
@@ -99,7 +99,7 @@ def _contents(recording: Recording, message: SteppedMessage) -> str:
     return f"the sum of workers {listed([*map(str, who)])}"
 
 
-def _then(recording: Recording, before: SteppedState, after: SteppedState) -> str:
+def _then(recording: SteppedExchange, before: SteppedState, after: SteppedState) -> str:
     message = after.message
     assert message is not None
     target, column = message.destination, message.columns[0]
@@ -114,7 +114,7 @@ def _then(recording: Recording, before: SteppedState, after: SteppedState) -> st
     return f"{name} adds its own: it now holds the sum {added(new.held.who)}."
 
 
-def _end(recording: Recording, state: SteppedState) -> str:
+def _end(recording: SteppedExchange, state: SteppedState) -> str:
     done = [worker for worker in recording.workers if has_result(state, worker)]
     if len(done) < len(recording.workers) or not recording.messages:
         return ""
@@ -126,7 +126,7 @@ def has_result(state: SteppedState, member: int) -> bool:
     return all(cell.is_result for cell in state.rows[member] if cell.held)
 
 
-def is_complete(recording: Recording, held: Holding) -> bool:
+def is_complete(recording: SteppedExchange, held: Holding) -> bool:
     """Whether a sum has the numbers of all workers."""
     return len(held.who) == len(recording.workers)
 
@@ -142,7 +142,7 @@ def added(who: Sequence[int]) -> str:
     return "+".join(map(str, who))
 
 
-def columns(recording: Recording, numbers: Sequence[int]) -> str:
+def columns(recording: SteppedExchange, numbers: Sequence[int]) -> str:
     """Return the name of some columns: chunks, or parts of one."""
     if len(numbers) == len([c for c in recording.columns if c.hi > c.lo]):
         return "everything" if len(numbers) > 1 else heading(recording, numbers[0])
@@ -152,7 +152,7 @@ def columns(recording: Recording, numbers: Sequence[int]) -> str:
     return f"chunks {listed([name.removeprefix('chunk ') for name in names])}"
 
 
-def heading(recording: Recording, number: int) -> str:
+def heading(recording: SteppedExchange, number: int) -> str:
     """Return the name of a column; a letter tells the parts of a chunk apart."""
     chunk = recording.columns[number].chunk
     same = [i for i, c in enumerate(recording.columns) if c.chunk == chunk]
@@ -170,7 +170,7 @@ def numbers(values: Values) -> str:
     return shown + " \u2026" * (len(values) > _SHOWN)
 
 
-def cell(recording: Recording, one: ColumnCell) -> str:
+def cell(recording: SteppedExchange, one: ColumnCell) -> str:
     """Return a cell in a few characters: who is in it, and what is only kept.
 
     A mark says that the sum is complete.
@@ -180,7 +180,7 @@ def cell(recording: Recording, one: ColumnCell) -> str:
     return held + mark + "".join(f" ({added(kept.who)})" for kept in one.kept)
 
 
-def text(recording: Recording, position: int) -> str:
+def text(recording: SteppedExchange, position: int) -> str:
     """Return a state as plain text: where, what happened, and the matrix."""
     state = recording.states[position]
     heads = [heading(recording, i) for i in range(len(recording.columns))]

@@ -6,12 +6,13 @@ The engines are asked by calls; what they then do is in the plan's `Bootstrap`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import TaskCalls
+from kit.cluster.own_topologies import take
 from kit.cluster.plan import ClusterPlan
 from kit.spec import ClusterSpec
 from kit.task import Task
@@ -31,6 +32,7 @@ class Servers:
         """`where` tells a task's folder and its host's address, if it needs one."""
         self._plan, self._calls = plan, calls
         self._where, self._credentials = where, credentials
+        self._topologies: dict[str, bytes] = {}  # of one's own, that all tasks have
 
     async def start(
         self, tasks: Sequence[Task], where: ClusterSpec | None = None
@@ -41,7 +43,24 @@ class Servers:
         """
         payloads = {task: self._start_payload(task, where) for task in tasks}
         deadline_s = self._plan.start_deadline_s
-        return await self._calls.perform(payloads, deadline_s, "start its server")
+        told = await self._calls.perform(payloads, deadline_s, "start its server")
+        if self._topologies:
+            await self._give(tasks, self._topologies)
+        return told
+
+    async def bring(
+        self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
+    ) -> None:
+        """Give tasks topologies of one's own, and those that start later as well."""
+        self._topologies |= topologies
+        await self._give(tasks, topologies)
+
+    async def _give(
+        self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
+    ) -> None:
+        payload = remote.pack(take, [dict(topologies)], {})
+        deadline_s, what = self._plan.start_deadline_s, "register a topology"
+        await self._calls.perform(dict.fromkeys(tasks, payload), deadline_s, what)
 
     def _start_payload(self, task: Task, where: ClusterSpec | None) -> bytes:
         folder, host = self._where(task)

@@ -203,12 +203,26 @@ class Supervisor:
     async def connect_all(self) -> None:
         """Tell the tasks that can be reached where all tasks are."""
         assert self.spec is not None, "it was made of their addresses"
-        here = [
+        await self._servers.connect(self._in_reach(), self.spec)
+
+    async def bring(self, topologies: Mapping[str, bytes]) -> None:
+        """Give topologies of one's own to all tasks that there are, or will be."""
+        while True:
+            here = self._in_reach()
+            try:
+                await self._servers.bring(here, topologies)
+            except PeerLost:  # those that are left may go on without it
+                if self._in_reach() == here:
+                    raise
+            else:
+                return
+
+    def _in_reach(self) -> list[Task]:
+        return [
             task
             for task, status in self.status.items()
             if status.state is not ClusterState.LOST and task not in self.restarts
         ]
-        await self._servers.connect(here, self.spec)
 
     def admit(self, task: Task, number: int) -> None:
         """Take in a new task, whose engine has that number."""

@@ -36,7 +36,8 @@ class OwnArena:
         """Make the arena. Untouched pages cost nothing."""
         self.layout, self.n_members = layout, n_members
         # More notes than a step has messages between two members; a power of 2.
-        most = 4 * len(layout.buckets) * layout.n_chunks
+        n_buckets = sum(len(one.buckets) for one in (layout, *layout.wires))
+        most = 4 * n_buckets * layout.n_chunks
         self.depth = max(1024, 1 << most.bit_length())
         words = Control.n_words(n_members, self.depth)
         self._control_bytes = -(-8 * words // _PAGE) * _PAGE
@@ -142,7 +143,7 @@ class Joining:
     def _carry(self, peer: int, stream: Stream) -> Port:
         bounds = Bounds(
             cluster=self.cluster,
-            max_length=max(1, self.own.layout.n_bytes),
+            max_length=max(1, self.own.layout.total_bytes),
             max_sender=self.own.n_members,
             max_hold_us=_MAX_HOLD_US,
         )

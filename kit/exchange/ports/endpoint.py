@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.exchange.ports.port import Arrival, Expected, Port, Stamp
@@ -23,6 +24,13 @@ from kit.wire.shaping import LineIn
 _SLICE_MS = 20  # a lost ring of the doorbell costs so much at most
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _GRACE_S = 1.5  # a lost peer's own report explains more than its closed link
+
+
+class Wait(NamedTuple):
+    """For which members a wait is, and since when (ns)."""
+
+    members: tuple[int, ...]
+    since: int
 
 
 class Endpoint:
@@ -54,6 +62,9 @@ class Endpoint:
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
         self.error: KitError | None = None  # what the training was aborted with
+        # For whom the wait under way is, and since when; what it was when it failed.
+        # Only of a wait that has lasted long enough to sleep.
+        self.waits_for: Wait | None = None
         self.lost: frozenset[int] = frozenset()  # members that are not waited for
         # Those of them or of others whose end must not end our part.
         self.spared: frozenset[int] = frozenset()
@@ -214,6 +225,8 @@ class Endpoint:
         for _ in range(self.spins if is_near else 0):
             if ready():
                 return
+        if self.error is None:  # else it stays what it was for
+            self.waits_for = None
         start = self.clock()
         give_up = start + round(self.deadline_s * 1e9)
         lost_at = 0
@@ -229,7 +242,17 @@ class Endpoint:
             if now > give_up:
                 raise self._late(port)
             if not moved:
+                if self.waits_for is None and now - start >= _YIELD_NS:
+                    self.waits_for = Wait(self._peers(port), start)
                 self._rest(now - start, ready)
+        self.waits_for = None
+
+    def _peers(self, port: Port | None) -> tuple[int, ...]:
+        """Return for whom a wait is: without a port, all that send nothing yet."""
+        if port is not None:
+            return (port.peer,)
+        watched = self._by_fd.values()
+        return tuple(one.peer for one in watched if not one.has_arrived())
 
     def _pump(self) -> bool:
         moved = False

@@ -58,7 +58,7 @@ def n_regions(layout: Layout) -> int:
 
 def region_bytes(layout: Layout) -> int:
     """Return the size of a region, in whole pages."""
-    return max(_PAGE, -(-layout.n_bytes // _PAGE) * _PAGE)
+    return max(_PAGE, -(-layout.total_bytes // _PAGE) * _PAGE)
 
 
 def memory_bytes(layout: Layout) -> int:
@@ -104,6 +104,32 @@ class Memory:
         """Return all parameters' arrays inside a physical region, by name."""
         return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
 
+    def wire(self, region: int, number: int) -> dict[str, Array]:
+        """Return the arrays of one of the layout's wires in a physical region."""
+        start = self.layout.edges[number]
+        return {
+            one.spec.name: self.leaf(region, one._replace(lo=one.lo + start))
+            for one in self.layout.wires[number].leaves
+        }
+
     def gradients(self) -> dict[str, Array]:
         """Return where the gradients of an even step belong, by name."""
         return self.leaves(GRAD)
+
+
+def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
+    """Return the parameters of a flat buffer by name, in their order, as copies.
+
+    >>> from kit.exchange.layout import Spec, lay_out
+    >>> layout = lay_out([Spec("w", (2,), "float32")], n_workers=1)
+    >>> unflatten(layout, np.float32([1, 2]).tobytes())["w"].tolist()
+    [1.0, 2.0]
+    """
+    whole = np.frombuffer(flat, np.uint8, layout.n_bytes)
+    return {
+        leaf.spec.name: whole[leaf.range.lo : leaf.range.hi]
+        .view(leaf.spec.dtype)
+        .reshape(leaf.spec.shape)
+        .copy()
+        for leaf in layout.leaves
+    }

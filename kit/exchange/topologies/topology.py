@@ -160,6 +160,17 @@ def register(topology: Topology) -> Topology:
     return topology
 
 
+def is_own(topology: Topology) -> bool:
+    """Whether its class is a user's, and not one of this package.
+
+    >>> from kit.exchange.topologies.ring import Ring
+    >>> Mine = type("Mine", (Ring,), {"__module__": "__main__"})
+    >>> is_own(Ring()), is_own(Mine())
+    (False, True)
+    """
+    return type(topology).__module__.split(".")[0] != __name__.split(".")[0]
+
+
 def names() -> tuple[str, ...]:
     """Return the names of all topologies, sorted."""
     return tuple(sorted(_table))

@@ -149,7 +149,7 @@ class Succession:
             self._now.fail(
                 AbortedError("the training has ended before it could be joined.")
             )
-        job = Job.from_plain(told["job"])
+        job = Job.from_plain(told["job"], self._now.job)
         assert job.generation is not None
         with self._now.changed:
             is_newer = job.generation.number > self._now.generation.number
@@ -188,7 +188,7 @@ class Succession:
                 values = {"number": number, "reason": reason}
                 told = yield from ask_one(process, "elastic.lose", values)
                 self._take(told, number)
-                theirs = Job.from_plain(told["job"]).generation
+                theirs = Job.from_plain(told["job"], self._now.job).generation
                 # One that has missed this generation's begin does not lead here.
                 if theirs is not None and theirs.number >= number and told["begun"]:
                     return True
@@ -199,7 +199,7 @@ class Succession:
         if told["error"]:
             self._now.fail(from_plain(told["error"]))
             return
-        job = Job.from_plain(told["job"])
+        job = Job.from_plain(told["job"], self._now.job)
         theirs = job.generation
         assert theirs is not None
         if theirs.number <= number:

@@ -127,6 +127,10 @@ class ElasticTraining:
         """Ask to take part in a training, whose newest known generation is `job`'s."""
         self._succession.join(job)
 
+    def rebuilt(self, plain: Plain) -> Job:
+        """Return the job of a generation of this training, of which another told."""
+        return Job.from_plain(plain, self._now.job)
+
     # -- what the members of this process tell ------------------------------------
 
     def ended(self, member: Member) -> None:
@@ -465,7 +469,8 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
             for member, (process, moment) in asked["holders"].items()
         }
         state = Moment(*asked["moment"]), holders, asked["requests"]
-        here(asked).begin(_ballot(asked), Job.from_plain(asked["job"]), *state)
+        training = here(asked)
+        training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
         return {}, b""
 
     def keep(asked: Plain, data: bytearray) -> Answer:

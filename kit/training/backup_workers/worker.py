@@ -53,12 +53,12 @@ class QuorumWorker(Rounds):
         context, program = self._context, self._program
         endpoint = context.endpoint
         stamp, clock = endpoint.stamp, endpoint.clock
-        begin, program.waited_ns, stamp.step = clock(), 0, step
+        program.waited_ns, stamp.step = 0, step
+        begin = context.own_part.begin()
         stamp.halt = step + 1 if self._wants_halt(step) else NO_HALT
         self._events.begin(step)
         loss, examples = self._place.compute(step, lambda bucket: None)
-        computed = clock()
-        context.meter.span(Phase.COMPUTE, step, begin, computed)
+        computed = context.own_part.end(step)
         context.reach("compute.done", step)
         program.reduce(0)
         endpoint.flush()

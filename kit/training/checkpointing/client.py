@@ -186,9 +186,10 @@ class CheckpointValues(Mapping[str, Array]):
         taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
         names = texts_of(found, "states")
         packed = {name: values[name] for name in names if name in values}
+        kept = {name: kept_state.unpack(data) for name, data in packed.items()}
         self.states = {
-            name.removeprefix(kept_state.PREFIX): kept_state.unpack(packed[name])
-            for name in packed
+            name.removeprefix(kept_state.PREFIX): kept_state.parted(one)[0]
+            for name, one in kept.items()
         }
         taken |= {*packed}
         self._values = {k: v for k, v in values.items() if k not in taken}

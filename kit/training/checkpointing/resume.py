@@ -320,9 +320,10 @@ class CheckpointStore:
                 ", ".join(sorted(some)) or "none" for some in (held, job.states)
             )
             raise InvalidArgumentError(
-                f"{found.path} holds what the step function of each worker keeps "
-                f"(`state`): {there}; this training has {here}. Train with the same "
-                f"workers, or begin in another folder with "
+                f"{found.path} holds what each worker keeps (`state`, slots of "
+                f"`local_steps`, and what `compress` has yet to send): {there}; this "
+                f"training has {here}. Train with the same workers, optimizer and "
+                f"compressor, or begin in another folder with "
                 f"params=kit.load_checkpoint({str(found.path)!r})."
             )
         specs = tensors_of(job.specs, job.slots)

@@ -104,8 +104,9 @@ class CheckpointWriter(StepObserver):
         writers = {*writers_of(owners, job.coordinator), *keeps}
         self._writers = tuple(sorted(writers))
         is_restored = step > 0 and context.endpoint.stamp.epoch == 1
-        if is_restored and context.me in keeps and not context.state:
-            context.state.update(kept_state.unpack(self._desk.kept()))
+        is_empty = not context.state and not context.compression
+        if is_restored and context.me in keeps and is_empty:
+            context.keep(self._desk.kept())
         ranges = ranges_of(owners, self._context.me)
         is_first = self._context.me == self._writers[0]
         self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
@@ -177,7 +178,7 @@ class CheckpointWriter(StepObserver):
             pieces = self._state.pieces
         if context.me in context.job.states.values():
             name = kept_state.name_of(context.task)
-            packed = np.frombuffer(kept_state.pack(context.state), np.uint8)
+            packed = np.frombuffer(context.kept(), np.uint8)
             pieces += (Piece.whole(name, packed),)
         context.reach("ckpt.copied", step)
         return WriterTask(key, pieces + self._empty)

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from kit.errors import DeadlineExceededError, KitError, from_plain
 from kit.task import Task
-from kit.training.elastic.asking import Told, ask_all
+from kit.training.elastic.asking import Told, Unanswered, ask_all
 from kit.training.job import Job
 from kit.wire.rpc import Caller
 
@@ -42,12 +42,17 @@ def next_generation(job: Job, dial: Dial) -> Job | None:
             return caller.call(op, limits.dead_after_s, question)[0]
 
     give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
-    while time.monotonic() < give_up:
+    unanswered: Unanswered = {}
+    renew = time.monotonic() + limits.redial_after_s
+    while (now := time.monotonic()) < give_up:
+        if now > renew:  # a new connection gets through a line that is whole again
+            unanswered.clear()
+            renew = now + limits.redial_after_s
         # One that is stopped must not keep the others waiting.
-        told = ask_all(ended.processes, ask, lambda _: True)
+        told = ask_all(ended.processes, ask, lambda _: True, unanswered=unanswered)
         heard = [one for one in told.values() if not isinstance(one, KitError)]
         for one in heard:
-            found = Job.from_plain(one["job"])
+            found = Job.from_plain(one["job"], job)
             if found.generation and found.generation.number > ended.number:
                 return found
             if one["error"]:

@@ -72,7 +72,7 @@ def account(
         times = dict.fromkeys(job.workers, steps)
         if job.has_backups:
             times = {one: n_steps.get((one, number), 0) for one in job.workers}
-        formula = by_name(row.topology).traffic(job.layout, job.group)
+        formula = job.traffic(by_name(row.topology))
         moved = {
             (source, target, kind): size * times.get(source, times.get(target, 0))
             for (source, target, kind), size in formula.items()
@@ -92,7 +92,7 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     for row in trace.epochs:
         if row.generation != generation:  # it begins as a training does
             generation, before, was_asynchronous = row.generation, None, False
-        after = by_name(row.plain_topology).owners(job.layout, job.group)
+        after = job.owners_on(by_name(row.plain_topology))
         n_slots = len(job.optimizer.slots)
         if before is None and row.first_step:
             leader = job.coordinator

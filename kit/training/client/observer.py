@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -27,6 +28,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
+from kit.training.client.flight import Flight, Seen, flight
 from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Once, Watched, gone
@@ -74,7 +76,7 @@ class CommandSender:
                 if caller.is_closed and self._caller is caller:
                     self._caller = None
             if isinstance(error, UnavailableError) and self._is_over():
-                raise _over() from error
+                raise over() from error
             raise
 
     def close(self) -> None:
@@ -87,14 +89,15 @@ class CommandSender:
     def _way(self) -> Caller:
         with self._guard:
             if self._is_over():
-                raise _over()
+                raise over()
             if self._caller is None:
                 task = self._job.tasks[self._job.coordinator]
                 self._caller = self._dial(task, "")
             return self._caller
 
 
-def _over() -> FailedPreconditionError:
+def over() -> FailedPreconditionError:
+    """Return what a command to a training that is over is refused with."""
     return FailedPreconditionError(
         "the training is over; start another one with kit.train()."
     )
@@ -126,6 +129,11 @@ class Newest:
         """Return the flat parameters of the last committed step."""
         return self._kept if self._kept is not None else self._of(self._trusted)
 
+    @property
+    def kept(self) -> bytearray | None:
+        """What the training has ended with, if it has and anybody could tell."""
+        return self._kept
+
     def keep(self) -> None:
         """Fetch what the training ended with, from a live member, and keep it."""
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
@@ -134,7 +142,7 @@ class Newest:
         for worker in workers:
             try:
                 self._kept = self._of(worker)
-            except KitError:
+            except Exception:  # who asks for them later hears of it
                 continue
             return
 
@@ -191,14 +199,31 @@ class Observer:
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._begins_by = 0.0  # when all tasks know the newest generation
         self._give_up = float("inf")  # when those that still say nothing are left
-        self._links = ExitStack()  # to the members; closed when all has been learned
+        # To the members. Those to the last ones are closed when all has been learned.
+        self._links = set[ReconnectingCaller]()
         self._requests = CommandSender(job, self._dial, self.finished.done)
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
         self._elastic_error: KitError | None = None  # why it could not go on
         self._following = threading.Lock()  # held while the next generation is found
+        self._at_end: list[Callable[[KitError | None], None]] = []
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
             self._begin_watch(member)
+
+    def at_end(self, call: Callable[[KitError | None], None]) -> bool:
+        """Call, before `finished` gets its result, with what the training failed with.
+
+        The tasks still answer then. Returns whether it will be called: not when the
+        training is over.
+        """
+        with self._guard:
+            if self._left:
+                self._at_end.append(call)
+            return self._left > 0
+
+    def reach(self, member: int) -> Caller:
+        """Return a link for questions to a member, which the caller closes."""
+        return self._dial(self._job.tasks[member], "")
 
     def _begin_watch(self, member: int) -> None:
         name = f"kit-watch-{self._job.tasks[member].short}"
@@ -268,7 +293,8 @@ class Observer:
                 raise
             raise DeadlineExceededError(
                 f"the training is at step {self.step()} of {self._job.steps} after "
-                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop()."
+                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop(); "
+                f"run.flight() shows who waits for whom."
             ) from None
 
     def epoch(self) -> EpochRow | None:
@@ -334,6 +360,24 @@ class Observer:
         saves = self.leader.saves
         return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
 
+    def flight(self) -> Flight:
+        """Return what all members do and wait for, as far as is known here."""
+        job = self._job
+        seen = [
+            Seen(
+                *(job.tasks[n].short, one.state, one.doing, one.heard_at, one.error),
+                is_worker=n in job.workers,
+            )
+            for n, one in enumerate(self._watched)
+        ]
+        error = self.finished.exception() if self.finished.done() else None
+        return flight(
+            *(seen, self.trace(), time.monotonic_ns()),
+            missing=self.leads().get("missing", ()),
+            error=error if isinstance(error, KitError) else None,
+            is_paused=self.state() == "paused",
+        )
+
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
         told = self.leads().get("lost", {})
@@ -342,20 +386,44 @@ class Observer:
     # -- one thread for each member ---------------------------------------------
 
     def _watch(self, member: int, watched: Watched, job: Job) -> None:
+        caller = self._open(member, job)
         try:
-            try:
-                self._follow(self._open(member, job), watched, job)
-                says_so_itself = bool(watched.epochs)  # once it has begun
-            except KitError as error:
-                self._note(member, watched, error)
-                says_so_itself = False
-            # An elastic training finds out by itself, and may have moved on.
-            is_told = says_so_itself or job.generation is not None
-            if watched.error and not is_told:
-                self._tell(member, watched, watched.error)
-        finally:
-            if not self._goes_on(watched, job):
-                self._end_of_one(job)
+            self._watch_to_its_end(caller, member, watched, job)
+            goes_on = self._goes_on(watched, job)
+        except Exception as error:  # else who waits for the end would wait for ever
+            watched.fail(self._fault(job.tasks[member], watched, error))
+            goes_on = False
+        if goes_on or self._job is not job:  # nobody asks this generation any more
+            with self._guard:
+                self._links.discard(caller)
+            caller.close()
+        else:
+            self._end_of_one(job)
+
+    def _watch_to_its_end(
+        self, caller: ReconnectingCaller, member: int, watched: Watched, job: Job
+    ) -> None:
+        try:
+            self._follow(caller, watched, job)
+            says_so_itself = bool(watched.epochs)  # once it has begun
+        except KitError as error:
+            self._note(member, watched, error)
+            says_so_itself = False
+        # An elastic training finds out by itself, and may have moved on.
+        is_told = says_so_itself or job.generation is not None
+        if watched.error and not is_told:
+            self._tell(member, watched, watched.error)
+
+    @staticmethod
+    def _fault(task: Task, watched: Watched, error: Exception) -> InternalError:
+        """Return what a failure of our own, or of the way to a task, ends with."""
+        text = (
+            f"{task} cannot be watched any more (step {watched.step}): "
+            f"{type(error).__name__}: {error}"
+        )
+        found = InternalError(text, task=str(task), step=watched.step)
+        found.__cause__ = error
+        return found
 
     def _open(self, member: int, job: Job) -> ReconnectingCaller:
         def dial(_: float) -> Caller:
@@ -364,7 +432,7 @@ class Observer:
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
-            self._links.callback(caller.close)
+            self._links.add(caller)
         return caller
 
     def _reach(self, member: int, run: str, is_useless: Callable[[], bool]) -> Caller:
@@ -510,12 +578,16 @@ class Observer:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
                 return
-        with self._links:  # a task keeps what it knows while these are open
-            error = self._verdict()
-            self.newest.keep()
+        error = self._verdict()
+        self.newest.keep()  # a task keeps what it knows while the links are open
+        for call in self._at_end:
+            call(error)
+        for caller in self._links:
+            caller.close()
         if error is None:
             self.finished.set_result(None)
         else:
+            error.add_note("run.flight() shows what each task did and waited for.")
             self.finished.set_exception(error)
         self._requests.close()
 

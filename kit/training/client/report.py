@@ -105,12 +105,12 @@ def _changes(found: Sequence[Change]) -> str:
         )
         for one in found
     )
-    return _table("Tasks lost, joined and left", heads, rows)
+    return rows_table("Tasks lost, joined and left", heads, rows)
 
 
 def _account(entries: Sequence[Entry]) -> str:
     heads = ("topology", "task", "steps", "sent", "received", "by formula")
-    return _table("Gradient traffic in bytes", heads, map(_row, entries))
+    return rows_table("Gradient traffic in bytes", heads, map(_row, entries))
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
@@ -125,7 +125,9 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def rows_table(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> str:
     """Return rows as an HTML table; the first cell of each is its head."""
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     body = "".join(

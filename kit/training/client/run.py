@@ -10,14 +10,16 @@ from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from kit.errors import FailedPreconditionError, KitError
-from kit.exchange.ports.memory import Array
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.exchange.ports.memory import Array, unflatten
 from kit.hooks.progress import output_for
 from kit.task import Task
+from kit.trace.bottleneck import Bottleneck
 from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
+from kit.training.client.flight import Flight
 from kit.training.client.following import Dial
 from kit.training.client.metrics import (
     Entry,
@@ -33,12 +35,16 @@ from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
-from kit.training.job import Job
+from kit.training.job import Job, Work
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pandas as pd
 
+    from kit.recording.options import Recording
+    from kit.recording.recorder import Recorder
     from kit.rehearsal.recommend import Recommendation
 
 
@@ -47,16 +53,16 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import cast
 
-import numpy as np
-
-from kit.exchange.layout import Layout
-
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
     "tasks, so the parameters are not those of an undisturbed training. The step "
     "function depends on more than its arguments. Let it draw from a parameter called "
     "`rng`, and keep what it carries from step to step in one called `state`."
 )
+
+
+class WaitInterrupted(KeyboardInterrupt):
+    """Ctrl-C or the stop button ended `run.wait()`; its text says how to go on."""
 
 
 class Run:
@@ -83,18 +89,40 @@ class Run:
         run.params["w"], run.loss
     """
 
-    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        dial: Dial,
+        *,
+        trusted: int | None = None,
+        bring: Callable[[str], None] | None = None,
+    ) -> None:
         """Watch the training `job`, reaching its tasks by `dial`.
 
         `trusted` is the member whose word counts, by default the coordinator: it says
         how the training ended. A worker that watches its own training trusts itself.
+        `bring` lets the tasks have a topology of one's own, before a switch to it.
         """
-        self.job = job
+        self.job, self._bring = job, bring
         self.recommendation: Recommendation | None = None
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
         self._leads_here = trusted in (None, job.coordinator)
+        self._work: Work | None = None
+        self.recording: Recorder | None = None
+
+    @classmethod
+    def over(cls, job: Job, observer: Any) -> Run:
+        """Return the run of a training that is over, of which all is known already.
+
+        `observer` answers as an `Observer` of such a training does.
+        """
+        run = cls.__new__(cls)
+        run.job, run._observer, run._params = job, observer, None
+        run._incarnations, run._leads_here = Counter(), False
+        run._work, run.recording = None, None
+        return run
 
     # -- steer ------------------------------------------------------------------
     # Each request is one small message, and returns at once. All members take it up
@@ -236,7 +264,18 @@ class Run:
         self.job.check_step(values.get("at", 0))
         if "topology" in values:
             self.job.check_topology(values["topology"])
-        self._observer.command("configure", **values)
+            if self._bring is not None:
+                self._bring(values["topology"])
+        try:
+            self._observer.command("configure", **values)
+        except InvalidArgumentError as error:
+            name = values.get("topology", "")
+            if f"no topology is called {name!r}" not in error.message:
+                raise
+            raise InvalidArgumentError(
+                f"{error.message} {name!r} is of your own, and no code travels over "
+                f"links: register it in the programs of the tasks as well."
+            ) from error
 
     # -- save -------------------------------------------------------------------
 
@@ -264,6 +303,59 @@ class Run:
 
         return Saving(ask, self._saves, self._is_over)
 
+    def record(self, folder: str | PathLike[str] | Recording) -> Recorder:
+        """Record the training to a folder, as far as it is not over; return at once.
+
+        `kit.train(..., record=folder)` does so from the first step on. Of the time
+        before, a recording that is begun later lacks digests, states, and messages that
+        are not kept any more.
+
+        Parameters
+        ----------
+        folder : str, PathLike or Recording
+            A folder that does not exist, or is empty; or a `kit.Recording` with more
+            wishes.
+
+        Returns
+        -------
+        Recorder
+            `run.recording`: its `error` says why it ended early, if it did.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is something in the folder.
+        FailedPreconditionError
+            The training is over, or is recorded already.
+
+        Examples
+        --------
+        Keep what is going on for later::
+
+            run.record("run-1")
+            run.wait()
+            kit.replay("run-1", step=step, data=data)
+        """
+        from kit.recording.recorder import recorder_of
+
+        if self.recording is not None or self.done:
+            what = "over" if self.done else f"recorded: {self.recording}"
+            raise FailedPreconditionError(
+                f"the training is already {what}. Record one that is under way, or "
+                f"begin another with kit.train(..., record=folder)."
+            )
+        recorder = recorder_of(folder, self._work)
+        assert recorder is not None, "a folder was given"
+        self.began(self._work, recorder)
+        return recorder
+
+    def began(self, work: Work | None, recorder: Recorder | None) -> None:
+        """Take what the training was begun with, and who is to record it."""
+        self._work = work
+        if recorder is not None:
+            self.recording = recorder
+            recorder.begin(self._observer)
+
     # -- wait -------------------------------------------------------------------
 
     @property
@@ -274,7 +366,8 @@ class Run:
     def wait(self, timeout: float | None = None) -> Run:
         """Block until the training is over, and return this run.
 
-        Ctrl-C pauses the training and ends the wait.
+        Ctrl-C pauses the training and ends the wait, with a `KeyboardInterrupt` whose
+        text says how to go on.
 
         Parameters
         ----------
@@ -290,10 +383,16 @@ class Run:
         """
         try:
             self._observer.wait(timeout)
-        except KeyboardInterrupt:
-            with suppress(KitError):  # it may be over, or its coordinator gone
+        except KeyboardInterrupt as stop:
+            try:
                 self.pause()
-            raise
+            except KitError:  # it may be over, or its coordinator gone
+                raise stop from None
+            raise WaitInterrupted(
+                f"the wait was interrupted, and the training is paused "
+                f"({self.step} of {self.job.steps} steps are done). run.resume() goes "
+                f"on with it, run.wait() waits again, and run.stop() ends it."
+            ) from None
         self._warn()
         return self
 
@@ -305,8 +404,15 @@ class Run:
     def _warn(self) -> None:
         for task, step in self.unrepeatable.items():
             warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
+        if self.recording is not None and self.recording.error:
+            warnings.warn(self.recording.error, stacklevel=3)
 
     # -- look -------------------------------------------------------------------
+
+    @property
+    def source(self) -> object:
+        """Who knows the training: its observer, or the recording that was loaded."""
+        return self._observer
 
     @property
     def step(self) -> int:
@@ -389,6 +495,44 @@ class Run:
         steps are thinned out: `trace.kept` says what is left. Totals are exact.
         """
         return self._observer.trace()
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """Who makes whom wait in the newest steps, and what that costs.
+
+        Its `str` is a sentence with numbers and what would help; `cause`, `task`,
+        `cost_ms` and `share` are for programs. It speaks of the last hundred steps at
+        most, of a running training as of a finished one, and says "no clear cause"
+        rather than guess. Costs some 10 ms.
+
+        Examples
+        --------
+        Ask a training why it is slow::
+
+            print(run.bottleneck)
+        """
+        return self.trace.bottleneck
+
+    def flight(self) -> Flight:
+        """Return what each task did last and waits for, and the first cause.
+
+        For a training that hangs, as well as for one that has failed: it is made of
+        what the tasks have told so far, ten times a second, and asks nobody.
+
+        Returns
+        -------
+        Flight
+            A table that a notebook shows and `print` writes, with `rows`,
+            `first_cause` and the sentence `said`. The first cause is the task that is
+            waited for and waits for nobody, or that has failed first.
+
+        Examples
+        --------
+        See why nothing goes on::
+
+            run.flight()
+        """
+        return self._observer.flight()
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.
@@ -616,24 +760,6 @@ class Run:
             chosen=str(self.recommendation or ""),
         )
         return report.table(picture)
-
-
-def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
-    """Return the parameters by name, in their order, as copies.
-
-    >>> from kit.exchange.layout import Spec, lay_out
-    >>> layout = lay_out([Spec("w", (2,), "float32")], n_workers=1)
-    >>> unflatten(layout, np.float32([1, 2]).tobytes())["w"].tolist()
-    [1.0, 2.0]
-    """
-    whole = np.frombuffer(flat, np.uint8, layout.n_bytes)
-    return {
-        leaf.spec.name: whole[leaf.range.lo : leaf.range.hi]
-        .view(leaf.spec.dtype)
-        .reshape(leaf.spec.shape)
-        .copy()
-        for leaf in layout.leaves
-    }
 
 
 # --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -130,6 +131,8 @@ class Watched:
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
     more: bool = False  # is to be fetched at once
+    doing: dict[str, Any] = field(default_factory=dict)  # see `kit.training.member`
+    heard_at: int = 0  # when it was heard last (ns, here)
     teller: Teller | None = None
     incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
@@ -165,6 +168,9 @@ class Watched:
             tables = [self.once.new(table) for table in tables]
         news = News(tables, unread)
         self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
+        self.doing, self.heard_at = reply["doing"], time.monotonic_ns()
+        if self.doing["since"]:
+            self.doing["since"] -= self.clock.ahead
         # What is committed stays so, where a member begins again or does steps again.
         self.step = max(self.step, int(reply["step"]))
         self.more = bool(reply["more"])

@@ -549,6 +549,11 @@ class TrainingCoordinator:
         LinkSettings.parse(then.link)
         self._job.check_topology(then.topology, then.synchronous)
 
+    def agreed(self, since: int) -> tuple[list[Any], int]:
+        """Return the digests on which all agreed; see `Comparison.agreed`."""
+        with self._changed:
+            return self._comparison.agreed(since)
+
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, request, pause, who is lost."""
         with self._changed:
@@ -558,6 +563,7 @@ class TrainingCoordinator:
                 "epoch": agreement.epoch.to_plain(),
                 "pending": pending.to_plain() if pending else None,
                 "paused": agreement.is_paused,
+                "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},

@@ -123,6 +123,7 @@ class Comparison:
         # State -> the share's writer -> digest -> who has told so.
         self._open: dict[State, dict[int, dict[int, set[int]]]] = {}
         self._agreed: dict[State, dict[int, int]] = {}
+        self._n_agreed = 0
 
     def note(self, member: int, report: DigestReport, holders: Iterable[int]) -> None:
         """Compare what a member tells; `holders` are all that will tell of a state."""
@@ -142,10 +143,22 @@ class Comparison:
         elif told >= everybody:
             del self._open[state]
             self._agreed[state] = {one: min(values) for one, values in shares.items()}
+            self._n_agreed += 1
             _bound(self._agreed)
             if self.difference is None or report.step < self.difference.step:
                 self.agreed_at = max(report.step, self.agreed_at or 0)
         _bound(self._open)
+
+    def agreed(self, since: int) -> tuple[list[Any], int]:
+        """Return the states on which all agreed after the first `since`, as plain data.
+
+        Each is epoch, step, and the digests by the share's writer; of very many the
+        oldest are left out. The second value is how many there were ever.
+        """
+        new = max(0, min(self._n_agreed - since, len(self._agreed)))
+        states = list(self._agreed.items())[len(self._agreed) - new :]
+        plain = [[*state, sorted(found.items())] for state, found in states]
+        return plain, self._n_agreed
 
     def _differ(self, step: int, wrong: Members, told: Members, of: Members) -> None:
         if self.difference is None or step <= self.difference.step:

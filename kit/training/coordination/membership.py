@@ -320,6 +320,12 @@ class Agreement:
         """Return the members that have not arrived (or are not ready) yet."""
         return self._missing(self.rounds.get(number, Round()))
 
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The members for which others wait at the newest boundary that any is at."""
+        begun = [number for number, one in self.rounds.items() if one.arrived]
+        return self.missing(max(begun)) if begun else frozenset()
+
     def _missing(self, meeting: Round) -> frozenset[int]:
         present = self.members - self.lost
         if meeting.verdict is not Verdict.PREPARE:

@@ -7,13 +7,15 @@ and is sent what was told. Who runs it has the links, the threads and the clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kit.errors import DeadlineExceededError, KitError
 
 _MOMENT_S: Final = 0.2
 Told = Mapping[str, dict[str, Any] | KitError]
+#: By process, the questions that it has not answered yet.
+Unanswered = dict[str, Future[dict[str, Any] | KitError]]
 
 
 class Ask(NamedTuple):
@@ -51,11 +53,15 @@ def ask_all(
     ask: Callable[[str], dict[str, Any]],
     is_enough: Callable[[Told], bool] = lambda _: False,
     moment_s: float = _MOMENT_S,
+    *,
+    unanswered: Unanswered | None = None,
 ) -> dict[str, dict[str, Any] | KitError]:
     """Ask processes side by side; what one fails with is its answer.
 
     As soon as what was told `is_enough`, those that are stopped or unreachable get only
-    a moment more, `moment_s`, then the answer `DeadlineExceededError`.
+    a moment more, `moment_s`, then the answer `DeadlineExceededError`. Who asks the
+    same again and again keeps their questions in `unanswered`: they are waited for, and
+    not asked once more, since each question has a thread and dials for seconds.
     """
 
     def told_by(process: str) -> dict[str, Any] | KitError:
@@ -65,8 +71,12 @@ def ask_all(
             return error
 
     wanted = list(processes)
+    kept = {} if unanswered is None else unanswered
     pool = ThreadPoolExecutor(len(wanted) or 1)
-    asked = {pool.submit(told_by, process): process for process in wanted}
+    asked = {
+        kept.pop(process) if process in kept else pool.submit(told_by, process): process
+        for process in wanted
+    }
     told: dict[str, dict[str, Any] | KitError] = {}
     waiting = set(asked)
     try:
@@ -77,6 +87,7 @@ def ask_all(
             if not done:
                 text = "it did not answer as soon as the others."
                 late = {asked[one]: DeadlineExceededError(text) for one in waiting}
+                kept |= {asked[one]: one for one in waiting}
                 told, waiting = told | late, set()
     finally:
         pool.shutdown(wait=False)

@@ -27,7 +27,6 @@ from kit.training.checkpointing.member_state import OwnState, ranges_of, writers
 from kit.training.elastic.generation import Held, Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
-from kit.training.worker.kept_state import pack
 
 _N_ROWS = 512  # of each kind, that go with a copy
 
@@ -229,7 +228,7 @@ class StateCopier(StepObserver):
             return
         state.copy(context.memory, context.now)
         context.reach("copy.made", step)
-        more = (*ToldRows.of(context.meter), pack(context.state))
+        more = (*ToldRows.of(context.meter), context.kept())
         sizes = state.data.nbytes, *map(len, more)
         generation = context.job.generation
         assert generation is not None, "only an elastic training copies"

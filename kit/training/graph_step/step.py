@@ -59,12 +59,12 @@ def _seeded(node: Node, seed: int, rank: int | None) -> Node:
     return replace(node, attrs={**node.attrs, _SEEDS: seeds})
 
 
-def stream_of(node: Node, number: int) -> np.random.Generator:
-    """Return what a seeded op draws from in the step with a number."""
+def stream_of(node: Node, number: int, piece: int = 0) -> np.random.Generator:
+    """Return what a seeded op draws from in a mini-batch, or a piece of it."""
     key = [int(seed) & _WORD for seed in node.attrs[_SEEDS]]
-    # Its last word: no step draws so many numbers that it comes to the next one's.
+    # The last words: none draws so many numbers that it comes to the next one's.
     bits = np.random.Philox(
-        key=np.array(key, np.uint64), counter=np.array([0, 0, 0, number], np.uint64)
+        key=np.array(key, np.uint64), counter=np.array([0, 0, piece, number], np.uint64)
     )
     return np.random.Generator(bits)
 
@@ -227,7 +227,8 @@ class GraphStep:
 class CompiledStep:
     """A step on one worker: `function(params, batch)`, as `kit.train` takes it.
 
-    It may be given the number of the step by name; else it counts its calls.
+    It may be given the numbers of mini-batch and piece by name; else it counts its
+    calls.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class CompiledStep:
         self,
         params: Mapping[str, Array],
         batch: Sequence[Any],
-        _number: int | None = None,
+        _number: tuple[int, int] | None = None,
     ) -> tuple[Any, dict[str, Array]]:
         """Return the loss and the gradients by name."""
         self._begin(_number)
@@ -273,7 +274,7 @@ class CompiledStep:
         self,
         params: Mapping[str, Array],
         batch: Sequence[Any],
-        _number: int | None = None,
+        _number: tuple[int, int] | None = None,
     ) -> Generator[tuple[str, Array], None, Any]:
         """Yield (name, gradient) as they are ready; return the loss."""
         self._begin(_number)
@@ -284,12 +285,12 @@ class CompiledStep:
                 yield name, values[edge]
         return values[self._loss]
 
-    def _begin(self, number: int | None) -> None:
-        number = self._n_calls if number is None else number
+    def _begin(self, given: tuple[int, int] | None) -> None:
+        number, piece = (self._n_calls, 0) if given is None else given
         self._n_calls = number + 1
         state = self._runtime.begin_session(_session_of(self._runtime))
         for node in self._random:
-            state.put(node.name, stream_of(node, number))
+            state.put(node.name, stream_of(node, number, piece))
 
     def _fed_values(
         self, params: Mapping[str, Array], batch: Sequence[Any]

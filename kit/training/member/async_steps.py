@@ -147,11 +147,11 @@ class AsyncWorker(Rounds):
         """Make one update; returns the version pulled, and whether to go on."""
         context, endpoint = self._context, self._context.endpoint
         stamp, clock = endpoint.stamp, endpoint.clock
-        begin, self._program.waited_ns, stamp.step = clock(), 0, version
+        self._program.waited_ns, stamp.step = 0, version
+        begin = context.own_part.begin()
         self._events.begin(version)
         loss, examples = self._place.compute_next(version)
-        computed = clock()
-        context.meter.span(Phase.COMPUTE, version, begin, computed)
+        computed = context.own_part.end(version)
         context.reach("compute.done", version)
         stamp.halt = NO_HALT
         for server in context.job.ps:

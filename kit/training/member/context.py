@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kit.exchange.layout import Range
-from kit.exchange.plan import NOW
+from kit.exchange.plan import NOW, Owned
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
 from kit.faults import points
@@ -22,7 +22,13 @@ from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.training.worker import kept_state
+from kit.training.worker.own_part import OwnPart
 from kit.wire.stream import Stream
+
+if TYPE_CHECKING:
+    from kit.training.member.state_keeper import StateKeeper
+    from kit.training.member.step_events import StepEvents
 
 
 @dataclass
@@ -38,12 +44,18 @@ class MemberContext:
     step: int = 0  # committed so far
     synchronous: bool = True  # in the epoch that holds
     digests: Digests = field(init=False)
+    own_part: OwnPart = field(init=False)  # of a worker's steps
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
+    compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
+    owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
+    events: StepEvents | None = None  # around its steps
+    keeper: StateKeeper | None = None  # while the training is recorded
 
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
+        self.own_part = OwnPart(self.meter, self.endpoint.clock)
 
     @property
     def task(self) -> Task:
@@ -69,6 +81,16 @@ class MemberContext:
         """
         stamp = self.endpoint.stamp
         return self.step, stamp.epoch, stamp.parity
+
+    def kept(self) -> bytes:
+        """Return what step function and compressor have kept so far, packed."""
+        return kept_state.pack(kept_state.joined(self.state, self.compression))
+
+    def keep(self, packed: Any) -> None:
+        """Go on from what `kept` has returned."""
+        state, compression = kept_state.parted(kept_state.unpack(packed))
+        self.state.update(state)
+        self.compression.update(compression)
 
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""

@@ -27,6 +27,7 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
+from kit.training.member.compressed_steps import CompressedWorker, wire_program
 from kit.training.member.context import MemberContext
 from kit.training.member.moves import moves, partners
 from kit.training.member.step_events import (
@@ -67,9 +68,10 @@ class EpochRunner:
             self._place = TrainingWorker(
                 *(context.job, context.me, work),
                 *(context.memory, context.endpoint, context.state),
+                context.own_part,
             )
             observers = (MeasureRecorder(context, self._place), *observers)
-        self._events = StepEvents(context, observers)
+        context.events = self._events = StepEvents(context, observers)
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here; raises what speaks against it.
@@ -79,7 +81,7 @@ class EpochRunner:
         job = self._context.job
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
-        topology.plan(job.layout, job.group, self._context.me)
+        job.plan(topology, self._context.me)
 
     def partners(self, epoch: Epoch) -> frozenset[int]:
         """Return the members that deal with us in an epoch, and while it begins."""
@@ -97,7 +99,7 @@ class EpochRunner:
         context.step = epoch.first_step
         self._set_links(LinkSettings.parse(epoch.link))
         topology = job.check_topology(epoch.topology, epoch.synchronous)
-        owners = topology.owners(job.layout, job.group)
+        owners = job.owners_on(topology)
         moved = moves(job, before, self._owners, epoch, owners)
         self._count_from(before, epoch)
         if epoch.number == 1:
@@ -106,11 +108,12 @@ class EpochRunner:
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
+        context.owners = owners
         context.synchronous = epoch.synchronous
         context.digests.adopt(epoch.number, owners, job.coordinator)
         if epoch.synchronous or before.synchronous:
             context.digests.note(context.step, context.now)
-        self._plan = topology.plan(job.layout, job.group, context.me)
+        self._plan = job.plan(topology, context.me)
         stamp.overwrites = self._overwrites(epoch)
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         self._events.adopted(owners, epoch.first_step, epoch.synchronous)
@@ -152,6 +155,12 @@ class EpochRunner:
             if place is None:
                 return QuorumServer(context, events)
             return QuorumWorker(context, place, events, leads)
+        if context.job.wires:
+            if place is None:
+                return SyncServer(context, wire_program(context, plan), events, leads)
+            compressor = self._work.compressor if self._work is not None else None
+            assert compressor is not None, "the terms of all workers are the same"
+            return CompressedWorker(context, plan, place, compressor, events, leads)
         plan = pipelined(plan, context.job.layout, early=not self._n_slots)
         program = Program(
             plan,

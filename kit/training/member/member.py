@@ -37,6 +37,7 @@ from kit.training.elastic.copies import StateCopier, WholeState
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services
+from kit.training.member.doing import doing
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links
 from kit.training.member.rejoining import Rejoining
@@ -79,15 +80,15 @@ class Member:
         services: Services,
         incarnation: int = 0,
         state: WholeState | None = None,
-        kept: dict[str, Any] | None = None,
+        kept: Any = b"",
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
         `incarnation`: how often it has come back; see `rejoining`. `state`: with what
         the generation of an elastic training begins, for the coordinator; `kept`: what
-        the step function has kept by then.
+        step function and compressor have kept by then, packed.
         """
-        self._kept = kept or {}
+        self._kept = kept
         self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
@@ -108,6 +109,8 @@ class Member:
             else None
         )
         self.store = self.coordinator.store if self.coordinator else None
+        self.meets_since = 0  # at a boundary (ns); 0 while it does steps
+        self.last_doing: dict[str, Any] = {}  # when it failed
         self.context: MemberContext | None = None
         self._last_step = 0
         self._services = services
@@ -149,6 +152,11 @@ class Member:
         return context.step if context else self._last_step
 
     @property
+    def thread_number(self) -> int | None:
+        """The number of the thread that does the steps, while there is one."""
+        return self._thread.ident
+
+    @property
     def is_over(self) -> bool:
         """Whether the training has ended here, well or not."""
         return self.state in ("done", "failed")
@@ -168,7 +176,7 @@ class Member:
         if self.context is not None:
             self._last_step = self.context.step
         self._writer = self._copier = self._begins_with = None
-        self._kept = {}
+        self._kept = b""
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()
@@ -252,8 +260,8 @@ class Member:
             endpoint,
             own_arena.memory,
             history,
-            state=self._kept,
         )
+        context.keep(self._kept)
         self._prepare_saves(context, client, stack)
         self._prepare_copies(context, client, stack)
         if self.hooks is not None and self.coordinator is not None:
@@ -307,6 +315,7 @@ class Member:
     def _meet_and_work(self, context: MemberContext, runner: EpochRunner) -> None:
         number = self._rejoined(context, runner) if self.incarnation else 0
         while number is not None:
+            self.meets_since = context.endpoint.clock()
             if context.synchronous:
                 context.digests.note(context.step, context.now)
             answer = self._ask_until(number, context.step)
@@ -327,6 +336,7 @@ class Member:
                 self._copier.copy(answer.step)
                 continue
             context.endpoint.stamp.halt = NO_HALT
+            self.meets_since = 0
             runner.run(answer.step)
 
     @property
@@ -428,6 +438,7 @@ class Member:
                 return
 
     def _fail(self, error: BaseException) -> None:
+        self.last_doing = self.last_doing or doing(self)
         if isinstance(error, LinkLost):
             error = leader_lost(self.job, self.step, error)
         failure = as_failure(error, self.task)

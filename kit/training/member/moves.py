@@ -58,7 +58,7 @@ def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     found |= {one.source for one in moved if one.target == me}
     if epoch.synchronous and not job.has_backups:
         topology = job.check_topology(epoch.topology)
-        plan = topology.plan(job.layout, job.group, me)
+        plan = job.plan(topology, me)
         found |= set(_named(plan))
     elif me in job.ps:  # servers tell each other whose turn it is
         found |= {*job.workers, *(job.ps if job.has_backups else ())}

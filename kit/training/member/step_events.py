@@ -57,6 +57,10 @@ class StepEvents:
     ) -> None:
         self._context, self._observers = context, tuple(observers)
 
+    def add(self, observer: StepObserver) -> None:
+        """Tell one more observer from now on; from any thread."""
+        self._observers = (*self._observers, observer)
+
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """Tell that an epoch has begun."""
         for observer in self._observers:

@@ -136,11 +136,10 @@ class SyncWorker(SyncServer):
 
     def _work(self, step: int) -> tuple[float, int, int]:
         context, clock = self._context, self._context.endpoint.clock
-        begin = clock()
+        begin = context.own_part.begin()
         self._overlaps = False
         loss, examples = self._place.compute(step, self._ready)
-        computed = clock()
-        context.meter.span(Phase.COMPUTE, step, begin, computed)
+        computed = context.own_part.end(step)
         context.reach("compute.done", step)
         if self._overlaps and self._overlap is not None:
             # What the exchange thread waited while we computed cost no time.

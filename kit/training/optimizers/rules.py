@@ -398,14 +398,38 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     return {"name": name, **asdict(optimizer)}
 
 
-def from_plain(plain: Mapping[str, Any]) -> Optimizer:
+def named(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the optimizer as plain data, or the name of its class if it is one's own.
+
+    >>> class Mine:
+    ...     slots = ()
+    >>> named(Mine())
+    {'name': '', 'class': 'Mine'}
+    """
+    try:
+        return to_plain(optimizer)
+    except InvalidArgumentError:
+        return {"name": "", "class": type(optimizer).__qualname__}
+
+
+def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimizer:
     """Rebuild an optimizer from `to_plain`; every field is checked again.
 
-    Raises `InvalidArgumentError` (or `ValueError`, see `Adagrad`) for anything that
-    `to_plain` would not have written.
+    `own` is the one that is meant where `named` gave a class. Raises
+    `InvalidArgumentError` (or `ValueError`, see `Adagrad`) for anything that neither
+    would have written.
 
     >>> from_plain({"name": "momentum", "learning_rate": 0.5}).slots
     (Slot(name='momentum', initial=0.0),)
     """
+    if "class" in plain:
+        if own is None or type(own).__qualname__ != plain["class"]:
+            raise InvalidArgumentError(
+                f"the optimizer is of a class of one's own, {plain['class']!r}, and "
+                f"links carry no code: a program that has no such training cannot take "
+                f"part in it. Use one of {', '.join(_RULES)}, or begin the training on "
+                f"a kit.Cluster."
+            )
+        return own
     settings = {str(key): value for key, value in plain.items() if key != "name"}
     return by_name(plain.get("name", ""), **settings)

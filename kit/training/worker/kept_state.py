@@ -2,7 +2,8 @@
 
 A dict of arrays and numbers by name, one for each worker of a training. It is empty
 before the first step. In an elastic training it moves with its worker; a checkpoint
-holds it beside the parameters.
+holds it beside the parameters. With it goes what a compressor keeps, whose names begin
+with `COMPRESS`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kit.errors import StepFailed
 from kit.task import Task
 
 PREFIX: Final = "state/"
+COMPRESS: Final = "compress/"
 _MOST_LETTERS: Final = 200
 _NUMBERS: Final = {"b": bool, "i": int, "f": float}
 
@@ -28,11 +30,12 @@ def check(state: dict[str, Any], task: str, step: int) -> None:
     """
     for name, value in state.items():
         is_name = isinstance(name, str) and 0 < len(name) <= _MOST_LETTERS
+        is_name = is_name and not name.startswith(COMPRESS)
         if not is_name or not _is_plain(value):
             raise StepFailed(
                 f"{task}, step {step}: state[{name!r}] is {type(value).__name__}; keep "
                 f"arrays of numpy and numbers, by names of at most {_MOST_LETTERS} "
-                f"letters.",
+                f"letters that do not begin with {COMPRESS!r}.",
                 task=task,
                 step=step,
             )
@@ -55,6 +58,27 @@ def name_of(task: Task) -> str:
     'state/worker:1'
     """
     return f"{PREFIX}{task.short}"
+
+
+def joined(state: dict[str, Any], compression: dict[str, Any]) -> dict[str, Any]:
+    """Return what a step function and a compressor keep as one dict.
+
+    >>> parted(joined({"n": 3}, {"residual/w": 0.5}))
+    ({'n': 3}, {'residual/w': 0.5})
+    """
+    return state | {COMPRESS + name: value for name, value in compression.items()}
+
+
+def parted(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the two parts of `joined`."""
+    compression = {
+        name.removeprefix(COMPRESS): kept[name]
+        for name in kept
+        if name.startswith(COMPRESS)
+    }
+    return {name: kept[name] for name in kept if not name.startswith(COMPRESS)}, (
+        compression
+    )
 
 
 def pack(state: dict[str, Any]) -> bytes:

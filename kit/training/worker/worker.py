@@ -14,18 +14,21 @@ from typing import Any, Final
 import numpy as np
 
 from kit.errors import GradientMismatch, KitError, StepFailed
-from kit.exchange.plan import GRAD, NOW
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
-from kit.exchange.ports.port import Stamp
 from kit.trace.log import LONGEST_NAME
+from kit.training.data.dask_source import Batch
 from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
 from kit.training.worker import kept_state
+from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer
+from kit.training.worker.local_steps import LocalSteps
+from kit.training.worker.own_part import OwnPart
 from kit.training.worker.parameter_dict import ParameterDict
+from kit.training.worker.places import Places
 
 # --------------------------------------------------------------------------------------
 # What a step function tells beside its loss: numbers by name, such as its accuracy.
@@ -99,7 +102,7 @@ Ready = Callable[[int], None]
 GRADS: Final = "grads"
 RNG: Final = "rng"
 STATE: Final = "state"
-_NUMBER: Final = "_number"  # of the mini-batch: for what a graph draws
+_NUMBER: Final = "_number"  # of the mini-batch and the piece: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -122,19 +125,21 @@ def requested(step: Any) -> frozenset[str]:
     )
 
 
-def generator(seed: int, step: int, rank: int) -> np.random.Generator:
+def generator(seed: int, number: int, rank: int, piece: int = 0) -> np.random.Generator:
     """Return what a step function draws from: it depends on the arguments alone.
 
-    `step` is the step of a synchronous training, else the number of the worker's own
-    mini-batch; both count from 0. Costs about 15 microseconds.
+    `number` is that of the mini-batch and `piece` that of its piece; both count from 0.
+    Costs about 15 microseconds.
 
-    >>> one, same = (generator(seed=3, step=7, rank=1).random() for _ in range(2))
-    >>> one == same, one == generator(seed=3, step=8, rank=1).random()
+    >>> one, same = (generator(seed=3, number=7, rank=1).random() for _ in range(2))
+    >>> one == same, one == generator(seed=3, number=8, rank=1).random()
     (True, False)
     """
     # The third word of the counter keeps these apart from the bits that shuffle the
-    # examples (0) and from the noise of `kit.evolve` (1).
-    key, counter = (np.array(one, np.uint64) for one in ([seed, step], [0, 0, 2, rank]))
+    # examples (0) and from the noise of `kit.evolve` (1). What is drawn counts up the
+    # first word, and no piece draws so much that it comes to the second.
+    words = [seed, number], [0, piece, 2, rank]
+    key, counter = (np.array(one, np.uint64) for one in words)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
@@ -144,23 +149,19 @@ class Compute:
     def __init__(
         self,
         step: Callable[..., Any],
-        memory: Memory,
+        params: Callable[[], ParameterDict],
+        gradients: Callable[[], GradientBuffer],
         task: str,
-        stamp: Stamp,
-        draw: Callable[[int], np.random.Generator],
+        draw: Callable[[int, int], np.random.Generator],
         state: dict[str, Any],
-        *,
-        native: bool = True,
     ) -> None:
-        """Look nothing up yet: each region when it is first used.
+        """Look nothing up yet: where a step reads and writes is asked in each step.
 
-        `draw` makes the generator for the mini-batch with a number; `state` is what the
-        function keeps from step to step.
+        `draw` makes the generator for the mini-batch with a number, and a piece of it;
+        `state` is what the function keeps from step to step.
         """
-        self._function, self._task, self._stamp = step, task, stamp
-        self._memory, self._native = memory, native
-        self._handouts: dict[int, ParameterDict] = {}
-        self._handovers: dict[int, GradientBuffer] = {}
+        self._function, self._task = step, task
+        self._params, self._gradients = params, gradients
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         asked = requested(step)
         self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
@@ -175,25 +176,28 @@ class Compute:
         ready: Ready,
         *,
         number: int,
+        piece: int = 0,
+        into: GradientBuffer | None = None,
     ) -> float:
         """Return the loss; every gradient is then in the flat buffer.
 
-        `number` is that of the mini-batch, for the training or for this worker alone.
+        `number` is that of the mini-batch, for the training or for this worker alone,
+        and `piece` that of a piece of it; `into` a buffer other than that of the step.
         Calls `ready(bucket)` as soon as a bucket is complete, but only for a function
         that hands its gradients over one by one. Raises `StepFailed` with the user's
         traceback, `GradientMismatch` or `NotFinite`.
         """
-        gradient_buffer = self._gradient_buffer
+        gradient_buffer = self._gradients() if into is None else into
         gradient_buffer.begin(step, weight)
         self.measures = {}
-        params = self._parameter_dict.give()
+        params = self._params().give()
         more: dict[str, Any] = {}
         if self._writes:
             more[GRADS] = gradient_buffer.open()
         if self._is_numbered:
-            more[_NUMBER] = number
+            more[_NUMBER] = number, piece
         if self._draws:
-            more[RNG] = self._draw(number)
+            more[RNG] = self._draw(number, piece)
         if self._keeps:
             more[STATE] = self._state
         result = self._run(step, self._function, params, batch, **more)
@@ -209,27 +213,6 @@ class Compute:
         if self._keeps:
             kept_state.check(self._state, self._task, step)
         return self._number(step, loss)
-
-    @property
-    def _gradient_buffer(self) -> GradientBuffer:
-        """Where this step's gradients go."""
-        region = self._stamp.where(GRAD)
-        if region not in self._handovers:
-            self._handovers[region] = GradientBuffer(
-                self._memory, self._task, region, native=self._native
-            )
-        return self._handovers[region]
-
-    @property
-    def _parameter_dict(self) -> ParameterDict:
-        """What this step gets: read-only views of the parameters."""
-        region = self._stamp.where(NOW)
-        if region not in self._handouts:
-            views = self._memory.leaves(region)
-            for view in views.values():
-                view.flags.writeable = False
-            self._handouts[region] = ParameterDict(views, native=self._native)
-        return self._handouts[region]
 
     def _drain(
         self,
@@ -324,48 +307,76 @@ class TrainingWorker:
         memory: Memory,
         endpoint: Endpoint,
         state: dict[str, Any],
+        own_part: OwnPart | None = None,
     ) -> None:
         """Open the data; raises what the source refuses.
 
-        `state` is what the step function has kept so far.
+        `state` is what the step function has kept so far, `own_part` times the steps.
         """
+        self._own_part = own_part
         self._n, self._batch = len(job.workers), job.batch
         self.rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
-        step = work.step
+        step, task = work.step, job.tasks[me]
         if isinstance(step, GraphStep):
             # With a single bucket nothing could travel before the rest is computed.
-            in_parts = job.synchronous and len(job.layout.buckets) > 1
-            task = job.tasks[me]
+            is_cut = len(job.layout.buckets) > 1
+            in_parts = job.synchronous and not job.local_steps and is_cut
             step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
         if RNG in requested(step):
             check_seed(job.seed)
 
-        def draw(number: int) -> np.random.Generator:
-            return generator(job.seed, number, self.rank)
+        def draw(number: int, piece: int) -> np.random.Generator:
+            return generator(job.seed, number, self.rank, piece)
 
-        self._compute = Compute(
-            *(step, memory, str(job.tasks[me]), endpoint.stamp, draw, state),
-            native=job.settings.native,
+        places = Places(memory, endpoint.stamp, str(task), native=job.settings.native)
+        self._local = LocalSteps(job, places, state) if job.local_steps else None
+        where: LocalSteps | Places = self._local or places
+        kept = self._local.kept if self._local is not None else state
+        compute = Compute(
+            *(step, where.params, places.gradients, str(task), draw, kept)
         )
+        self._compute: Compute | Accumulation = compute
+        if job.accumulate > 1:
+            self._compute = Accumulation(compute, job.accumulate, places)
         self.taken = 0  # mini-batches read at the worker's own pace
-        self._examples = 0
+        self._measured: tuple[Mapping[bytes, float], int] = {}, 0
 
     def measured(self) -> tuple[Mapping[bytes, float], int]:
         """Return what the last step told beside its loss, and its examples."""
-        return self._compute.measures, self._examples
+        return self._measured
 
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:
-        """Compute the gradients of a synchronous step: its loss and its examples."""
-        batch, examples = self.source.batch(step), self.source.examples(step)
-        self._examples = examples
+        """Compute the gradients of a synchronous step: its loss and its examples.
+
+        With `local_steps` what is computed is how far they have led away from the
+        parameters, which travels as a gradient does.
+        """
+        if self._local is not None:
+            loss, self._measured = self._local.run(step, self._read, self._compute)
+            return loss, self._measured[1]
+        batch, examples = self._read(step)
         weight = self._n * examples / self._batch
-        return self._compute(step, batch, weight, ready, number=step), examples
+        return self._done(
+            self._compute(step, batch, weight, ready, number=step), examples
+        )
 
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
-        batch, examples = self.source.batch(number), self.source.examples(number)
-        self._examples = examples
+        batch, examples = self._read(number)
         loss = self._compute(version, batch, 1.0, lambda bucket: None, number=number)
+        return self._done(loss, examples)
+
+    def _read(self, number: int) -> tuple[Batch, int]:
+        """Return this worker's part of a mini-batch, and how many examples it has."""
+        timed = self._own_part
+        begin = timed.clock() if timed is not None else 0
+        batch, examples = self.source.batch(number), self.source.examples(number)
+        if timed is not None:
+            timed.load(begin)
+        return batch, examples
+
+    def _done(self, loss: float, examples: int) -> tuple[float, int]:
+        self._measured = self._compute.measures, examples
         return loss, examples

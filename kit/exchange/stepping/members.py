@@ -2,9 +2,9 @@
 
 What they carry out is what a training carries out: the topology's plan of each member,
 by `kit.exchange.execution.program`, over flat buffers, counted by a meter. Only the
-links are special (`widgets.stepping.held_links`), and each operation is a program of
-its own, so that a member can stop after any of them. Members run in turn: the order is
-always the same.
+links are special (`kit.exchange.stepping.held_links`), and each operation is a program
+of its own, so that a member can stop after any of them. Members run in turn: the order
+is always the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from itertools import count
 import numpy as np
 
 from kit.errors import FailedPreconditionError
+from kit.exchange.execution.bound_operations import Update
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout
-from kit.exchange.plan import Group, Op, Plan, Receive
+from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Stamp
-from kit.exchange.topologies.topology import Topology
+from kit.exchange.stepping.held_links import HeldPort, Hold
 from kit.trace.traffic import Meter
-from widgets.stepping.held_links import HeldPort, Hold
 
 _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
 _DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
@@ -33,17 +33,16 @@ _DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
 class SteppedMember:
     """One member: its memory, its links, its account and its place in its plan."""
 
-    def __init__(
-        self, number: int, names: Sequence[str], layout: Layout, plan: Plan | None
-    ) -> None:
-        """Begin before the first operation; one without a plan has nothing to do."""
+    def __init__(self, number: int, names: Sequence[str], layout: Layout) -> None:
+        """Begin without a plan: one that has none has nothing to do."""
         self.number, self.name = number, names[number]
         self.memory = Memory(layout)
         self.meter = Meter(number, limit=_ROWS, trace=False)
         self.endpoint = Endpoint(
             names, number, Stamp(), deadline_s=_DEADLINE_S, clock=count().__next__
         )
-        self._ops = plan.ops if plan else ()
+        self._ops: tuple[Op, ...] = ()
+        self._programs: list[Program] = []
         self._at = 0
 
     def link(self, hold: Hold) -> None:
@@ -54,19 +53,35 @@ class SteppedMember:
                 port = HeldPort(hold, *ends, self.memory, self.endpoint.stamp)
                 self.endpoint.add(port)
 
-    def run(self) -> Iterator[Op]:
-        """Yield each operation after it was carried out, until a message is missing."""
-        for op in self._ops[self._at :]:
-            if isinstance(op, Receive) and not self._has(op.source):
-                return
+    def take(self, plan: Plan | None, update: Update, n_slots: int = 0) -> None:
+        """Take a plan for the steps to come; `update` makes new values of a sum."""
+        self._ops = plan.ops if plan else ()
+        self._programs = [
             Program(
                 Plan(((op,),), ()),
                 self.endpoint,
                 self.memory,
                 self.meter,
-                update=_take_the_sum,
+                update=update,
+                n_slots=n_slots,
                 expects=False,
-            ).reduce(0)
+            )
+            for op in self._ops
+        ]
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the plan anew: the next step."""
+        self._at = 0
+
+    def run(self) -> Iterator[Op]:
+        """Yield each operation after it was carried out, until a message is missing."""
+        for op, program in zip(
+            self._ops[self._at :], self._programs[self._at :], strict=True
+        ):
+            if isinstance(op, Receive) and not self._has(op.source):
+                return
+            program.reduce(0)
             self._at += 1
             yield op
 
@@ -79,7 +94,7 @@ class SteppedMember:
         return self._at == len(self._ops)
 
 
-def _take_the_sum(
+def take_the_sum(
     now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
 ) -> None:
     """Update as an all-reduce does: the new values are the sum itself."""
@@ -87,15 +102,14 @@ def _take_the_sum(
 
 
 @contextmanager
-def stepped_members(
-    topology: Topology, layout: Layout, group: Group, names: Sequence[str]
+def linked_members(
+    layout: Layout, names: Sequence[str]
 ) -> Iterator[tuple[list[SteppedMember], Hold]]:
-    """Give the members, linked to each other, and what holds their messages."""
-    hold, members = Hold(), []
+    """Give members without plans, linked to each other, and what holds messages."""
+    hold, members = Hold(), list[SteppedMember]()
     try:
         for number in range(len(names)):
-            plan = topology.plan(layout, group, number)
-            members.append(SteppedMember(number, names, layout, plan))
+            members.append(SteppedMember(number, names, layout))
             members[number].link(hold)
         yield members, hold
     finally:

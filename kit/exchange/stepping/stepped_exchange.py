@@ -16,14 +16,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from kit.exchange.layout import Layout, Range
+import numpy as np
+
+from kit.exchange.layout import ITEMSIZE, Layout, Range
 from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
 from kit.exchange.ports.memory import Array
+from kit.exchange.stepping.contributions import Books, BufferPlace, Who
+from kit.exchange.stepping.held_links import HeldMessage, Hold
+from kit.exchange.stepping.members import (
+    SteppedMember,
+    check_done,
+    linked_members,
+    take_the_sum,
+)
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
-from widgets.stepping.contributions import Books, BufferPlace, Who
-from widgets.stepping.held_links import HeldMessage, Hold
-from widgets.stepping.members import SteppedMember, check_done, stepped_members
 
 Values = tuple[float, ...]
 Traffic = dict[tuple[int, int], tuple[int, int]]  # source, destination: messages, bytes
@@ -83,11 +90,12 @@ class SteppedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recording:
+class SteppedExchange:
     """The states of an exchange, the first one before anything has moved.
 
     `metered` is what the members' own meters have counted in the end. They count what
     is taken, in the order of the plan; `SteppedState.traffic` counts what has come.
+    `payloads` are the bytes of the messages, `ranges` where they lie.
     """
 
     topology: str
@@ -98,6 +106,8 @@ class Recording:
     itemsize: int
     states: tuple[SteppedState, ...]
     metered: Traffic
+    payloads: tuple[bytes, ...] = ()
+    ranges: tuple[Range, ...] = ()
 
     @property
     def messages(self) -> tuple[SteppedMessage, ...]:
@@ -116,26 +126,29 @@ def record(
     group: Group,
     names: Sequence[str],
     values: Sequence[Array],
-) -> Recording:
+    most: int | None = None,
+) -> SteppedExchange:
     """Carry out an exchange of the workers' flat `values`; return all its states.
 
-    `layout` has one parameter of the values' dtype. Raises `FailedPreconditionError`
-    when the plans of a topology do not fit together.
+    `values` are arrays of the layout's one parameter, or the bytes of all. Of what a
+    member holds of a column the first `most` numbers are written down, by default all.
+    Raises `FailedPreconditionError` when the plans of a topology do not fit together.
     """
     ranges = _cut(topology, layout, group)
-    itemsize = values[0].itemsize
-    n_chunks = layout.n_chunks
-    with stepped_members(topology, layout, group, names) as (members, hold):
+    n_chunks, whole = layout.n_chunks, Range(0, layout.n_bytes)
+    with linked_members(layout, names) as (members, hold):
+        for member in members:
+            plan = topology.plan(layout, group, member.number)
+            member.take(plan, take_the_sum)
         for number, value in zip(group.workers, values, strict=True):
-            members[number].memory.leaf(GRAD, layout.leaves[0]).reshape(-1)[:] = value
-        states = _Recorder(members, hold, ranges, group).play()
+            members[number].memory.raw(GRAD, whole)[:] = value.view(np.uint8).data
+        recorder = _Recorder(members, hold, ranges, group, most)
+        states = recorder.play()
         check_done(members)
         metered = _metered(members)
-    columns = tuple(
-        Column(chunk % n_chunks, part.lo // itemsize, part.hi // itemsize)
-        for chunk, part in ranges
-    )
-    return Recording(
+    columns = tuple(_column(layout, chunk % n_chunks, part) for chunk, part in ranges)
+    itemsize = ITEMSIZE[layout.buckets[0].dtype]
+    return SteppedExchange(
         topology.name,
         topology.title,
         tuple(names),
@@ -144,7 +157,14 @@ def record(
         itemsize,
         tuple(states),
         metered,
+        tuple(held.payload for held in recorder.arrived),
+        tuple(held.range for held in recorder.arrived),
     )
+
+
+def _column(layout: Layout, chunk: int, part: Range) -> Column:
+    size = ITEMSIZE[layout.dtype_at(part.lo)]
+    return Column(chunk, part.lo // size, part.hi // size)
 
 
 def _cut(topology: Topology, layout: Layout, group: Group) -> list[tuple[int, Range]]:
@@ -184,8 +204,10 @@ class _Recorder:
         hold: Hold,
         ranges: Sequence[tuple[int, Range]],
         group: Group,
+        most: int | None,
     ) -> None:
-        self._members, self._hold = members, hold
+        self._members, self._hold, self._most = members, hold, most
+        self.arrived: list[HeldMessage] = []
         self._ranges = [part for _, part in ranges]
         own = {number: (rank,) for rank, number in enumerate(group.workers)}
         self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
@@ -206,6 +228,7 @@ class _Recorder:
                 held, message = wave.pop(0)
                 self._arrive(held, message)
                 if message.n_bytes:
+                    self.arrived.append(held)
                     _add(self._traffic, message[1:3], 1, message.n_bytes)
                     states.append(self._state(message))
         if states[-1].rows != tuple(self._rows):
@@ -269,4 +292,4 @@ class _Recorder:
             port = member.endpoint.ports[place.peer]
             array = port.window(place.region, part, apart=True)
         who = self._books[member.number].who(place, column)
-        return Holding(who, tuple(array.tolist()))
+        return Holding(who, tuple(array[: self._most].tolist()))

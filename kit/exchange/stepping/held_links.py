@@ -43,6 +43,13 @@ class Hold:
         self.messages.remove(held)
         self.ports[held.destination, held.source].arrive(held)
 
+    def let_all_go(self) -> set[int]:
+        """Let all messages arrive; returns the members that have news."""
+        messages, self.messages = self.messages, []
+        for held in messages:
+            self.ports[held.destination, held.source].arrive(held)
+        return {held.destination for held in messages}
+
 
 class HeldPort:
     """One member's end of a link; see `kit.exchange.ports.port.Port`."""

@@ -1,0 +1,188 @@
+"""A worker's side of a compressor: error feedback, and a check of all that it gives.
+
+Pure: what is sent, and what becomes of the sums, is a function of the gradients, the
+step, the worker and what was kept so far. So a step can be computed again anywhere.
+
+Error feedback: what a worker's gradient lost when it was compressed is added to its
+next gradient, so nothing is lost, but comes late. Seide et al., "1-bit stochastic
+gradient descent", Interspeech 2014; Karimireddy et al., "Error feedback fixes SignSGD
+and other gradient compression schemes", ICML 2019.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
+from kit.exchange.compression.compressor import (
+    Arrays,
+    Compressor,
+    Exchange,
+    Exchanged,
+    Turn,
+)
+from kit.exchange.compression.wires import WireSpecs
+from kit.exchange.layout import Spec
+from kit.exchange.ports.memory import Array
+
+RESIDUAL: Final = "residual/"  # and the parameter's name: what was not sent yet
+STATE: Final = "state/"  # and a name of the compressor's own
+
+
+class Feedback:
+    """One worker's compressor, and what it keeps from step to step."""
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        specs: Iterable[Spec],
+        wires: WireSpecs,
+        kept: dict[str, Any],
+        task: str,
+    ) -> None:
+        """`kept` is changed in place by each step; it is empty before the first.
+
+        `task` is what errors call the worker.
+        """
+        self._compressor, self._wires, self._kept = compressor, wires, kept
+        self._specs = {spec.name: spec for spec in specs}
+        self._task = task
+
+    def exchange(
+        self, gradients: Mapping[str, Array], turn: Turn
+    ) -> Generator[Arrays, Arrays, Arrays]:
+        """Yield the arrays of each stage, to get their sums; return the mean gradient.
+
+        `gradients` are this worker's of the step, and only read. Raises
+        `GradientMismatch`, `NotFinite` or `StepFailed`, which name the compressor,
+        worker and step, with what was due and what was given.
+        """
+        corrected = {name: self._corrected(name, g) for name, g in gradients.items()}
+        state = {
+            name.removeprefix(STATE): value
+            for name, value in self._kept.items()
+            if name.startswith(STATE)
+        }
+        steps = self._compressor.exchange(corrected, state, turn)
+        sums: Arrays | None = None
+        for number, wire in enumerate(self._wires):
+            given = self._next(steps, sums, turn)
+            if isinstance(given, Exchanged):
+                raise self._mismatch(
+                    turn, f"returned after {number} of {len(self._wires)} stages"
+                )
+            sums = yield self._checked(f"in stage {number}", given, wire, turn)
+        result = self._next(steps, sums, turn)
+        if not isinstance(result, Exchanged):
+            raise self._mismatch(
+                turn,
+                f"gave one more stage than the {len(self._wires)} of its wires(); "
+                f"return kit.exchange.Exchanged(mean, own)",
+            )
+        return self._finished(result, corrected, state, turn)
+
+    def _corrected(self, name: str, gradient: Array) -> Array:
+        residual = self._kept.get(RESIDUAL + name)
+        found = gradient.copy() if residual is None else gradient + residual
+        found = np.asarray(found)  # numpy makes numbers of sums without axes
+        found.flags.writeable = False
+        return found
+
+    def _next(
+        self, steps: Exchange, sums: Arrays | None, turn: Turn
+    ) -> Mapping[str, Array] | Exchanged:
+        compressor, task, step = self._compressor, self._task, turn.step
+        try:
+            return next(steps) if sums is None else steps.send(sums)
+        except StopIteration as end:
+            if isinstance(end.value, Exchanged):
+                return end.value
+            raise self._mismatch(
+                turn,
+                f"returned {type(end.value).__name__}; return "
+                f"kit.exchange.Exchanged(mean, own)",
+            ) from None
+        except KitError:
+            raise
+        except BaseException as error:  # sys.exit() ends the training, not the task
+            raise StepFailed(
+                f"{task}: compress={compressor} raised {type(error).__name__}: {error} "
+                f"in step {step}; all members were stopped.",
+                task=task,
+                step=step,
+                remote_traceback="".join(traceback.format_exception(error)),
+            ) from error
+
+    def _finished(
+        self, result: Exchanged, corrected: Arrays, state: Arrays, turn: Turn
+    ) -> Arrays:
+        specs = tuple(self._specs.values())
+        mean = self._checked("as mean", result.mean, specs, turn)
+        own = corrected if result.own is None else result.own
+        own = self._checked("as own", own, specs, turn)
+        states = {name: self._plain(name, value, turn) for name, value in state.items()}
+        self._kept.clear()
+        self._kept.update({STATE + name: value for name, value in states.items()})
+        for name, whole in corrected.items() if result.own is not None else ():
+            self._kept[RESIDUAL + name] = np.asarray(whole - own[name])
+        return mean
+
+    def _plain(self, name: object, value: Any, turn: Turn) -> Array:
+        is_array = isinstance(value, np.ndarray) and not value.dtype.hasobject
+        if not is_array or not isinstance(name, str):
+            raise self._mismatch(
+                turn, f"keeps state[{name!r}] as {type(value).__name__}; keep arrays"
+            )
+        return np.array(value, order="C")  # whatever it was a view of changes
+
+    def _checked(
+        self, where: str, given: Mapping[str, Any], wanted: Iterable[Spec], turn: Turn
+    ) -> Arrays:
+        """Return as arrays what a compressor gave; all that is due, and finite."""
+        specs = {spec.name: spec for spec in wanted}
+        if not isinstance(given, Mapping) or given.keys() != specs.keys():
+            names = sorted(map(str, given)) if isinstance(given, Mapping) else given
+            raise self._mismatch(
+                turn, f"gave {names} {where}, where {sorted(specs)} were due"
+            )
+        found = {name: np.asarray(given[name]) for name in specs}
+        for name, (_, shape, dtype) in specs.items():
+            value = found[name]
+            if value.shape != shape or value.dtype != dtype:
+                raise self._mismatch(
+                    turn,
+                    f"gave {value.dtype}{list(value.shape)} for {name!r} {where}, "
+                    f"where {dtype}{list(shape)} was due",
+                )
+            if not _is_finite(value):
+                raise self._not_finite(name, value, where, turn)
+        return found
+
+    def _not_finite(self, name: str, value: Array, where: str, turn: Turn) -> KitError:
+        n_wrong = int(value.size - np.isfinite(value).sum())
+        most = f"; {value.dtype} holds numbers up to {np.finfo(value.dtype).max:g}"
+        return NotFinite(
+            f"{self._task}, step {turn.step}: compress={self._compressor} gave "
+            f"{n_wrong} NaN or infinite values of {value.size} for {name!r} "
+            f"{where}{most}. Lower the learning rate, or compress less.",
+            task=self._task,
+            step=turn.step,
+        )
+
+    def _mismatch(self, turn: Turn, what: str) -> KitError:
+        return GradientMismatch(
+            f"{self._task}, step {turn.step}: compress={self._compressor} {what}.",
+            task=self._task,
+            step=turn.step,
+        )
+
+
+def _is_finite(value: Array) -> bool:
+    if value.dtype == np.float16:  # its exponents: isfinite takes ten times as long
+        exponents = np.ascontiguousarray(value).view(np.uint16) & 0x7C00
+        return not np.any(exponents == 0x7C00)
+    return bool(np.isfinite(value).all())

@@ -1,0 +1,1 @@
+"""An exchange carried out in one thread, held at each message."""

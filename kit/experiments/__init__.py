@@ -1,0 +1,1 @@
+"""Several trainings: compared with each other, and one after the other in a sweep."""

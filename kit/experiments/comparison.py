@@ -1,0 +1,243 @@
+"""`kit.compare`: some runs side by side, as numbers, curves and a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.experiments import words
+from kit.experiments.summary import Outcome, Row, curves, row, tasks
+from kit.training.client.run import Run, view
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Comparison:
+    """Some runs side by side; `kit.compare` returns it.
+
+    It keeps no copy of them: each call shows how they stand now. As the last line of a
+    cell it is drawn: the loss by step, by seconds and by bytes, on a linear or a
+    logarithmic scale, smoothed or not; and bars of bytes and of time.
+
+    Examples
+    --------
+    Look at the mean of each measure, and keep the page::
+
+        comparison = kit.compare(ps, ring)
+        comparison.frame().groupby("run").mean()
+        comparison.save("ps and ring.html")
+    """
+
+    def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
+        self.runs, self.names = tuple(runs), tuple(names)
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return each run as it is now, with its name; what all else is made from."""
+        pairs = zip(self.names, self.runs, strict=True)
+        return tuple(outcome_of(run, name) for name, run in pairs)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the curves as one DataFrame, a row for each run and step.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `run` is the name and `step` the number. `seconds` is the time from the
+            begin of the run's first step to the end of this one, pauses included;
+            `bytes` what all its tasks together have received in steps up to this one;
+            `loss` the mean over the mini-batch; `step_seconds` the time that the step
+            took. Whatever else was measured has a column of its name, NaN at the steps
+            at which it was not. Of a long run the older steps are thinned out, as
+            `run.trace.kept` says.
+        """
+        import pandas as pd
+
+        parts = []
+        for outcome in self.outcomes():
+            found = curves(outcome.trace)
+            columns: dict[str, Any] = {
+                "run": [outcome.name] * len(found.step),
+                "step": found.step,
+                "seconds": found.seconds,
+                "bytes": found.bytes,
+                "loss": found.loss,
+                "step_seconds": found.step_seconds,
+            }
+            parts.append(pd.DataFrame(columns | found.measures))
+        known = [part for part in parts if len(part)] or parts[:1]
+        return pd.concat(known, ignore_index=True)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row a run: what was asked for, what came out, what it took.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by `run`. `bytes_per_step` is the mean of all tasks together;
+            `ms_per_step` the median; `steps_per_second` holds over `seconds`, from the
+            begin of the first step to the end of the last, pauses included.
+            `compute_ms` and the like are what the workers spent in that phase, as a
+            mean for each step. Of an asynchronous run a step is an update.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.rows()).set_index("run")
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the table as dicts."""
+        return [row(outcome) for outcome in self.outcomes()]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as one HTML file, which needs neither a network nor a notebook.
+
+        Raises
+        ------
+        FailedPreconditionError
+            What draws it is not installed.
+        OSError
+            The file cannot be written. It appears whole or not at all.
+        """
+        write = view("comparison_page")
+        if write is None:
+            raise FailedPreconditionError(
+                "bokeh draws the page and cannot be imported; install it with "
+                "`pip install psring`, or use table() and frame()."
+            )
+        write(self, path)
+
+    def __repr__(self) -> str:
+        return words.text_table(self.rows())
+
+    def _repr_html_(self) -> str:
+        return words.html_table(self.rows(), f"{len(self.runs)} runs")
+
+    def _ipython_display_(self) -> None:
+        show = view("comparison")
+        if show is None:
+            raise NotImplementedError  # IPython then takes the table above
+        show(self)
+
+
+def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
+    """Put two or more runs side by side: their loss, bytes and times.
+
+    Parameters
+    ----------
+    *runs : Run
+        Live or finished, of any lengths and clusters.
+    names : iterable of str, optional
+        What to call them; by default what they differ in, such as their topologies. Of
+        equal names the second becomes "ring (2)".
+
+    Returns
+    -------
+    Comparison
+        `frame()` has all steps, `table()` one row a run, `save()` writes a page.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are fewer than two runs, something else than runs, or another number of
+        names.
+
+    Notes
+    -----
+    Curves may be laid over each other by step, by seconds or by bytes. Only the first
+    is the same on each machine. Costs a pass over the rows of the traces.
+
+    Examples
+    --------
+    >>> import kit, numpy as np
+    >>> from kit.testing.cluster import local_cluster
+    >>> def step(params, batch):
+    ...     error = batch[0] @ params["w"] - batch[1]
+    ...     return (error**2).mean(), {"w": batch[0].T @ error / len(error)}
+    >>> data, start = (np.eye(4), np.arange(4.0)), {"w": np.zeros(4)}
+    >>> with local_cluster(ps=1, worker=2) as cluster:  # in this process
+    ...     asked = {"batch": 4, "steps": 20, "cluster": cluster}
+    ...     ps = kit.train(step, start, data, **asked).wait()
+    ...     ring = kit.train(step, start, data, topology="ring", **asked).wait()
+    >>> kit.compare(ps, ring).table()["bytes_per_step"].to_dict()
+    {'ps': 128.0, 'ring': 64.0}
+    """
+    if len(runs) < 2:
+        given = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+        if runs and not isinstance(runs[0], Run):
+            given = repr(runs[0])
+        raise InvalidArgumentError(
+            f"compare takes two runs or more, and was given {given}; write "
+            f"kit.compare(a, b), or kit.compare(*runs) for a list."
+        )
+    for one in runs:
+        if not isinstance(one, Run):
+            raise InvalidArgumentError(
+                f"compare takes runs, as kit.train returns them, and was given "
+                f"{type(one).__name__}."
+            )
+    return Comparison(runs, _names(runs, names))
+
+
+def outcome_of(run: Run, name: str) -> Outcome:
+    """Return a run as it is now."""
+    # First: what is recorded meanwhile then only makes the curves longer.
+    step, state, error = run.step, run.state, run.error
+    return Outcome(
+        name=name,
+        trace=run.trace,
+        state=state,
+        step=step,
+        topology=run.topology,
+        link=run.link,
+        error=f"{type(error).__name__}: {error.message}" if error else "",
+    )
+
+
+def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
+    """Return as many different names as there are runs."""
+    if names is None:
+        return distinct(_told_apart([outcome_of(run, "") for run in runs]))
+    given = [names] if isinstance(names, str) else list(names)
+    if len(given) != len(runs) or not all(isinstance(one, str) for one in given):
+        raise InvalidArgumentError(
+            f"names is {given!r} for {len(runs)} runs; give a text for each."
+        )
+    return distinct(given)
+
+
+def _told_apart(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return for each what sets it apart: topology, and link and tasks if they differ.
+
+    >>> from kit.trace.trace import Trace
+    >>> a = Outcome("", Trace(("worker:0",)), "done", 9, "ring")
+    >>> b = Outcome("", Trace(("worker:0",)), "done", 9, "ring", link="1gbit")
+    >>> _told_apart([a, b])
+    ['ring at full speed', 'ring at 1gbit']
+    """
+    ways, links = zip(*(one.configurations() for one in outcomes), strict=True)
+    sizes = [tasks(one.trace) for one in outcomes]
+    found = list(ways)
+    if len(set(links)) > 1:
+        pairs = zip(found, links, strict=True)
+        found = [f"{name} at {link or 'full speed'}" for name, link in pairs]
+    if len(set(sizes)) > 1:
+        found = [f"{a} on {size}" for a, size in zip(found, sizes, strict=True)]
+    return found
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return the names, each of which is there once.
+
+    >>> distinct(["ring", "ps", "ring", "ring (2)"])
+    ['ring', 'ps', 'ring (2)', 'ring (2) (2)']
+    """
+    found: list[str] = []
+    for name in names:
+        new, number = name, 1
+        while new in found:
+            number += 1
+            new = f"{name} ({number})"
+        found.append(new)
+    return found

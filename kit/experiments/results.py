@@ -1,0 +1,206 @@
+"""What a sweep found: one trial for each combination, as a table and a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.experiments import words
+from kit.experiments.comparison import Comparison, distinct
+from kit.experiments.summary import Row
+from kit.training.client.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPEAT = "repeat"
+_PHASES = tuple(
+    name for name in words.HEADS if words.HEADS[name].endswith("[ms a step]")
+)
+
+
+@dataclass
+class Trial:
+    """One combination: its parameters, how far it is, and the row of its run.
+
+    `state` is one of waiting, running, done, failed, stopped. `is_new` says whether it
+    was run in this call; else its result was found in the folder.
+    """
+
+    parameters: dict[str, Any]
+    state: str = "waiting"
+    result: Row = field(default_factory=dict)
+    error: str = ""
+    is_new: bool = True
+    run: Run | None = None
+    cause: BaseException | None = None
+
+    @property
+    def name(self) -> str:
+        """Its parameters in a few words.
+
+        >>> Trial({"topology": "ring", "link": ""}).name
+        "topology=ring, link=''"
+        """
+        return ", ".join(
+            f"{key}={value if value != '' else repr(value)}"
+            for key, value in self.parameters.items()
+        )
+
+    def row(self) -> Row:
+        """Return its row of the table: a parameter hides a result of its name."""
+        return {
+            **self.parameters,
+            "state": self.state,
+            **{k: v for k, v in self.result.items() if k not in self.parameters},
+            "error": self.error,
+        }
+
+
+class Sweep:
+    """What a sweep found; `kit.sweep` returns it.
+
+    As the last line of a cell it is a table.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        One for each combination, in the order in which they are run.
+    """
+
+    def __init__(self, trials: Sequence[Trial], folder: str = "") -> None:
+        self.trials, self.folder = tuple(trials), folder
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each combination.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The parameters, `state` (waiting, running, done, failed or stopped), the
+            columns of `Comparison.table`, and `error`. NaN where nothing is known.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([trial.row() for trial in self.trials])
+
+    def best(self, by: str = "ms_per_step", *, most: bool = False) -> dict[str, Any]:
+        """Return the parameters of the best combination that is done.
+
+        Parameters
+        ----------
+        by : str, default "ms_per_step"
+            A column of numbers of `frame()`, such as "loss" or "bytes_per_step". Of
+            repeats the median counts.
+        most : bool, default False
+            Whether the largest is best, as of "accuracy" or "steps_per_second".
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such column, or it has no numbers.
+        FailedPreconditionError
+            No combination is done.
+
+        Examples
+        --------
+        Train longer with what was quickest::
+
+            run = train(**sweep.best())
+        """
+        done = [trial for trial in self.trials if trial.state == "done"]
+        if not done:
+            raise FailedPreconditionError(
+                f"none of {len(self.trials)} combinations is done, so none is best; "
+                f"frame() has their errors."
+            )
+        found: dict[str, tuple[dict[str, Any], list[float]]] = {}
+        for trial in done:
+            value = trial.row().get(by)
+            own = {k: v for k, v in trial.parameters.items() if k != REPEAT}
+            _, values = found.setdefault(repr(own), (own, []))
+            if isinstance(value, int | float) and math.isfinite(value):
+                values.append(float(value))
+        measured = [(own, median(values)) for own, values in found.values() if values]
+        if not measured:
+            known = [k for k, v in done[0].row().items() if isinstance(v, int | float)]
+            raise InvalidArgumentError(
+                f"there are no numbers called {by!r}; there are {', '.join(known)}."
+            )
+        return (max if most else min)(measured, key=lambda pair: pair[1])[0]
+
+    def compare(self) -> Comparison:
+        """Return a comparison of the runs of this call, named by what differs.
+
+        Raises
+        ------
+        FailedPreconditionError
+            Fewer than two are in memory: others were found in the folder, which keeps
+            their rows alone.
+        """
+        kept = [trial for trial in self.trials if trial.run is not None]
+        if len(kept) < 2:
+            raise FailedPreconditionError(
+                f"{len(kept)} of {len(self.trials)} runs are in memory, and two are "
+                f"needed; results that were found in {self.folder or 'a folder'} have "
+                f"rows and no curves. Use frame(), or sweep again without the folder."
+            )
+        varied = {
+            key
+            for key in kept[0].parameters
+            if len({repr(trial.parameters[key]) for trial in kept}) > 1
+        }
+        names = [
+            ", ".join(_shown(k, v) for k, v in trial.parameters.items() if k in varied)
+            for trial in kept
+        ]
+        runs = [trial.run for trial in kept if trial.run is not None]
+        return Comparison(runs, distinct(names))
+
+    def rows(self) -> list[Row]:
+        """Return what a reader sees first: no times by phase, and tasks that differ."""
+        rows = [trial.row() for trial in self.trials]
+        hidden = {*_PHASES}
+        if len({row["tasks"] for row in rows if "tasks" in row}) == 1:
+            hidden.add("tasks")
+        return [{k: v for k, v in one.items() if k not in hidden} for one in rows]
+
+    def count(self) -> str:
+        """Say how many combinations are how far.
+
+        >>> Sweep([Trial({}, "done"), Trial({}, "failed"), Trial({})]).count()
+        '1 of 3 combinations done, 1 failed, 1 waiting'
+        """
+        states = [trial.state for trial in self.trials]
+        others = [one for one in dict.fromkeys(states) if one != "done"]
+        said = [f"{states.count('done')} of {len(states)} combinations done"]
+        said += [f"{states.count(one)} {one}" for one in others]
+        found = sum(trial.state == "done" and not trial.is_new for trial in self.trials)
+        if found:
+            said.append(f"{found} of them found in {self.folder}")
+        return ", ".join(said)
+
+    def __repr__(self) -> str:
+        return f"{self.count()}\n{words.text_table(self.rows())}"
+
+    def _repr_html_(self) -> str:
+        return self.html(self.count())
+
+    def html(self, caption: str) -> str:
+        """Return the table below a caption."""
+        return words.html_table(self.rows(), caption)
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a parameter as short as it is still understood.
+
+    >>> _shown("topology", "ring"), _shown("link", ""), _shown("batch", 64)
+    ('ring', 'full speed', 'batch=64')
+    """
+    if name == "link" and value in ("", None):
+        return "full speed"
+    return value if value and isinstance(value, str) else f"{name}={value!r}"

@@ -1,0 +1,222 @@
+"""One run in numbers: its curves as columns, and its row in a table.
+
+Pure. All of it is made from the trace, so a run that goes on, one that is over and one
+that was loaded give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from kit.trace.trace import STEP_KINDS, Floats, Ints, Trace
+from kit.trace.traffic import Phase
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run at one moment: its name, how far it is, and what was recorded of it.
+
+    `step` counts the steps that are done; `error` is what the run failed with.
+    `topology` and `link` are those of the job, which hold until an epoch is known.
+    """
+
+    name: str
+    trace: Trace
+    state: str
+    step: int
+    topology: str
+    link: str = ""
+    error: str = ""
+
+    def configurations(self) -> tuple[str, str]:
+        """Return the topologies and the links that held, each in order.
+
+        >>> from kit.trace.trace import EpochRow
+        >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
+        >>> Outcome("a", Trace((), (a, b)), "done", 20, "ps").configurations()
+        ('ps to ring', '')
+        """
+        epochs = sorted(self.trace.epochs)
+        ways = [row.topology for row in epochs] or [self.topology]
+        links = [row.link for row in epochs] or [self.link]
+        shown = [one or "full speed" for one in dict.fromkeys(links)]
+        how = " to ".join(shown) if any(links) else ""
+        return " to ".join(dict.fromkeys(ways)), how
+
+
+# --------------------------------------------------------------------------------------
+# The curves.
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One entry a step: all columns have the same length.
+
+    `seconds` is the time from the begin of the first step to the end of this one;
+    `bytes` what all tasks together have received in the steps up to this one;
+    `step_seconds` the time from the first worker's begin to the last one's end.
+    `measures` has what else was measured, NaN at the steps that it was not measured at.
+    """
+
+    step: Ints
+    seconds: Floats
+    bytes: Floats
+    loss: Floats
+    step_seconds: Floats
+    measures: dict[str, Floats]
+
+
+def curves(trace: Trace) -> Curves:
+    """Return the curves of a run, of all steps that the trace has kept.
+
+    Seconds are those of a clock on the wall: pauses, and steps that an elastic training
+    did again, count. What moves once, at the start and at a switch, is not in `bytes`.
+    """
+    steps, loss = trace.losses()
+    table = trace.steps[trace.steps["examples"] > 0]
+    place = np.searchsorted(steps, table["step"])
+    begin = np.full(len(steps), np.iinfo(np.int64).max)
+    end = np.zeros(len(steps), np.int64)
+    np.minimum.at(begin, place, table["start"])
+    np.maximum.at(end, place, table["end"])
+    # Asynchronous updates are numbered by the servers, and end at their workers.
+    reached = np.maximum.accumulate(end)
+    origin = int(begin.min()) if len(begin) else 0
+    names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+    return Curves(
+        step=steps,
+        seconds=(reached - origin) * 1e-9,
+        bytes=bytes_until(trace, steps),
+        loss=loss,
+        step_seconds=(end - begin) * 1e-9,
+        measures={name: _at(trace, name, steps) for name in names},
+    )
+
+
+def _at(trace: Trace, name: str, steps: Ints) -> Floats:
+    """Return a measure at each step, NaN where it was not measured."""
+    known, values = trace.measured(name)
+    found = np.full(len(steps), np.nan)
+    is_there = np.isin(known, steps)
+    found[np.searchsorted(steps, known[is_there])] = values[is_there]
+    return found
+
+
+def bytes_until(trace: Trace, steps: Ints) -> Floats:
+    """Return the bytes that all steps up to each of `steps` have moved, it included.
+
+    Exact where all transfers of an epoch are kept. Of a long training they are not:
+    then the epoch's exact total is spread evenly over its steps, which for synchronous
+    steps is the same.
+
+    >>> from kit.trace.log import rows
+    >>> from kit.trace.trace import EpochRow
+    >>> from kit.trace.traffic import TOTAL
+    >>> total = rows(TOTAL, [(0, 1, 1, 0, 120, 3)])  # of which no transfer is kept
+    >>> epoch = EpochRow(0, "ps", 0, 0, "")
+    >>> trace = Trace(("ps:0", "worker:0"), (epoch,), totals=total)
+    >>> bytes_until(trace, np.arange(4)).tolist()  # in four steps
+    [30.0, 60.0, 90.0, 120.0]
+    """
+    found = np.zeros(len(steps))
+    if not len(steps):
+        return found
+    moved = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
+    totals = trace.totals[np.isin(trace.totals["kind"], STEP_KINDS)]
+    last = int(steps.max()) + 1
+    epochs = sorted(trace.epochs)
+    for row, after in zip_longest(epochs, epochs[1:]):
+        total = int(totals["bytes"][totals["epoch"] == row.number].sum())
+        mine = moved[moved["epoch"] == row.number]
+        if int(mine["bytes"].sum()) == total:
+            order = np.argsort(mine["step"], kind="stable")
+            amount = np.concatenate([[0], np.cumsum(mine["bytes"][order])])
+            found += amount[np.searchsorted(mine["step"][order], steps, side="right")]
+            continue
+        end = last if after is None else after.first_step
+        length = max(1, end - row.first_step)
+        found += total * np.clip((steps + 1 - row.first_step) / length, 0.0, 1.0)
+    return found
+
+
+# --------------------------------------------------------------------------------------
+# The row.
+
+
+def row(outcome: Outcome) -> Row:
+    """Return a run's row of the table; NaN for what is not known.
+
+    `bytes_per_step` is the mean over all steps, of all tasks together; `ms_per_step`
+    the median; `steps_per_second` holds for the `seconds` from the begin of the first
+    step to the end of the last, pauses included. The milliseconds of phases are those
+    of `phases`, as the workers spend them. Measures are the last ones, the loss too.
+    """
+    trace = outcome.trace
+    found = curves(trace)
+    topology, link = outcome.configurations()
+    n_bytes = sum(trace.received(task) for task in range(len(trace.tasks)))
+    is_known = len(found.step) > 0
+    of_phases = phases(trace).get("worker", {})
+    return {
+        "run": outcome.name,
+        "state": outcome.state,
+        "topology": topology,
+        "link": link,
+        "tasks": tasks(trace),
+        "steps": outcome.step,
+        "loss": float(found.loss[-1]) if is_known else np.nan,
+        **{name: _last(values) for name, values in found.measures.items()},
+        "bytes_per_step": n_bytes / outcome.step if outcome.step else np.nan,
+        "ms_per_step": 1e3 * float(np.median(found.step_seconds))
+        if is_known
+        else np.nan,
+        "steps_per_second": trace.step_rate() if is_known else np.nan,
+        "seconds": float(found.seconds[-1]) if is_known else np.nan,
+        **{f"{phase.name.lower()}_ms": of_phases.get(phase, np.nan) for phase in Phase},
+        "error": outcome.error,
+    }
+
+
+def _last(values: Floats) -> float:
+    """Return the last value of a measure: NaN stands for steps without one.
+
+    >>> _last(np.array([1.0, 0.5, np.nan]))
+    0.5
+    """
+    known = values[~np.isnan(values)]
+    return float(known[-1]) if len(known) else float("nan")
+
+
+def tasks(trace: Trace) -> str:
+    """Return how many tasks of each job there are.
+
+    >>> tasks(Trace(("ps:0", "worker:0", "worker:1")))
+    '1 ps, 2 worker'
+    """
+    jobs = Counter(name.split(":")[0] for name in trace.names)
+    return ", ".join(f"{count} {job}" for job, count in jobs.items())
+
+
+def phases(trace: Trace) -> dict[str, dict[Phase, float]]:
+    """Return for each job the milliseconds a step that its tasks spend in each phase.
+
+    The mean over its tasks and over the steps whose spans are kept; a job without any
+    is left out. What a task does beside these phases is in none of them.
+    """
+    spent = trace.phase_time()
+    n_tasks = len(trace.tasks)
+    pairs = np.unique(trace.spans["step"] * n_tasks + trace.spans["task"])
+    n_steps = np.bincount(pairs % n_tasks, minlength=n_tasks)
+    found: dict[str, dict[Phase, float]] = {}
+    for job in dict.fromkeys(name.split(":")[0] for name in trace.names):
+        mine = [i for i, name in enumerate(trace.names) if name.split(":")[0] == job]
+        if count := int(n_steps[mine].sum()):
+            total = spent[mine].sum(axis=0)
+            found[job] = {phase: float(total[phase]) / count * 1e-6 for phase in Phase}
+    return found

@@ -1,0 +1,370 @@
+"""`kit.sweep`: train with all combinations of some values, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import InvalidArgumentError, KitError
+from kit.experiments.comparison import outcome_of
+from kit.experiments.folder import SweepFolder
+from kit.experiments.results import REPEAT, Sweep, Trial
+from kit.experiments.summary import Outcome, row
+from kit.hooks.progress import Output, PlainLines, output_for
+from kit.trace.trace import Trace
+from kit.training.client.run import Run
+from kit.training.train import whole
+
+if TYPE_CHECKING:
+    from kit.cluster.waiting import Plan
+
+_LOOK_S = 0.05
+_TELL_S = 0.5
+_MOST = 10_000
+_USE_ASYNC = "train is an async function: use `await kit.sweep_async(...)`."
+_PLAIN = (str, int, float, bool, type(None))
+# What the table says of a run; a parameter may hide those that say what was asked for.
+_RESULTS = frozenset(row(Outcome("", Trace(()), "", 0, ""))) - {
+    *("topology", "link", "tasks", "steps")
+}
+
+
+def sweep(
+    train: Callable[..., Any],
+    *,
+    repeat: int = 1,
+    folder: str | os.PathLike[str] | None = None,
+    on_error: str = "record",
+    **values: Any,
+) -> Sweep:
+    """Call a function of yours with all combinations of values; keep what came out.
+
+    Parameters
+    ----------
+    train : callable
+        Takes the parameters by name and returns a `Run`, best at once: then the stop
+        button stops it between two steps.
+    repeat : int, default 1
+        How often each combination is run. A function with a parameter called `repeat`
+        is given the number, from 0, for a seed.
+    folder : str or PathLike, optional
+        Where results are kept, a small file for each. A later call with the same values
+        does not run again what is done there, and says so.
+    on_error : {"record", "raise"}
+        Whether an error of one combination is written into its row, or ends the sweep.
+    **values : list
+        What to try: texts, numbers, True, False, None. The last name varies fastest.
+
+    Returns
+    -------
+    Sweep
+        `frame()` has a row for each combination, `best()` the parameters of the best,
+        `compare()` the curves.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The function does not take these parameters, or a value cannot be written down.
+        Nothing has begun.
+    FailedPreconditionError
+        The folder holds another sweep; the error says what differs.
+
+    Notes
+    -----
+    Blocks; `await kit.sweep_async(...)` does not. The table in the cell fills
+    meanwhile. Ctrl-C or the stop button ends the run under way between two steps and
+    returns what is there; a second one ends it at once. What failed or was stopped is
+    run again by the next call.
+
+    Examples
+    --------
+    >>> import kit, numpy as np
+    >>> from kit.testing.cluster import local_cluster
+    >>> def step(params, batch):
+    ...     error = batch[0] @ params["w"] - batch[1]
+    ...     return (error**2).mean(), {"w": batch[0].T @ error / len(error)}
+    >>> data, start = (np.eye(4), np.arange(4.0)), {"w": np.zeros(4)}
+    >>> with local_cluster(ps=1, worker=2) as cluster:  # in this process
+    ...     def train(topology, batch):
+    ...         asked = {"steps": 5, "batch": batch, "cluster": cluster}
+    ...         return kit.train(step, start, data, topology=topology, **asked)
+    ...     found = kit.sweep(train, topology=["ps", "ring"], batch=[2, 4])
+    1 of 4: topology=ps, batch=2, done...
+    2 of 4: topology=ps, batch=4, done...
+    3 of 4: topology=ring, batch=2, done...
+    4 of 4: topology=ring, batch=4, done...
+    >>> found.frame()["bytes_per_step"].tolist()
+    [128.0, 128.0, 64.0, 64.0]
+    """
+    from kit.cluster.waiting import follow  # a task's process does without its package
+
+    return follow(_plan(train, repeat, folder, on_error, values, is_async=False))
+
+
+async def sweep_async(
+    train: Callable[..., Any],
+    *,
+    repeat: int = 1,
+    folder: str | os.PathLike[str] | None = None,
+    on_error: str = "record",
+    **values: Any,
+) -> Sweep:
+    """Sweep as `kit.sweep` does, without blocking the running loop.
+
+    `train` may be an `async def` function here.
+    """
+    from kit.cluster.waiting import follow_async
+
+    plan = _plan(train, repeat, folder, on_error, values, is_async=True)
+    return await follow_async(plan)
+
+
+def _plan(
+    train: Callable[..., Any],
+    repeat: int,
+    folder: str | os.PathLike[str] | None,
+    on_error: str,
+    values: Mapping[str, Any],
+    *,
+    is_async: bool,
+) -> Plan[Sweep]:
+    """Check everything, then run what is not done."""
+    if on_error not in ("record", "raise"):
+        raise InvalidArgumentError(
+            f"on_error is {on_error!r}; give 'record' or 'raise'."
+        )
+    grid = {name: _values(name, given) for name, given in values.items()}
+    trials = _trials(grid, whole(REPEAT, repeat))
+    call = _caller(train, trials[0], is_async)
+    kept = None if folder is None else SweepFolder(folder, grid, whole(REPEAT, repeat))
+    found = Sweep(trials, "" if kept is None else str(kept.path))
+    if kept is not None:
+        for number, trial in enumerate(trials):
+            kept.fill(number, trial)
+    teller = _Teller(found)
+    for number, trial in enumerate(trials):
+        if trial.state == "done":
+            continue
+        yield from _run(trial, call, teller, is_async=is_async)
+        if kept is not None:
+            kept.keep(number, trial)
+        teller.ended(number, trial)
+        if trial.state == "stopped":
+            break
+        if trial.state == "failed" and on_error == "raise":
+            raise _error(trial)
+    teller.finish()
+    return found
+
+
+def _run(
+    trial: Trial, call: Callable[[Trial], Any], teller: _Teller, *, is_async: bool
+) -> Generator[float, None, None]:
+    """Run one combination, and note in it how that went."""
+    trial.state, trial.run = "running", None
+    try:
+        given = yield from _result(call(trial), is_async)
+        if not isinstance(given, Run):
+            raise InvalidArgumentError(
+                f"the function returned {type(given).__name__} for {trial.name}; let "
+                f"it return the run, as kit.train gives it."
+            )
+        trial.run = given
+        while not given.done:
+            teller.look(trial)
+            yield _LOOK_S
+    except KeyboardInterrupt:
+        trial.state = "stopped"
+        if trial.run is not None:
+            yield from _stopped(trial.run)
+    except Exception as error:
+        trial.state, trial.error = "failed", _told(error)
+        trial.cause = error
+    if trial.run is not None:
+        _note(trial, trial.run)
+
+
+def _result(given: Any, is_async: bool) -> Generator[float, None, Any]:
+    """Return what a call gave, of a coroutine what it gives in the end."""
+    if not inspect.iscoroutine(given):
+        return given
+    if not is_async:
+        given.close()
+        raise InvalidArgumentError(_USE_ASYNC)
+    task = asyncio.ensure_future(given)
+    try:
+        while not task.done():
+            yield _LOOK_S
+    except KeyboardInterrupt:
+        task.cancel()
+        while not task.done():
+            yield _LOOK_S
+        raise
+    return task.result()
+
+
+def _stopped(run: Run) -> Generator[float, None, None]:
+    """Let a run end between two steps, and wait for that."""
+    run.stop()
+    give_up = time.monotonic() + run.job.settings.step_deadline_s
+    while not run.done and time.monotonic() < give_up:
+        yield _LOOK_S
+
+
+def _note(trial: Trial, run: Run) -> None:
+    """Take the row of a run, and how it has ended."""
+    found = row(outcome_of(run, ""))
+    error = str(found.pop("error"))
+    del found["run"], found["state"]
+    trial.result = found
+    if trial.state == "running":
+        trial.state = "failed" if error else "done"
+    if error and not trial.error:
+        trial.error, trial.cause = error, run.error
+
+
+def _told(error: BaseException) -> str:
+    text = error.message if isinstance(error, KitError) else str(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def _error(trial: Trial) -> BaseException:
+    """Return what a combination failed with, which also says which it was."""
+    error = trial.cause or RuntimeError(trial.error)
+    error.add_note(f"This was the combination {trial.name}.")
+    return error
+
+
+# --------------------------------------------------------------------------------------
+# What is asked for.
+
+
+def _values(name: str, given: Any) -> list[Any]:
+    """Return the values of a parameter; one alone counts as a list of it."""
+    if name in _RESULTS:
+        raise InvalidArgumentError(
+            f"a parameter cannot be called {name!r}: the table has a column of that "
+            f"name."
+        )
+    try:
+        listed = [given] if isinstance(given, _PLAIN) else list(given)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"{name} is {given!r}; give a list of values to try."
+        ) from None
+    if not listed:
+        raise InvalidArgumentError(f"{name} is empty; give at least one value to try.")
+    for value in listed:
+        is_plain = isinstance(value, _PLAIN) and not (
+            isinstance(value, float) and not math.isfinite(value)
+        )
+        if not is_plain:
+            raise InvalidArgumentError(
+                f"{name} has the value {value!r}; values are texts, finite numbers, "
+                f"True, False or None, so that they can be written down. Give a name "
+                f"and let the function make of it what it needs."
+            )
+    if len({repr(value) for value in listed}) < len(listed):
+        raise InvalidArgumentError(
+            f"{name} has a value twice: {listed}; use repeat= to run all again."
+        )
+    return listed
+
+
+def _trials(grid: Mapping[str, list[Any]], repeat: int) -> list[Trial]:
+    if repeat < 1:
+        raise InvalidArgumentError(f"repeat is {repeat}; give at least 1.")
+    count = math.prod(map(len, grid.values())) * repeat
+    if count > _MOST:
+        raise InvalidArgumentError(
+            f"these are {count:,} combinations; a sweep has at most {_MOST:,}."
+        )
+    return [
+        Trial(dict(zip(grid, some, strict=True)) | ({REPEAT: n} if repeat > 1 else {}))
+        for some in itertools.product(*grid.values())
+        for n in range(repeat)
+    ]
+
+
+def _caller(
+    train: Callable[..., Any], first: Trial, is_async: bool
+) -> Callable[[Trial], Any]:
+    """Return what calls the function for a trial, if it takes its parameters."""
+    if not callable(train):
+        raise InvalidArgumentError(
+            f"train is {type(train).__name__}; give a function that takes the "
+            f"parameters and returns a run."
+        )
+    if inspect.iscoroutinefunction(train) and not is_async:
+        raise InvalidArgumentError(_USE_ASYNC)
+    signature = inspect.signature(train)
+    takes_repeat = REPEAT in signature.parameters
+
+    def arguments(trial: Trial) -> dict[str, Any]:
+        given = {k: v for k, v in trial.parameters.items() if k != REPEAT}
+        if takes_repeat:
+            given[REPEAT] = trial.parameters.get(REPEAT, 0)
+        return given
+
+    try:
+        signature.bind(**arguments(first))
+    except TypeError as error:
+        name = getattr(train, "__name__", "train")
+        raise InvalidArgumentError(
+            f"{name}{signature} cannot be called with {', '.join(arguments(first))}: "
+            f"{error}."
+        ) from error
+    return lambda trial: train(**arguments(trial))
+
+
+# --------------------------------------------------------------------------------------
+# What is shown meanwhile.
+
+
+class _Teller:
+    """Shows how far a sweep is: a table that fills in a cell, lines elsewhere."""
+
+    def __init__(self, found: Sweep, output: Output | None = None) -> None:
+        self._found = found
+        self._output = output or output_for(sys.stdout)
+        self._is_plain = isinstance(self._output, PlainLines)
+        self._due = 0.0
+        skipped = sum(trial.state == "done" for trial in found.trials)
+        if skipped:
+            n = len(found.trials)
+            text = f"{skipped} of {n} combinations are done in {found.folder}."
+            self._output.show(text, found.html(text))
+
+    def look(self, trial: Trial) -> None:
+        """Show where a run is, now and then."""
+        now = time.monotonic()
+        if self._is_plain or now < self._due:
+            return
+        self._due = now + _TELL_S
+        run = trial.run
+        at = f", step {run.step:,} of {run.job.steps:,}" if run is not None else ""
+        self._show(self._found.trials.index(trial), trial, at)
+
+    def ended(self, number: int, trial: Trial) -> None:
+        """Show how a run has ended."""
+        ms, loss = trial.result.get("ms_per_step"), trial.result.get("loss")
+        said = f": {ms:.3g} ms a step, loss {loss:.4g}" if trial.result else ""
+        self._show(number, trial, f"{said}{f' ({trial.error})' if trial.error else ''}")
+
+    def _show(self, number: int, trial: Trial, more: str) -> None:
+        place = f"{number + 1} of {len(self._found.trials)}"
+        text = f"{place}: {trial.name}, {trial.state}{more}"
+        self._output.show(text, self._found.html(text))
+
+    def finish(self) -> None:
+        """Leave what is shown."""
+        with suppress(OSError):
+            self._output.finish()

@@ -1,0 +1,185 @@
+r"""How a notebook shows an error of the kit: its sentence, and the user's own lines.
+
+    GradientMismatch: worker:0, step 0: step() returned tuple; it must return ...
+
+    Cell In[2], line 5, in step, on worker:0
+          4     x, y = batch
+    ----> 5     return (x @ params["w"] - y).mean()
+
+    Cell In[3], line 2
+    ----> 2 run.wait()
+
+    %tb shows the whole traceback.
+
+Twelve lines at most. A traceback through asyncio, ipyparallel and this package buries
+the sentence that helps; `%tb` shows it when it is asked for, and `%xmode Verbose` from
+then on. IPython shows all other errors as before.
+
+A function that was defined in a cell has no file on the engines, so their tracebacks
+come without its lines. The notebook has them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from kit.errors import KitError
+from kit.task import Task
+from kit.training.client.run import WaitInterrupted
+
+SHOWN: Final = (KitError, WaitInterrupted)
+_MOST_OF_MESSAGE: Final = 3
+_BOLD, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+_REMOTE: Final = re.compile(
+    r'^ *File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?$'
+)
+# What is not the user's: this package, its view, and whatever is installed.
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_OTHERS: Final = (
+    _ROOT / "kit",
+    _ROOT / "widgets",
+    *(
+        Path(sysconfig.get_path(name)).resolve()
+        for name in ("stdlib", "purelib", "platlib")
+    ),
+)
+
+
+class Place(NamedTuple):
+    """A line of a frame: file, number, and function ("<module>" at the top)."""
+
+    path: str
+    line: int
+    function: str
+
+    @property
+    def is_users(self) -> bool:
+        """Whether the line is in a cell or a file of the user's."""
+        if not linecache.getline(self.path, self.line):
+            return False
+        parents = Path(self.path).resolve().parents
+        return not any(other in parents for other in _OTHERS)
+
+
+def install(shell: InteractiveShell) -> None:
+    """Let the shell show errors of the kit so, unless it has a handler of its own."""
+    if not shell.custom_exceptions:
+        shell.set_custom_exc(SHOWN, _show)  # type: ignore[no-untyped-call]
+
+
+def remove(shell: InteractiveShell) -> None:
+    """Take that out again; a handler of somebody else's stays."""
+    if shell.custom_exceptions == SHOWN:
+        shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
+
+
+def _show(
+    shell: InteractiveShell,
+    kind: type[BaseException],
+    error: BaseException,
+    frames: TracebackType | None,
+    tb_offset: int | None = None,
+) -> list[str]:
+    # As the interpreter does, for %tb and %debug.
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, frames
+    if isinstance(error, KitError) and error.remote_traceback:
+        error.remote_traceback = with_source(error.remote_traceback)
+    is_set = hasattr(error, "_render_traceback_")
+    if is_set or shell.InteractiveTB.mode != "Context":
+        shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
+        return []
+    shown = short(error, frames, shell)
+    shell._showtraceback(kind, error, shown)
+    return shown
+
+
+def short(
+    error: BaseException,
+    frames: TracebackType | None,
+    shell: InteractiveShell | None = None,
+) -> list[str]:
+    """Return the lines that are shown of an error."""
+    message = getattr(error, "message", str(error))
+    told = message.splitlines() or [""]
+    if len(told) > _MOST_OF_MESSAGE:
+        told = [*told[: _MOST_OF_MESSAGE - 1], "..."]
+    name = f"{_BOLD}{_RED}{type(error).__name__}{_PLAIN}"
+    shown = [f"{name}: {told[0]}", *told[1:]]
+    task = getattr(error, "task", None)
+    where = f", on {Task.parse(task).short}" if task else ""
+    remote = _last_of_user(_remote_places(getattr(error, "remote_traceback", None)))
+    if remote is not None:
+        shown += ["", *_lines(remote, shell, where, 2)]
+    here = _last_of_user(_places(frames))
+    if here is not None:
+        shown += ["", *_lines(here, shell, "", 1 if remote else 2)]
+    return [*shown, "", "%tb shows the whole traceback."]
+
+
+def with_source(traceback: str) -> str:
+    """Return a traceback of a task with the lines that only this process knows.
+
+    Costs a look into `linecache` for each frame without a line.
+    """
+    lines: list[str] = []
+    given = traceback.splitlines()
+    for number, line in enumerate(given):
+        lines.append(line)
+        place = _place_of(line)
+        following = given[number + 1] if number + 1 < len(given) else ""
+        if place is None or following.startswith("    "):
+            continue
+        if source := linecache.getline(place.path, place.line).strip():
+            lines.append(f"    {source}")
+    return "\n".join(lines) + "\n" * traceback.endswith("\n")
+
+
+def _remote_places(traceback: str | None) -> Iterator[Place]:
+    for line in (traceback or "").splitlines():
+        place = _place_of(line)
+        if place is not None:
+            yield place
+
+
+def _place_of(line: str) -> Place | None:
+    found = _REMOTE.match(line)
+    if found is None:
+        return None
+    return Place(found["path"], int(found["line"]), found["function"] or "<module>")
+
+
+def _places(frames: TracebackType | None) -> Iterator[Place]:
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        yield Place(code.co_filename, frames.tb_lineno, code.co_name)
+        frames = frames.tb_next
+
+
+def _last_of_user(places: Iterator[Place]) -> Place | None:
+    return next((place for place in reversed([*places]) if place.is_users), None)
+
+
+def _lines(
+    place: Place, shell: InteractiveShell | None, where: str, n_lines: int
+) -> Sequence[str]:
+    """Return where that is, and its line with those just before."""
+    named = shell.compile.format_code_name(place.path) if shell is not None else None
+    file = " ".join(named) if named else place.path
+    function = "" if place.function == "<module>" else f", in {place.function}"
+    first = max(1, place.line - n_lines + 1)
+    shown = [f"{_GREEN}{file}{_PLAIN}, line {place.line}{function}{where}"]
+    for number in range(first, place.line + 1):
+        source = linecache.getline(place.path, number).rstrip()
+        arrow = f"{_GREEN}---->{_PLAIN}" if number == place.line else "     "
+        if source or number == place.line:
+            shown.append(f"{arrow} {number} {source}")
+    return shown

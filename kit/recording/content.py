@@ -1,0 +1,333 @@
+"""Read the folder of a recording, and believe nothing that a checksum does not confirm.
+
+A recording that its program did not end is read up to the last complete part of each
+file. Whatever else is not as it was written is damage, and then nothing is returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from kit.checkpoint import Manifest, ShardEntry, shard_from_plain
+from kit.checkpoint.reading import read_all
+from kit.errors import (
+    CheckpointFailed,
+    DataLossError,
+    InvalidArgumentError,
+    KitError,
+    NotFoundError,
+    VersionMismatch,
+    from_plain,
+)
+from kit.exchange.ports.memory import Array
+from kit.message_fields import (
+    Fields,
+    anything,
+    check,
+    flag,
+    list_of,
+    maybe,
+    number,
+    record,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+from kit.recording.folder import (
+    DATA_NAME,
+    DIGEST,
+    FINAL_NAME,
+    LOG_NAME,
+    MESSAGE_NAMES,
+    PUSH,
+    STEP_NAME,
+    state_name,
+)
+from kit.recording.parts import LOG, MESSAGES, Part, Parts, read_parts
+from kit.regular_file import read_regular
+from kit.trace.log import Rows, rows
+from kit.trace.trace import EpochRow, SaveRow
+from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
+from kit.training.checkpointing.policy import tensors_of
+from kit.training.elastic.generation import Change
+from kit.training.job import Job
+
+_MOST: Final = 2**31
+_SHARD: Final = {"shard": table_of(anything())}
+_NAMES: Final = list_of(text(1000))
+_ARRAY: Final = record(
+    {"shape": list_of(whole(0)), "dtype": text(100), "sha256": text(64)}
+)
+_STEP: Final = record(
+    {
+        **dict.fromkeys(("python", "bytecode", "source", "module", "name"), text(1000)),
+        "importable": flag(),
+    }
+)
+_FIELDS: Final[Mapping[str, Fields]] = {
+    "HEAD": {
+        "job": table_of(anything()),
+        "versions": table_of(text(100)),
+        "at": number(0, 1e12),
+        "step": maybe(_STEP),
+        "data": maybe(record({"kind": text(200), "arrays": list_of(_ARRAY)})),
+    },
+    "DATA": _SHARD,
+    "CODE": {"size": whole(0), "sha256": text(64)},
+    "STAT": {"step": whole(0), **_SHARD},
+    "GONE": {"steps": list_of(whole(0))},
+    "EPOC": {
+        "epochs": list_of(
+            row_of(
+                *(whole(0), text(100), whole(0), whole(-_MOST * _MOST)),
+                *(text(100), text(), whole(0)),
+            )
+        )
+    },
+    "CHNG": {
+        "changes": list_of(
+            row_of(
+                *(_NAMES, _NAMES, _NAMES, whole(0), whole(0)),
+                *(number(0, 1e12), text()),
+            )
+        )
+    },
+    "DONE": {
+        "step": whole(0),
+        "error": maybe(table_of(anything())),
+        "n_steps": list_of(row_of(whole(0), whole(0), whole(0))),
+        "saves": list_of(row_of(whole(0), anything(), anything(), text())),
+        "unread": whole(0),
+        "lost": table_of(text()),
+        "final": maybe(table_of(anything())),
+        "sha256": text(64),
+    },
+}
+_TABLES: Final = {
+    **{"STEP": STEP, "MEAS": MEASURE, "PUSH": PUSH, "DIGS": DIGEST, "LAST": TOTAL},
+    **{"TRAN": TRANSFER, "SPAN": SPAN},
+}
+_OF_TASKS: Final = ("task", "source", "destination", "server", "worker", "writer")
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+
+
+@dataclass
+class Content:
+    """What a recording holds. States, data and step function are read when asked for.
+
+    Attributes:
+        about: the text of the part HEAD.
+        states: by step the entries of the states that are kept.
+        end: the text of the part DONE; None if the recording was not finished.
+        tables: rows by the kind of their part.
+    """
+
+    path: Path
+    job: Job
+    about: Mapping[str, Any]
+    epochs: tuple[EpochRow, ...] = ()
+    changes: tuple[Change, ...] = ()
+    saves: tuple[SaveRow, ...] = ()
+    states: dict[int, ShardEntry] = field(default_factory=dict)
+    data: ShardEntry | None = None
+    code: Mapping[str, Any] | None = None
+    final: ShardEntry | None = None
+    end: Mapping[str, Any] | None = None
+    tables: dict[str, Rows] = field(default_factory=dict)
+    lacks_messages: bool = False
+
+    @property
+    def name(self) -> str:
+        """How the recording is called in sentences."""
+        return str(self.path)
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with."""
+        plain = self.end["error"] if self.end is not None else None
+        return from_plain(plain) if plain is not None else None
+
+    @property
+    def n_done(self) -> int:
+        """How many steps were done, as far as is known."""
+        steps = self.tables["STEP"]["step"]
+        known = int(steps.max()) + 1 if len(steps) else 0
+        return max(known, int(self.end["step"])) if self.end is not None else known
+
+    def state(self, step: int) -> dict[str, Array]:
+        """Return a kept state by name; `DataLossError` when it is damaged."""
+        return self._values(self.states[step])
+
+    def last_parameters(self) -> dict[str, Array] | None:
+        """Return what the training ended with, None if that is not known."""
+        return self._values(self.final) if self.final is not None else None
+
+    def stored_data(self) -> tuple[Array, ...]:
+        """Return the stored training data; `NotFoundError` if there are none."""
+        if self.data is None:
+            raise NotFoundError(f"{self.name} has no training data in it.")
+        found = self._values(self.data, {})
+        return tuple(found[f"data[{number}]"] for number in range(len(found)))
+
+    def stored_step(self) -> bytes:
+        """Return the stored step function as bytes; nothing is executed."""
+        if self.code is None:
+            raise NotFoundError(f"{self.name} has no step function in it.")
+        found = read_regular(self.path / STEP_NAME, _MOST, InvalidArgumentError)
+        if hashlib.sha256(found).hexdigest() != self.code["sha256"]:
+            raise DataLossError(f"{self.path / STEP_NAME} is damaged: another SHA-256.")
+        return found
+
+    def _values(
+        self, entry: ShardEntry, wanted: Mapping[str, Any] | None = None
+    ) -> dict[str, Array]:
+        try:
+            manifest = Manifest(0, shards=(entry,))
+            manifest.check()
+            found = read_all(self.path, manifest)
+        except CheckpointFailed as exc:
+            raise DataLossError(exc.message) from exc
+        allowed = tensors_of(self.job.specs, self.job.slots) if wanted is None else {}
+        for name, (shape, dtype) in allowed.items():
+            value = found.get(name)
+            is_missing = value is None and "/" not in name
+            if is_missing or (
+                value is not None and (value.shape, str(value.dtype)) != (shape, dtype)
+            ):
+                raise DataLossError(
+                    f"{self.path / entry.file} is damaged: {name!r} is not there as "
+                    f"{dtype}{list(shape)}."
+                )
+        return found
+
+
+def read_content(folder: str | Path) -> Content:
+    """Read a recording.
+
+    Raises `NotFoundError` where there is none, `InvalidArgumentError` for what is no
+    recording, `VersionMismatch` for one of another version, `DataLossError` for damage.
+    """
+    path = Path(folder).expanduser()
+    log = path / LOG_NAME
+    if not log.exists() and not log.is_symlink():
+        raise NotFoundError(
+            f"there is no recording in {path}; give the folder that kit.train(..., "
+            f"record=folder) has written, which holds a file {LOG_NAME}."
+        )
+    try:
+        return _read(path, log)
+    except OSError as exc:
+        raise DataLossError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+    except (InvalidArgumentError, VersionMismatch, DataLossError):
+        raise
+    except (*_UNREADABLE, KitError, RecursionError) as exc:
+        raise DataLossError(
+            f"{path} is damaged: what it says contradicts itself ({exc})."
+        ) from exc
+
+
+def _read(path: Path, log: Path) -> Content:
+    parts = read_parts(log, LOG)
+    if not parts.found or parts.found[0].kind != "HEAD":
+        raise DataLossError(f"{log} has no beginning: its recording had not begun.")
+    try:
+        return _content(path, parts)
+    except InvalidArgumentError as exc:
+        raise DataLossError(f"{log} is damaged: {exc.message}") from exc
+
+
+def _content(path: Path, parts: Parts) -> Content:
+    head = check("HEAD", _FIELDS["HEAD"], parts.found[0].plain)
+    found = Content(path, Job.from_plain(head["job"]), head)
+    blobs: dict[str, list[bytes]] = {kind: [] for kind in _TABLES}
+    for part in parts.found[1:]:
+        if part.kind in _TABLES:
+            if part.kind == "LAST":  # the newest counts
+                blobs[part.kind].clear()
+            blobs[part.kind].append(part.rows)
+        else:
+            _take(found, part)
+    for kind, some in _messages(path, found).items():
+        blobs[kind] = some
+    for kind, dtype in _TABLES.items():
+        found.tables[kind] = _table(found.job, dtype, blobs[kind])
+    if found.end is not None and found.end["sha256"] != parts.sha256:
+        raise ValueError("the SHA-256 of the log is another one")
+    return found
+
+
+def _take(found: Content, part: Part) -> None:
+    """Take what one part of the log says."""
+    if found.end is not None:
+        raise ValueError("something follows the end")
+    plain = check(part.kind, _FIELDS[part.kind], part.plain)
+    match part.kind:
+        case "DATA":
+            found.data = _entry(plain["shard"], DATA_NAME)
+        case "CODE":
+            found.code = plain
+        case "STAT":
+            step = plain["step"]
+            found.states[step] = _entry(plain["shard"], state_name(step))
+        case "GONE":
+            for step in plain["steps"]:
+                del found.states[step]
+        case "EPOC":
+            found.epochs = tuple(EpochRow(*row) for row in plain["epochs"])
+            for row in found.epochs:
+                synchronous = not row.is_asynchronous
+                found.job.check_topology(row.plain_topology, synchronous)
+        case "CHNG":
+            found.changes = tuple(
+                Change(tuple(lost), tuple(joined), tuple(left), *rest)
+                for lost, joined, left, *rest in plain["changes"]
+            )
+        case "DONE":
+            found.end = plain
+            found.saves = tuple(SaveRow(*row) for row in plain["saves"])
+            if plain["final"] is not None:
+                found.final = _entry(plain["final"], FINAL_NAME)
+        case _:
+            raise ValueError(f"a part of kind {part.kind!r}")
+
+
+def _entry(plain: Any, name: str) -> ShardEntry:
+    found = shard_from_plain(plain)
+    if found.file != name:
+        raise ValueError(f"a file is called {found.file!r} and not {name!r}")
+    return found
+
+
+def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
+    """Return the rows of the files of messages, and note whether the first are gone."""
+    blobs: dict[str, list[bytes]] = {"TRAN": [], "SPAN": []}
+    files = sorted(path.glob(MESSAGE_NAMES))
+    for file in files:
+        for part in read_parts(file, MESSAGES).found:
+            blobs[part.kind].append(part.rows)
+    first = MESSAGE_NAMES.replace("*", f"{1:06}")
+    found.lacks_messages = bool(files) and files[0].name != first
+    return blobs
+
+
+def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
+    data = b"".join(blobs)
+    if not data:
+        return rows(dtype)
+    found = np.frombuffer(data, dtype).copy()
+    for name in dtype.names or ():
+        column = found[name]
+        if name in _OF_TASKS and int(column.max()) >= len(job.tasks):
+            raise ValueError(f"a row names task {int(column.max())}")
+        if name in ("step", "bytes", "examples") and int(column.min()) < 0:
+            raise ValueError(f"a row has {int(column.min())} as {name}")
+        if name == "step" and int(column.max()) > job.steps:
+            raise ValueError(f"a row is of step {int(column.max())}")
+    return found

@@ -1,0 +1,405 @@
+"""Where two recorded trainings differ for the first time.
+
+First what was recorded is compared: the jobs, the digests of data and step functions,
+the loss of each worker in each step, digests of parameters, the order of asynchronous
+pushes. That names a step, or a few. If they were given different things, both are
+computed again, side by side, until a worker's gradient or the parameters differ; the
+exchange of that step names the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError, KitError
+from kit.exchange.ports.memory import Array
+from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
+from kit.recording.content import Content
+from kit.recording.facts import data_difference, step_difference
+from kit.recording.loaded import content_of
+from kit.recording.recomputation import Recomputation
+from kit.recording.replay import digests, go_to, opened, orders, work_for
+from kit.recording.stretches import stretches
+from kit.training.client.run import Run
+from kit.training.job import difference, terms_of
+
+_FAR: Final = 1 << 62
+_WEAK: Final = ("configuration", "length")  # they change no bit
+Found = tuple[int, str, str, str]  # step, task, what, and in words
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two recordings differ for the first time.
+
+    Attributes:
+        step: the number of the step, from 0; None if no step is known to differ.
+        task: the worker whose gradient or loss differs, or who updates the parameters.
+        what: "gradient", "update", "parameters", "loss", "order", "configuration" or
+            "length"; "" if no step differs.
+        parameters: whose gradients or values differ, as far as that is known.
+        message: the first message that carries something else; None if unknown.
+        facts: what differs of what was given: data, seed, step function, and so on.
+        text: all of it in a sentence or two.
+    """
+
+    step: int | None = None
+    task: str = ""
+    what: str = ""
+    parameters: tuple[str, ...] = ()
+    message: str | None = None
+    facts: tuple[str, ...] = ()
+    text: str = "no difference was found"
+
+    def __bool__(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.what or self.facts)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def diff(
+    a: str | Path | Run,
+    b: str | Path | Run,
+    *,
+    step: Callable[..., Any] | None = None,
+    data: Any = None,
+    trust_step: bool = False,
+) -> Difference:
+    """Return the first step, task and message in which two recordings differ.
+
+    Parameters
+    ----------
+    a, b : str, Path or Run
+        Folders of recordings, or what `kit.load_run` gave.
+    step, data : optional
+        The step function and the data, for those of the two that were recorded with
+        them. By default what the recordings name or hold. Where either is missing, what
+        was recorded has to do: then the step may be one of a few.
+    trust_step : bool, default False
+        Load step functions that were stored with the recordings, which executes what
+        these say.
+
+    Returns
+    -------
+    Difference
+        False if nothing differs; printed, it says so in a sentence.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The two do not train the same parameters, so that nothing can be compared.
+
+    Notes
+    -----
+    Costs one reading of both, and at most two replays up to the difference.
+
+    Examples
+    --------
+    Two trainings that should have been one::
+
+        print(kit.diff("run-1", "run-2", step=step))
+    """
+    one, other = content_of(a), content_of(b)
+    if one.job.specs != other.job.specs or one.job.tasks != other.job.tasks:
+        said = difference(_terms(one), _terms(other))
+        raise InvalidArgumentError(
+            f"{one.name} and {other.name} cannot be compared step by step: {said}."
+        )
+    facts = tuple(_facts(one, other))
+    evidence = _evidence(one, other)
+    works = [
+        _maybe_work(content, step, data, trust_step=trust_step)
+        for content in (one, other)
+    ]
+    found = _from(evidence)
+    # Where both were given the same, both are computed again to the same bits.
+    if facts and None not in works and found.what != "order":
+        computed = _side_by_side(one, other, works)
+        is_first = not found.what or found.what in _WEAK
+        # What only the recorded trainings did, by damage, no replay shows.
+        if computed is not None and (is_first or _step(computed) <= _step(found)):
+            found = computed
+    return _worded(one, other, found, facts)
+
+
+def _step(found: Difference) -> int:
+    return _FAR if found.step is None else found.step
+
+
+def _terms(content: Content) -> dict[str, str]:
+    found = terms_of(content.job)
+    return {name: text for name, text in found.items() if name != "checkpoint"}
+
+
+def _facts(one: Content, other: Content) -> Iterator[str]:
+    said = difference(_terms(other), _terms(one))
+    if said:
+        yield said
+    pairs = {name: (one.about[name], other.about[name]) for name in ("data", "step")}
+    if None not in pairs["data"] and (said := data_difference(*pairs["data"])):
+        yield said.replace(" and was ", " in the second and was ")
+    if None not in pairs["step"] and (said := step_difference(*pairs["step"])):
+        yield said
+    if 0 in one.states and 0 in other.states:
+        first, second = one.state(0), other.state(0)
+        names = [n for n in first if first[n].tobytes() != second[n].tobytes()]
+        if names:
+            yield f"the initial values of {', '.join(names)} differ"
+
+
+# --------------------------------------------------------------------------------------
+# What was recorded says where.
+
+
+def _evidence(one: Content, other: Content) -> Found | None:
+    """Return the first difference that the records show."""
+    found = [
+        *_orders(one, other),
+        *_losses(one, other),
+        *_digests(one, other),
+        *_configurations(one, other),
+    ]
+    if one.n_done != other.n_done:
+        at = min(one.n_done, other.n_done)
+        text = f"the first has {one.n_done} steps and the second {other.n_done}"
+        found.append((at, "", "length", text))
+    # What changes no bit counts only where nothing else differs.
+    return min(found, key=lambda each: (each[2] in _WEAK, each[0]), default=None)
+
+
+def _orders(one: Content, other: Content) -> Iterator[Found]:
+    both = [
+        {
+            (stretch.begin, server): found[stretch.row.number, server]
+            for stretch in stretches(content.epochs, content.n_done)
+            for server in content.job.ps
+            if (stretch.row.number, server) in found
+        }
+        for content in (one, other)
+        for found in [orders(content)]
+    ]
+    names = [task.short for task in one.job.tasks]
+    for key in both[0].keys() & both[1].keys():
+        begin, server = key
+        pairs = enumerate(zip(both[0][key], both[1][key], strict=False))
+        for place, (first, second) in pairs:
+            if first != second:
+                text = (
+                    f"{names[server]} took the push of {names[first]} in the first and "
+                    f"that of {names[second]} in the second"
+                )
+                yield begin + place, names[server], "order", text
+                break
+
+
+def _losses(one: Content, other: Content) -> Iterator[Found]:
+    first, second = (_losses_of(content) for content in (one, other))
+    for step, task in sorted(first.keys() & second.keys()):
+        if first[step, task] != second[step, task]:
+            name = one.job.tasks[task].short
+            bits = np.array([first[step, task], second[step, task]])
+            here, there = bits.view(np.float64).tolist()
+            text = f"{name} has the loss {here!r} in the first and {there!r} in the"
+            yield step, name, "loss", f"{text} second"
+            return
+
+
+def _losses_of(content: Content) -> dict[tuple[int, int], int]:
+    """Return the bits of each loss: a NaN is like itself."""
+    steps = content.tables["STEP"]
+    steps = steps[steps["examples"] > 0]
+    keys = zip(steps["step"].tolist(), steps["task"].tolist(), strict=True)
+    bits = np.ascontiguousarray(steps["loss"]).view(np.int64).tolist()
+    return dict(zip(keys, bits, strict=True))
+
+
+def _digests(one: Content, other: Content) -> Iterator[Found]:
+    first, second = (_digests_of(content) for content in (one, other))
+    for step in sorted(first.keys() & second.keys()):
+        for key in sorted(first[step].keys() & second[step].keys()):
+            if first[step][key] != second[step][key]:
+                name = one.job.tasks[key[1]].short
+                text = (
+                    f"the parameters that {name} updates differ after {step} steps, "
+                    f"and were equal after {_last_equal(first, second, step)}"
+                )
+                # They are what the step before has made.
+                yield max(0, step - 1), name, "parameters", text
+                return
+
+
+def _digests_of(content: Content) -> dict[int, dict[tuple[str, int], int]]:
+    """Return by step the digests, by the topology that cuts the shares and the writer.
+
+    Other topologies may have other shares.
+    """
+    return {
+        step: {(row.plain_topology, writer): value for row, writer, value in rows}
+        for step, rows in digests(content).items()
+    }
+
+
+def _last_equal(first: Any, second: Any, before: int) -> int:
+    equal = [
+        step
+        for step in first.keys() & second.keys()
+        if step < before
+        and (keys := first[step].keys() & second[step].keys())
+        and all(first[step][key] == second[step][key] for key in keys)
+    ]
+    return max(equal, default=0)
+
+
+def _configurations(one: Content, other: Content) -> Iterator[Found]:
+    pair = [stretches(content.epochs, content.n_done) for content in (one, other)]
+    for first, second in zip_longest(*pair):
+        rows = [
+            None if each is None else (each.begin, each.row.topology, each.row.link)
+            for each in (first, second)
+        ]
+        if rows[0] != rows[1]:
+            at = min(row[0] for row in rows if row is not None)
+            said = [
+                "nothing new" if row is None else f"{row[1]} {row[2]}".strip()
+                for row in rows
+            ]
+            text = f"the first goes on with {said[0]} and the second with {said[1]}"
+            yield at, "", "configuration", text
+            return
+
+
+# --------------------------------------------------------------------------------------
+# Computed again, side by side.
+
+
+def _maybe_work(content: Content, step: Any, data: Any, *, trust_step: bool) -> Any:
+    """Return with what a recording can be computed again, None if it cannot."""
+    for given in ((step, data), (step, None), (None, data), (None, None)):
+        trusts = trust_step and given[0] is None and content.code is not None
+        try:
+            return work_for(content, *given, trust_step=trusts)
+        except KitError:
+            continue
+    return None
+
+
+def _side_by_side(one: Content, other: Content, works: list[Any]) -> Difference | None:
+    """Return the first difference of two replays; None if they have none, or end."""
+    last = min(one.n_done, other.n_done)
+    contents = (one, other)
+    # Equal parameters do not mean equal slots, so no digest says where to begin.
+    begin = max(min(each.states, default=_FAR) for each in contents)
+    if begin >= last:
+        return None
+    with ExitStack() as stack:
+        try:
+            engines = [
+                stack.enter_context(opened(content, work))
+                for content, work in zip(contents, works, strict=True)
+            ]
+            for engine, content in zip(engines, contents, strict=True):
+                go_to(engine, content, begin)
+            return _walk(one, engines[0], engines[1], last)
+        except KitError:
+            return None  # what was recorded has to do
+
+
+def _walk(
+    content: Content, a: Recomputation, b: Recomputation, last: int
+) -> Difference | None:
+    if differing := _differing(content, a.flat(), b.flat()):
+        return Difference(a.step, "", "parameters", differing)
+    while a.step < last:
+        stretch, beside = a.enter(), b.enter()
+        if stretch.row.is_asynchronous or beside.row.is_asynchronous:
+            until = min(stretch.end, beside.end, last)
+            for engine in (a, b):
+                while engine.step < until:
+                    engine.advance(until)
+            if differing := _differing(content, a.flat(), b.flat()):
+                return None  # the losses say more
+            continue
+        a.compute()
+        b.compute()
+        pair = a.gradients(), b.gradients()
+        for worker, first, second in zip(content.job.workers, *pair, strict=True):
+            if differing := _differing(content, first, second):
+                name, message = content.job.tasks[worker].short, None
+                if a.topology().name == b.topology().name:
+                    message = _message(content, a, pair)
+                return Difference(a.step, name, "gradient", differing, message)
+        a.complete()
+        b.complete()
+        if differing := _differing(content, a.flat(), b.flat()):
+            return Difference(a.step - 1, "", "update", differing)
+    return None
+
+
+def _differing(content: Content, first: Array, second: Array) -> tuple[str, ...]:
+    """Return the parameters in which two flat buffers differ."""
+    return tuple(
+        leaf.spec.name
+        for leaf in content.job.layout.leaves
+        for part in [slice(leaf.range.lo, leaf.range.hi)]
+        if not np.array_equal(first[part], second[part])
+    )
+
+
+def _message(
+    content: Content, engine: Recomputation, gradients: tuple[list[Array], list[Array]]
+) -> str | None:
+    """Return the first message of a step that carries something else, in words."""
+    job = content.job
+    names = [task.short for task in job.tasks]
+    about = engine.topology(), job.layout, job.group, names
+    first, second = (record(*about, each, 1) for each in gradients)
+    pairs = zip(first.payloads, second.payloads, strict=True)
+    for number, (payload, another) in enumerate(pairs):
+        if payload != another:
+            found: SteppedMessage = first.messages[number]
+            return (
+                f"message {number + 1} of {len(first.messages)}, "
+                f"{names[found.source]} to {names[found.destination]} "
+                f"({found.kind.name.lower()})"
+            )
+    return None  # one worker alone sends nothing
+
+
+# --------------------------------------------------------------------------------------
+# In words.
+
+
+def _from(evidence: Found | None) -> Difference:
+    if evidence is None:
+        return Difference()
+    step, task, what, text = evidence
+    return Difference(step, task, what, text=text)
+
+
+def _worded(
+    one: Content, other: Content, found: Difference, facts: tuple[str, ...]
+) -> Difference:
+    names = f"{one.name} and {other.name}"
+    given = f" What was given differs too: {'; '.join(facts)}." if facts else ""
+    if not found.what:
+        text = f"{names} do not differ in any step."
+        return replace(found, facts=facts, text=text + given)
+    which = ", ".join(found.parameters)
+    said = {
+        "gradient": f"the gradient of {found.task} ({which})",
+        "update": f"what the update makes of equal gradients ({which})",
+        "parameters": f"the parameters ({which})" if which else found.text,
+    }.get(found.what, found.text)
+    text = f"{names} differ for the first time in step {found.step}: {said}"
+    if found.message:
+        text += f"; the first message with other bytes is {found.message}"
+    return replace(found, facts=facts, text=f"{text}.{given}")

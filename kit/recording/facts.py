@@ -1,0 +1,233 @@
+"""What decides a training beside its job: the step function and the data, as digests.
+
+Pure. A digest of a step function covers its code, its default values, what it closes
+over, and the functions and constants of its own module that it uses. Lists, dicts and
+objects of other kinds are left out: they may change while it runs. Arrays are taken by
+their bytes, dask arrays by their name, which is a digest of what makes them.
+
+What is compared is the bytecode where both sides have one version of Python, else the
+source, if it is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.errors import InvalidArgumentError
+from kit.training.data.dask_source import is_dask
+from kit.training.graph_step.step import GraphStep
+
+Facts = Mapping[str, Any]
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_MOST_DEEP = 50
+
+
+def step_facts(step: Callable[..., Any] | GraphStep) -> Facts:
+    """Return what is recorded of a step function: where it is from, and its digests.
+
+    >>> facts = step_facts(max)
+    >>> facts["module"], facts["name"], facts["importable"]
+    ('builtins', 'max', True)
+    """
+    found = {"python": _PYTHON, "bytecode": _digest_of(step), "source": ""}
+    if isinstance(step, GraphStep):
+        return {**found, "module": "", "name": "a graph", "importable": False}
+    module = str(getattr(step, "__module__", None) or "")
+    name = str(getattr(step, "__qualname__", None) or type(step).__qualname__)
+    try:
+        text = inspect.getsource(step).encode()
+        found["source"] = hashlib.sha256(text).hexdigest()
+    except (OSError, TypeError):
+        pass  # typed at a prompt, or an object
+    importable = module != "__main__" and referred(module, name) is step
+    return {**found, "module": module, "name": name, "importable": importable}
+
+
+def referred(module: str, name: str) -> Any:
+    """Return what a loaded module has by a dotted name, None if there is nothing."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def data_facts(data: Any) -> Facts:
+    """Return what is recorded of training data: the digest of each array.
+
+    Data that are read as they come have none. Costs one reading of the arrays.
+
+    >>> facts = data_facts((np.arange(3), np.zeros((2, 2))))
+    >>> [array["shape"] for array in facts["arrays"]]
+    [[3], [2, 2]]
+    """
+    if not _are_arrays(data):
+        return {"kind": type(data).__name__, "arrays": []}
+    return {"kind": "arrays", "arrays": [_array_facts(part) for part in _split(data)]}
+
+
+def check_arrays(data: Any) -> None:
+    """Raise `InvalidArgumentError` for data that cannot be written into a recording."""
+    if not _are_arrays(data) or any(map(is_dask, _split(data))):
+        raise InvalidArgumentError(
+            f"the data are {type(data).__name__}; only arrays in memory can be stored "
+            f"with a recording. Leave store_data out, and give the data to "
+            f"kit.replay(..., data=...)."
+        )
+
+
+def arrays_of(data: Any) -> list[Any]:
+    """Return arrays of numpy to be written into a recording."""
+    return [to_numpy(part) for part in _split(data)]
+
+
+def _split(data: Any) -> Sequence[Any]:
+    return data if isinstance(data, tuple | list) else (data,)
+
+
+def _are_arrays(data: Any) -> bool:
+    parts = _split(data)
+    return bool(parts) and all(
+        hasattr(part, "dtype") and len(getattr(part, "shape", ())) > 0 for part in parts
+    )
+
+
+def _array_facts(part: Any) -> Facts:
+    about = {"shape": [int(n) for n in part.shape], "dtype": str(part.dtype)}
+    if is_dask(part):
+        return {**about, "sha256": hashlib.sha256(part.name.encode()).hexdigest()}
+    array = np.ascontiguousarray(to_numpy(part))
+    raw = array.reshape(-1).view(np.uint8).data if array.size else b""
+    return {**about, "sha256": hashlib.sha256(raw).hexdigest()}
+
+
+def step_difference(recorded: Facts, given: Facts) -> str:
+    """Return how a step function is another one than the recorded; empty if not."""
+    if recorded["python"] == given["python"]:
+        what = "bytecode"
+    elif recorded["source"] and given["source"]:
+        what = "source"
+    else:
+        return ""  # nothing can be compared; the digests of the parameters will tell
+    if recorded[what] == given[what]:
+        return ""
+    return (
+        f"the digest of the step function's {what} is {given[what][:12]} for "
+        f"{given['name']}, and {recorded[what][:12]} for {recorded['name']} in the "
+        f"recording"
+    )
+
+
+def data_difference(recorded: Facts, given: Facts) -> str:
+    """Return how data are others than the recorded; empty if they are not.
+
+    >>> one, other = (data_facts(np.array([n, 5])) for n in (3, 4))
+    >>> data_difference(one, other).split(";")[0]
+    'the digest of data[0] is 3d484babff90 and was a9928084ac1e'
+    >>> data_difference(one, one)
+    ''
+    """
+    before, now = recorded["arrays"], given["arrays"]
+    if recorded["kind"] != given["kind"] or len(before) != len(now):
+        return f"the data are {_in_words(given)} and were {_in_words(recorded)}"
+    return "; ".join(
+        f"the digest of data[{number}] is {new['sha256'][:12]} and was "
+        f"{old['sha256'][:12]}; it is {new['dtype']}{new['shape']} and was "
+        f"{old['dtype']}{old['shape']}"
+        for number, (old, new) in enumerate(zip(before, now, strict=True))
+        if old != new
+    )
+
+
+def _in_words(facts: Facts) -> str:
+    count = len(facts["arrays"])
+    return f"{count} array{'' if count == 1 else 's'}" if count else facts["kind"]
+
+
+def _digest_of(step: Any) -> str:
+    digest = hashlib.sha256()
+    _feed(digest, step, getattr(step, "__module__", None), set(), 0)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, value: Any, module: Any, seen: set[int], deep: int) -> None:
+    """Add a value to a digest, and what it is made of."""
+    digest.update(f"<{type(value).__qualname__}>".encode())
+    if deep > _MOST_DEEP:
+        return
+
+    def go_on(*more: Any) -> None:
+        for one in more:
+            _feed(digest, one, module, seen, deep + 1)
+
+    match value:
+        case FunctionType():
+            if id(value) not in seen:
+                seen.add(id(value))
+                go_on(*_parts_of_function(value, module))
+        case CodeType():
+            digest.update(value.co_code)
+            go_on(value.co_consts, value.co_names, value.co_varnames)
+            go_on(value.co_freevars, value.co_argcount, value.co_kwonlyargcount)
+        case MethodType():
+            go_on(value.__func__, *_parts_of_object(value.__self__))
+        case functools.partial():
+            go_on(value.func, value.args, *sorted(value.keywords.items()))
+        case BuiltinFunctionType():
+            digest.update(value.__qualname__.encode())
+        case GraphStep():
+            plain = [value.nodes, value.feeds, value.goals, value.loss]
+            digest.update(json.dumps(plain, default=repr).encode())
+            go_on(*value.arrays, *value.functions.values())
+        case tuple():
+            go_on(len(value), *value)
+        case frozenset():
+            go_on(len(value), *sorted(map(repr, value)))
+        case np.ndarray() | np.generic():
+            array = np.ascontiguousarray(value)
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.tobytes() if not array.dtype.hasobject else b"")
+        case _ if isinstance(value, _PLAIN):
+            digest.update(repr(value).encode())
+        case _ if callable(value) and not isinstance(value, type) and deep == 0:
+            go_on(type(value).__call__, *_parts_of_object(value))
+
+
+def _parts_of_function(function: FunctionType, module: Any) -> list[Any]:
+    code, names = function.__code__, function.__globals__
+    cells = [_contents(cell) for cell in function.__closure__ or ()]
+    found: list[Any] = [code, function.__defaults__ or (), *cells]
+    found += sorted((function.__kwdefaults__ or {}).items())
+    for name in sorted({name for one in _codes(code) for name in one.co_names}):
+        used = names.get(name)
+        is_ours = isinstance(used, FunctionType) and used.__module__ == module
+        if is_ours or isinstance(used, (*_PLAIN, tuple, np.ndarray, np.generic)):
+            found += [name, used]
+    return found
+
+
+def _codes(code: CodeType) -> list[CodeType]:
+    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    return [code, *(found for one in inner for found in _codes(one))]
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
+
+
+def _parts_of_object(one: Any) -> list[Any]:
+    kept = getattr(one, "__dict__", {})
+    return [one for name in sorted(kept) for one in (name, kept[name])]

@@ -1,0 +1,92 @@
+"""What a recording of a training is to hold, and how large it may become."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.errors import InvalidArgumentError
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Where and how to record: `kit.train(..., record=kit.Recording(folder, ...))`.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        A folder that does not exist yet, or is empty. The folder in which it lies has
+        to exist.
+    store_data : bool, default False
+        Write the training data into the recording too, if they are arrays, so that
+        `kit.replay` needs no `data`.
+    store_step : bool, default False
+        Write the step function into the recording too, by cloudpickle. To load it is to
+        execute what the file says, so `kit.replay` does so only with
+        ``trust_step=True``.
+    digest_every : int, default 10
+        After how many synchronous steps a digest of the parameters is recorded. Takes
+        the place of `settings(digest_every=...)` where that is rarer.
+    state_every_s : float, default 0.5
+        About how often parameters and optimizer slots are kept, in seconds. A replay
+        begins at one of these states.
+    state_bytes, message_bytes : int, default 24 MiB and 16 MiB
+        How many bytes of states and of messages are kept. When there are more, every
+        second state goes, and the oldest messages. Everything else is kept whole.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value cannot be used.
+
+    Examples
+    --------
+    >>> Recording("run-1", store_data=True).digest_every
+    10
+    """
+
+    folder: str | os.PathLike[str]
+    store_data: bool = False
+    store_step: bool = False
+    digest_every: int = 10
+    state_every_s: float = 0.5
+    state_bytes: int = 24 * _MIB
+    message_bytes: int = 16 * _MIB
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, str | os.PathLike) or not os.fspath(self.folder):
+            raise InvalidArgumentError(
+                f"record is {self.folder!r}; give the name of a folder, or "
+                f"kit.Recording(folder, ...)."
+            )
+        for name in ("digest_every", "state_bytes", "message_bytes"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidArgumentError(
+                    f"{name} of a recording is {value!r}; give a whole number, 1 or "
+                    f"more."
+                )
+        if not self.state_every_s > 0:
+            raise InvalidArgumentError(
+                f"state_every_s of a recording is {self.state_every_s!r}; give a "
+                f"positive number of seconds."
+            )
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return Path(self.folder).expanduser()
+
+
+def recording_of(given: object) -> Recording | None:
+    """Return what `record=` means; None for no recording.
+
+    >>> recording_of("run-1").path.name, recording_of(None)
+    ('run-1', None)
+    """
+    if given is None or isinstance(given, Recording):
+        return given
+    return Recording(given)  # type: ignore[arg-type]  # it checks what it is given

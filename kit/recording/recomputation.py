@@ -1,0 +1,294 @@
+"""All members of a recorded training in one thread: the same parts, without a cluster.
+
+Workers compute by `TrainingWorker`, synchronous steps are exchanged by the topology's
+plans and the `Program` (`kit.exchange.stepping`), asynchronous updates are made in the
+order in which the servers took them, and each change of configuration moves what it
+moved in the training. So every bit is computed again, and nothing is taken from the
+recording but the state to begin with and that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import MISSING, dataclass, field, fields
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+
+from kit.errors import UnimplementedError
+from kit.exchange import state_transfer
+from kit.exchange.layout import Range
+from kit.exchange.plan import GRAD, NOW, Owned
+from kit.exchange.ports.memory import Array, unflatten
+from kit.exchange.stepping.members import SteppedMember, check_done, linked_members
+from kit.exchange.topologies.topology import Topology
+from kit.recording.async_updates import AsyncUpdates, Orders
+from kit.recording.stretches import Stretch
+from kit.trace.trace import EpochRow
+from kit.training.checkpointing.member_state import fill, ranges_of
+from kit.training.job import Job, Work
+from kit.training.optimizers.rule import MeanUpdate
+from kit.training.worker import kept_state
+from kit.training.worker.worker import TrainingWorker
+
+#: The fields of a job that this file carries out, or that change no bit.
+_KNOWN: Final = {
+    *("run", "tasks", "specs", "optimizer", "topology", "steps", "batch", "seed"),
+    *("synchronous", "aggregate", "link", "placement", "checkpoints", "restore"),
+    *("keeps_state", "hosts", "generation", "settings"),
+}
+
+
+def check_can_be_recomputed(job: Job, epochs: Sequence[EpochRow]) -> None:
+    """Raise `UnimplementedError` for a training with what is not computed again here.
+
+    That is whatever option of `kit.train` this module does not know, too.
+    """
+    for one in fields(job):
+        default = one.default
+        if one.default_factory is not MISSING:
+            default = one.default_factory()
+        is_known = one.name in _KNOWN and not (
+            one.name == "aggregate" and job.has_backups
+        )
+        if not is_known and getattr(job, one.name) != default:
+            name = one.name
+            raise UnimplementedError(
+                f"a training with {name}={getattr(job, name)!r} cannot be replayed: "
+                f"this version computes synchronous and asynchronous steps without it. "
+                f"Its recording can be loaded and compared all the same."
+            )
+    has_moved = any(row.generation for row in epochs)
+    if has_moved and any(row.is_asynchronous for row in epochs):
+        raise UnimplementedError(
+            "an asynchronous training that has lost tasks cannot be replayed: which "
+            "pushes were lost with them is not recorded."
+        )
+
+
+@dataclass
+class Recomputation:
+    """The members, and how far they are. Close it, or use it with `with`.
+
+    Attributes:
+        orders: of each asynchronous epoch and server, whose pushes it took, in order.
+        step: how many steps are done.
+        losses: of the last step, by worker.
+        told: called with worker, epoch and loss of each asynchronous update.
+    """
+
+    job: Job
+    work: Work
+    stretches: Sequence[Stretch]
+    orders: Orders
+    told: Callable[[int, int, float], None] = lambda worker, epoch, loss: None
+    step: int = 0
+    losses: dict[int, float] = field(default_factory=dict)
+
+    def __enter__(self) -> Recomputation:
+        names = [task.short for task in self.job.tasks]
+        self._stack = ExitStack()
+        linked = linked_members(self.job.layout, names)
+        self.members, self._hold = self._stack.enter_context(linked)
+        self._update = MeanUpdate(self.job.optimizer, len(self.job.workers))
+        self._n_slots = len(self.job.slots)
+        self._owners: tuple[Owned, ...] = ()
+        self._at = -1  # which stretch is under way
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    # -- begin ------------------------------------------------------------------
+
+    def begin(self, step: int, values: Mapping[str, Array]) -> None:
+        """Begin with a state: parameters, slots, and what step functions keep."""
+        job, initial = self.job, {slot.name: slot.initial for slot in self._slots}
+        state = dict(values)
+        for spec in job.specs:
+            for name, value in initial.items():
+                full = np.full(spec.shape, value, spec.dtype)
+                state.setdefault(f"{spec.name}/{name}", full)
+        for member in self.members:
+            fill(member.memory, NOW, job.slots, state)
+        self.step = step
+        self._places = {
+            worker: TrainingWorker(
+                *(job, worker, self.work),
+                *(self.members[worker].memory, self.members[worker].endpoint),
+                kept_state.unpack(
+                    state.get(kept_state.name_of(job.tasks[worker]), b"")
+                ),
+            )
+            for worker in job.workers
+        }
+        holding = [n for n, one in enumerate(self.stretches) if one.begin <= step]
+        self._at = holding[-1] if holding else 0
+        self._take(self.stretches[self._at], moves=False)
+        first = self.stretches[0]
+        if self._at == 0 and step == first.begin:  # as if all were equally fast
+            self._count(-(-step // len(job.workers)))
+        else:
+            self._count(step)
+
+    def _worker(
+        self, member: SteppedMember, state: Mapping[str, Any]
+    ) -> TrainingWorker:
+        kept = state.get(kept_state.name_of(self.job.tasks[member.number]), b"")
+        return TrainingWorker(
+            *(self.job, member.number, self.work),
+            *(member.memory, member.endpoint, kept_state.unpack(kept)),
+        )
+
+    @property
+    def _slots(self) -> Sequence[Any]:
+        return self.job.optimizer.slots
+
+    def _count(self, taken: int) -> None:
+        for place in self._places.values():
+            place.taken = taken
+
+    # -- go on ------------------------------------------------------------------
+
+    def advance(self, until: int) -> None:
+        """Do one synchronous step, or asynchronous ones until there are `until`."""
+        stretch = self.stretches[self._at]
+        while self.step >= stretch.end and self._at + 1 < len(self.stretches):
+            stretch = self._enter_next()
+        if stretch.row.is_asynchronous:
+            self._asynchronous(stretch, min(until, stretch.end))
+        else:
+            self.compute()
+            self.complete()
+
+    def enter(self) -> Stretch:
+        """Begin the configuration of the next step, if it is another one."""
+        while (
+            self._at + 1 < len(self.stretches)
+            and self.stretches[self._at + 1].begin <= self.step
+        ):
+            self._enter_next()
+        return self.stretches[self._at]
+
+    def compute(self) -> None:
+        """Let each worker compute the loss and the gradients of the next step."""
+        self.losses = {}
+        for member in self.members:
+            member.endpoint.stamp.step = self.step
+        for worker, place in self._places.items():
+            self.losses[worker], _ = place.compute(self.step, lambda bucket: None)
+
+    def complete(self) -> None:
+        """Exchange what was computed and update: the end of a synchronous step."""
+        self._exchange()
+        for member in self.members:
+            member.endpoint.stamp.parity ^= 1
+        self.step += 1
+
+    def gradients(self) -> list[Array]:
+        """Return what `compute` has computed, as the flat bytes of each worker."""
+        whole = Range(0, self.job.layout.n_bytes)
+        found = []
+        for worker in self.job.workers:
+            member = self.members[worker]
+            region = member.endpoint.stamp.where(GRAD)
+            raw = bytes(member.memory.raw(region, whole))
+            found.append(np.frombuffer(raw, np.uint8))
+        return found
+
+    def flat(self) -> Array:
+        """Return the flat parameters: a worker's, or the servers' where they lead."""
+        job = self.job
+        found = self._now(job.coordinator, Range(0, job.layout.n_bytes)).copy()
+        if self.stretches[self._at].row.is_asynchronous:
+            for server, shard in zip(job.ps, job.group.shards, strict=True):
+                for part in shard:
+                    found[part.lo : part.hi] = self._now(server, part)
+        return found
+
+    def parameters(self) -> dict[str, Array]:
+        """Return the parameters by name, as arrays of the caller's own."""
+        return unflatten(self.job.layout, self.flat().tobytes())
+
+    def topology(self) -> Topology:
+        """Return the topology of the configuration that holds."""
+        return self._topology(self.stretches[self._at].row)
+
+    def share(self, row: EpochRow, writer: int) -> list[Range]:
+        """Return the ranges that a member writes in an epoch."""
+        return list(ranges_of(self._owned(row), writer))
+
+    def _now(self, member: int, part: Range) -> Array:
+        one = self.members[member]
+        region = one.endpoint.stamp.where(NOW)
+        return np.frombuffer(one.memory.raw(region, part), np.uint8)
+
+    # -- change the configuration -----------------------------------------------
+
+    def _enter_next(self) -> Stretch:
+        before, after = self.stretches[self._at], self.stretches[self._at + 1]
+        self._at += 1
+        self._take(after, moves=True)
+        if after.row.is_asynchronous and not before.row.is_asynchronous:
+            self._count(after.begin)
+        return after
+
+    def _topology(self, row: EpochRow) -> Topology:
+        return self.job.check_topology(row.plain_topology, not row.is_asynchronous)
+
+    def _owned(self, row: EpochRow) -> tuple[Owned, ...]:
+        return self._topology(row).owners(self.job.layout, self.job.group)
+
+    def _take(self, stretch: Stretch, *, moves: bool) -> None:
+        job, row, topology = self.job, stretch.row, self._topology(stretch.row)
+        owners = self._owned(row)
+        whole = Range(0, job.layout.n_bytes)
+        for member in self.members:
+            stamp, memory = member.endpoint.stamp, member.memory
+            if stamp.parity:
+                here = stamp.where(NOW)
+                memory.raw(NOW, whole)[:] = memory.raw(here, whole)
+                stamp.parity = 0
+            plan = None
+            if not row.is_asynchronous:
+                plan = topology.plan(job.layout, job.group, member.number)
+            member.take(plan, self._update, self._n_slots)
+        if moves:
+            was = self.stretches[self._at - 1].row.is_asynchronous
+            moved = state_transfer.handover(
+                self._owners, owners, self._n_slots, job.group
+            )
+            if was and not row.is_asynchronous:
+                news = state_transfer.refresh(self._owners, job.workers)
+                moved = (*news, *moved)
+            for one in moved:
+                source = self.members[one.source].memory.raw(one.region, one.range)
+                self.members[one.target].memory.raw(one.region, one.range)[:] = source
+        self._owners = owners
+
+    # -- steps ------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        busy: Sequence[SteppedMember] = self.members
+        for member in busy:
+            member.begin()
+        while busy:
+            for member in busy:
+                for _ in member.run():
+                    pass
+            busy = [self.members[number] for number in sorted(self._hold.let_all_go())]
+        check_done(self.members)
+
+    def _asynchronous(self, stretch: Stretch, until: int) -> None:
+        updates = AsyncUpdates(
+            *(self.job, self.members, self._places, self.orders, stretch), self.told
+        )
+        updates.run(self.step, until)
+        self.step = until

@@ -1,0 +1,220 @@
+"""Records a training while it runs: a thread that asks a few times a second.
+
+It takes what the run's observer has learned, and asks the members for digests and
+states (`kit.training.member.state_keeper`). Nothing of the training waits for it, but
+for the end: the tasks are asked once more before the run is said to be over. What goes
+wrong here, a full disk for example, ends the recording and not the training.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
+from kit.errors import FailedPreconditionError, KitError, to_plain
+from kit.exchange.ports.memory import unflatten
+from kit.recording.asking import Members
+from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
+from kit.recording.folder import PUSH, RecordingFolder, as_said
+from kit.recording.options import Recording, recording_of
+from kit.recording.stored_step import pickled
+from kit.settings import Settings
+from kit.trace.log import Rows
+from kit.trace.trace import Trace
+from kit.trace.traffic import TransferKind
+from kit.training.client.recorded import Cursors
+from kit.training.job import Job, Work
+
+if TYPE_CHECKING:
+    from kit.training.client.observer import Observer
+
+_ROUND_S: Final = 0.1
+_ROUNDS_TO_TOTALS: Final = 20
+_END_S: Final = 30.0
+
+
+class Recorder:
+    """The recording of one training, while it is made.
+
+    Attributes:
+        options: what was asked for.
+        error: why it ended early; empty if it did not.
+    """
+
+    def __init__(
+        self, options: Recording, work: Work | None, files: Files = FILES
+    ) -> None:
+        """Make the folder; `work` is what the training is begun with, if known.
+
+        Raises as `RecordingFolder` does, and `InvalidArgumentError` for what cannot be
+        stored with the recording.
+        """
+        self.options, self.error = options, ""
+        self._work, self._stored_step = work, b""
+        if work is not None and options.store_data:
+            check_arrays(work.data)
+        if work is not None and options.store_step:
+            self._stored_step = pickled(work.step)
+        self._folder = RecordingFolder(options, files)
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._cursors: Cursors = ()
+        self._told: dict[str, Any] = {}  # of each kind of part the newest text
+        self._n_rounds = 0
+        self._failure: KitError | None = None  # of the training
+
+    def begin(self, observer: Observer) -> None:
+        """Begin to record what an observer learns."""
+        if not observer.at_end(self.end):
+            raise FailedPreconditionError(
+                "the training is over; begin another with kit.train(..., record=...)."
+            )
+        threading.Thread(
+            target=self._run, args=(observer,), name="kit-recorder", daemon=True
+        ).start()
+
+    def settings(self, chosen: Settings) -> Settings:
+        """Return the settings of a training that is recorded from its start on."""
+        rarest = self.options.digest_every
+        every = min(chosen.digest_every or rarest, rarest)
+        return chosen.replace(digest_every=every)
+
+    def give_up(self) -> None:
+        """Remove the folder: the training has not begun."""
+        self._folder.give_up()
+
+    def end(self, failure: KitError | None) -> None:
+        """Write what is new and how it ended; return when it is on the disk."""
+        self._failure = failure
+        self._stop.set()
+        self._ended.wait(_END_S)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is written."""
+        return self._ended.is_set()
+
+    def __repr__(self) -> str:
+        state = self.error or ("complete" if self.is_over else "under way")
+        return f"<recording in {self._folder.path}: {state}>"
+
+    def _run(self, observer: Observer) -> None:
+        try:
+            with Members(observer, self.options) as members:
+                self._begin(observer.job)
+                while not self._stop.wait(_ROUND_S):
+                    self._round(observer, members)
+                self._round(observer, members if self._failure is None else None)
+                self._finish(observer)
+        except Exception as error:  # whatever it is, it must not end the training
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, KitError | OSError):
+                said = as_said(error)
+            self.error = (
+                f"the recording in {self._folder.path} ended early: {said}. The "
+                f"training went on; what was written until then can be loaded."
+            )
+        finally:
+            self._folder.close()
+            self._work = None
+            self._ended.set()
+
+    def _begin(self, job: Job) -> None:
+        work = self._work
+        versions = {"python": platform.python_version(), "numpy": np.__version__}
+        about: dict[str, Any] = {"step": None, "data": None}
+        if work is not None:
+            about = {"step": step_facts(work.step), "data": data_facts(work.data)}
+        head = {"job": job.to_plain(), "versions": versions, "at": time.time()}
+        self._folder.note("HEAD", {**head, **about})
+        if work is not None and self.options.store_data:
+            self._folder.store_data(arrays_of(work.data))
+        if self._stored_step:
+            self._folder.store_step(self._stored_step)
+
+    def _note_beginning(self, observer: Observer) -> None:
+        """Keep with what the training has begun: its arguments, or a checkpoint."""
+        work, job = self._work, observer.job
+        saves = observer.leads().get("saves")
+        if work is None or (job.checkpoints is not None and saves is None):
+            return
+        self._work = None
+        resumed = (saves or {}).get("resumed")
+        if resumed:
+            path = Path(resumed["path"])
+            with suppress(KitError, OSError):  # it is on another machine
+                values = load(FoundCheckpoint(path, read_manifest(path)))
+                self._folder.keep_state(int(resumed["step"]), values)
+        elif work.params is not None:
+            given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
+            self._folder.keep_state(0, given)
+
+    def _round(self, observer: Observer, members: Members | None) -> None:
+        self._note_beginning(observer)
+        trace, self._cursors = observer.news(self._cursors)
+        for kind, rows in (("STEP", trace.steps), ("MEAS", trace.measures)):
+            if len(rows):
+                self._folder.note(kind, {}, rows)
+        self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
+        self._note_once("CHNG", {"changes": [[*one] for one in observer.changes()]})
+        pushes = _pushes(observer.job, trace)
+        if len(pushes):
+            self._folder.note("PUSH", {}, pushes)
+        self._n_rounds += 1
+        if len(trace.totals) and self._n_rounds % _ROUNDS_TO_TOTALS == 1:
+            self._folder.note("LAST", {}, trace.totals)
+        for rows in (trace.transfers, trace.spans):
+            if len(rows):
+                self._folder.note_messages(rows)
+        digests, state = members.ask() if members is not None else (pushes[:0], None)
+        if len(digests):
+            self._folder.note("DIGS", {}, digests)
+        if state is not None:
+            self._folder.keep_state(*state)
+
+    def _note_once(self, kind: str, plain: dict[str, Any]) -> None:
+        if self._told.get(kind) != plain and any(plain.values()):
+            self._told[kind] = plain
+            self._folder.note(kind, plain)
+
+    def _finish(self, observer: Observer) -> None:
+        trace, failure = observer.trace(), self._failure
+        plain = {
+            "step": observer.step(),
+            "error": to_plain(failure) if failure is not None else None,
+            "n_steps": [[*key, n] for key, n in observer.n_steps().items()],
+            "saves": [[*row] for row in trace.saves],
+            "unread": trace.kept.unread,
+            "lost": {str(one): text for one, text in observer.lost().items()},
+        }
+        self._folder.note("LAST", {}, trace.totals)
+        flat = observer.newest.kept
+        final = None if flat is None else unflatten(observer.job.layout, flat)
+        self._folder.end(plain, final)
+
+
+def _pushes(job: Job, trace: Trace) -> Rows:
+    """Return whose pushes the servers took in asynchronous steps, in their order."""
+    alone = [row.number for row in trace.epochs if row.is_asynchronous]
+    table = trace.transfers
+    is_push = table["kind"] == TransferKind.PUSH
+    table = table[is_push & np.isin(table["epoch"], alone)]
+    names = {"server": "destination", "worker": "source"}
+    found = np.empty(len(table), PUSH)
+    for name in PUSH.names or ():
+        found[name] = table[names.get(name, name)]
+    return np.unique(found)  # one for each, however many messages it had
+
+
+def recorder_of(given: object, work: Work | None) -> Recorder | None:
+    """Return what records as `record=` says; None for no recording."""
+    options = recording_of(given)
+    return Recorder(options, work) if options is not None else None

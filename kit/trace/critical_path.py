@@ -1,0 +1,163 @@
+r"""What the end of some steps waited for, back to their begin: the critical path.
+
+Pure. From the end of the last step backwards: as long as a task was busy, that is where
+the time went; where it waited for a message, the time went to the message while it was
+on its way, and before that to whatever its sender did. Making anything shorter that is
+not on this path makes no step shorter. The method is that of Yang and Miller,
+"Critical path analysis for the execution of parallel and distributed programs", ICDCS
+1988; here the path goes over many steps at once, since one worker may begin a step
+while another still ends the last.
+
+    worker:0   compute        wait                 | compute ...
+    worker:1   compute  compute  compute  send     |
+                                           \ link  |
+    ps:0       wait                         wait add apply send
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kit.trace.log import Rows
+from kit.trace.traffic import Phase
+
+#: Time for which a task has no span, such as that of hooks.
+UNKNOWN = 0
+_BACK = 32  # spans looked at for one that covers a moment, where two threads overlap
+
+
+class Hop(NamedTuple):
+    """A message on the path, and the nanoseconds for which it was on its way."""
+
+    source: int
+    destination: int
+    bytes: int
+    ns: int
+
+
+@dataclass
+class Path:
+    """Where the time went: `spent[task, phase]` in nanoseconds, and `hops`.
+
+    Phase `UNKNOWN` is time without a span; `Phase.WAIT` is what a task took to notice
+    that a message had come.
+    """
+
+    spent: Counter[tuple[int, int]] = field(default_factory=Counter)
+    hops: list[Hop] = field(default_factory=list)
+
+    def of(self, *phases: int) -> Counter[int]:
+        """Return the nanoseconds of each task in some phases."""
+        found: Counter[int] = Counter()
+        for (task, phase), ns in self.spent.items():
+            if phase in phases:
+                found[task] += ns
+        return found
+
+
+class _Spans(NamedTuple):
+    start: list[int]
+    end: list[int]
+    phase: list[int]
+
+
+class _Arrivals(NamedTuple):
+    end: list[int]
+    start: list[int]
+    source: list[int]
+    bytes: list[int]
+
+
+class Walker:
+    """The rows of some steps, in the order in which a path goes through them."""
+
+    def __init__(
+        self, n_tasks: int, spans: Rows, transfers: Rows, *, least_ns: int, shaped: bool
+    ) -> None:
+        """Sort the rows; costs as much as there are.
+
+        A wait shorter than `least_ns` is none. Where links are `shaped`, a message may
+        be on its way while its receiver still computes; else it is there at once, and
+        a wait that begins after it is the receiver's own.
+        """
+        self._least, self._shaped = least_ns, shaped
+        self._spans = [
+            _Spans(*_columns(spans, "task", task, "start", ("start", "end", "phase")))
+            for task in range(n_tasks)
+        ]
+        names = ("end", "start", "source", "bytes")
+        self._arrivals = [
+            _Arrivals(*_columns(transfers, "destination", task, "end", names))
+            for task in range(n_tasks)
+        ]
+
+    def walk(self, path: Path, task: int, at: int, begin: int) -> None:
+        """Add to a path what led to the moment `at` of a task, back to `begin`."""
+        came_from: Hop | None = None  # whose sender is looked at
+        while at > begin:
+            spans = self._spans[task]
+            place = self._covering(spans, at)
+            if place < 0:
+                before = bisect_left(spans.start, at) - 1
+                ends = spans.end[max(0, before - _BACK) : before + 1]
+                since = max([begin, *ends])
+                path.spent[task, UNKNOWN] += at - since
+                came_from, at = None, since
+                continue
+            since = max(spans.start[place], begin)
+            if spans.phase[place] != Phase.WAIT:
+                path.spent[task, spans.phase[place]] += at - since
+                came_from, at = None, since
+            elif came_from is not None and spans.end[place] - at > self._least:
+                # Nobody sends while it waits: the message was on its way before.
+                path.hops[-1] = came_from._replace(ns=came_from.ns + at - since)
+                came_from, at = None, since
+            else:
+                came_from, task, at = self._waited(path, task, at, since, begin)
+
+    def _covering(self, spans: _Spans, at: int) -> int:
+        """Return the place of the last span before `at` that reaches it; -1: none."""
+        last = bisect_left(spans.start, at) - 1
+        for place in range(last, max(-1, last - _BACK), -1):
+            if spans.end[place] >= at:
+                return place
+        return -1
+
+    def _waited(
+        self, path: Path, task: int, at: int, since: int, begin: int
+    ) -> tuple[Hop | None, int, int]:
+        """Go back over one message of a wait, or over all of a wait without any."""
+        arrived = self._arrivals[task]
+        place = bisect_right(arrived.end, at) - 1
+        if place < 0 or arrived.end[place] <= since:
+            path.spent[task, Phase.WAIT] += at - since
+            return None, task, since
+        end = arrived.end[place]
+        # Of those taken at the same time all but the first were there already.
+        place = bisect_left(arrived.end, end)
+        start = arrived.start[place]
+        # Messages are taken one after the other: until then it waited for the last one.
+        before = max(since, arrived.end[place - 1] if place else since)
+        was_here = start < before and not self._shaped
+        if end - before < self._least or was_here or start > end:
+            path.spent[task, Phase.WAIT] += at - before
+            return None, task, before
+        path.spent[task, Phase.WAIT] += at - end
+        source, start = arrived.source[place], max(start, begin)
+        hop = Hop(source, task, arrived.bytes[place], end - start)
+        path.hops.append(hop)
+        return hop, source, min(start, at - 1)  # or two might go back and forth
+
+
+def _columns(
+    table: Rows, side: str, task: int, key: str, names: Sequence[str]
+) -> list[list[int]]:
+    mine = table[table[side] == task]
+    mine = mine[np.argsort(mine[key], kind="stable")]
+    return [mine[name].tolist() for name in names]

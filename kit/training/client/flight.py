@@ -1,0 +1,293 @@
+"""What each task of a training did last and waits for, and where the waiting begins.
+
+Pure: the observer of a training gives what its members have told, and the time. A task
+that waits names for whom; who is waited for and waits for nobody is the first cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.errors import DeadlineExceededError, KitError
+from kit.trace.log import Rows
+from kit.trace.trace import Trace
+from kit.trace.traffic import Phase, Transfer, TransferKind
+from kit.training.client.changes import listed
+from kit.training.client.report import rows_table
+
+#: Seconds that somebody must have waited before anybody is called the cause.
+LEAST_S = 0.5
+_SILENT_S = 2.0  # a task that answers is heard ten times a second
+_NEWEST = 2  # messages and spans that are shown of a task
+_LOOKED_AT = 20_000  # rows
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of one member of a training; times are nanoseconds, here."""
+
+    name: str
+    state: str  # running, done, failed or lost
+    doing: Mapping[str, Any] = field(default_factory=dict)
+    heard_at: int = 0
+    error: KitError | None = None
+    is_worker: bool = True
+
+
+class FlightRow(NamedTuple):
+    """One task: what it does, for whom it waits, and what it did last.
+
+    Attributes
+    ----------
+    task : str
+        Such as "worker:1".
+    does : str
+        "waiting", "computing", "loading", "meeting", "exchanging", "starting", "over",
+        "silent", "failed" or "lost".
+    step : int
+        The steps it has done.
+    waits_for : tuple of str
+        The tasks for which it waits, or waited when the training failed.
+    seconds : float
+        For how long it has done so; NaN where that is not known.
+    where : str
+        The line of the user's function that it is at, if it has been there for long.
+    messages, spans : tuple of str
+        The newest ones, in words, the last first.
+    is_first_cause : bool
+        Whether the waiting begins with it.
+    """
+
+    task: str
+    does: str
+    step: int
+    waits_for: tuple[str, ...]
+    seconds: float
+    where: str
+    messages: tuple[str, ...]
+    spans: tuple[str, ...]
+    is_first_cause: bool
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A table of all tasks at one moment, and a sentence on the first cause.
+
+    `first_cause` is the task with which the waiting begins, empty if nobody has waited
+    for long. A notebook shows it as a table, `print` as text.
+    """
+
+    rows: tuple[FlightRow, ...]
+    first_cause: str
+    said: str
+
+    def __getitem__(self, task: str) -> FlightRow:
+        """Return the row of a task, such as "worker:1"."""
+        return {row.task: row for row in self.rows}[task]
+
+    def __str__(self) -> str:
+        return "\n".join([self.said, *map(_line, self.rows)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads = (
+            *("task", "does", "steps done", "for", "seconds", "at"),
+            *("last messages", "last spans"),
+        )
+        rows = [
+            (
+                f"{row.task}{' (first cause)' if row.is_first_cause else ''}",
+                *(row.does, f"{row.step:,}", ", ".join(row.waits_for)),
+                *("" if np.isnan(row.seconds) else f"{row.seconds:.1f}", row.where),
+                *("; ".join(row.messages), "; ".join(row.spans)),
+            )
+            for row in self.rows
+        ]
+        return (
+            f"<p>{escape(self.said)}</p>{rows_table('Who waits for whom', heads, rows)}"
+        )
+
+
+def _line(row: FlightRow) -> str:
+    mark = "*" if row.is_first_cause else " "
+    parts = [f"{mark} {row.task}: {row.does}"]
+    if row.waits_for:
+        parts[0] += f" for {listed(row.waits_for)}"
+    if not np.isnan(row.seconds):
+        parts[0] += f", {row.seconds:.1f} s"
+    parts += [f"after {row.step:,} steps"]
+    parts += [f"in {row.where}"] * bool(row.where)
+    parts += [f"last {text}" for text in (*row.messages[:1], *row.spans[:1])]
+    return "; ".join(parts)
+
+
+def flight(
+    seen: Sequence[Seen],
+    trace: Trace,
+    now: int,
+    *,
+    missing: Sequence[int] = (),
+    error: KitError | None = None,
+    is_paused: bool = False,
+) -> Flight:
+    """Return the table; `missing` are those that others meet at a boundary without.
+
+    `error` is what the training failed with. Costs some milliseconds.
+    """
+    waits = {number: _waits(one, missing, number) for number, one in enumerate(seen)}
+    cause, said = -1, "Nobody has waited for long."
+    if error is not None:
+        cause, said = _failed(seen, waits, error, now)
+    elif is_paused:
+        said = "The training is paused: run.resume() lets it go on."
+    elif (begin := _held_up(seen, waits, now)) >= 0:
+        cause, said = _root(seen, waits, begin, now)
+    rows = tuple(
+        FlightRow(
+            *(one.name, _does(one, now), int(one.doing.get("step", 0))),
+            *(tuple(seen[peer].name for peer in waits[number]), _seconds(one, now)),
+            str(one.doing.get("where", "")),
+            *_last(trace, number, now),
+            number == cause,
+        )
+        for number, one in enumerate(seen)
+    )
+    return Flight(rows, seen[cause].name if cause >= 0 else "", said)
+
+
+# --------------------------------------------------------------------------------------
+# Who waits for whom.
+
+
+def _waits(one: Seen, missing: Sequence[int], number: int) -> tuple[int, ...]:
+    if one.state == "lost":
+        return ()
+    what = one.doing.get("what")
+    if what == "meeting":
+        return tuple(peer for peer in missing if peer != number)
+    return tuple(one.doing["members"]) if what == "waiting" else ()
+
+
+def _does(one: Seen, now: int) -> str:
+    if one.state in ("lost", "failed"):
+        return one.state
+    if one.state == "done":
+        return "over"
+    if one.heard_at and now - one.heard_at > _SILENT_S * 1e9:
+        return "silent"
+    return str(one.doing.get("what", "starting"))
+
+
+def _seconds(one: Seen, now: int) -> float:
+    """Return for how long it has done what it does; until it failed, if it has."""
+    since = int(one.doing.get("since", 0))
+    until = one.heard_at if one.state != "running" else now
+    return max(0.0, (until - since) / 1e9) if since else float("nan")
+
+
+def _held_up(seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], now: int) -> int:
+    """Return who has waited longest, if that is long; -1 if not.
+
+    A server that takes no part in the steps waits for the workers all the time.
+    """
+    found = [
+        (_seconds(one, now), number)
+        for number, one in enumerate(seen)
+        if waits[number] and (one.is_worker or one.doing["what"] == "waiting")
+    ]
+    seconds, number = max(found, default=(0.0, -1))
+    return number if seconds >= LEAST_S else -1
+
+
+def _end_of_chain(
+    seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], begin: int, now: int
+) -> list[int]:
+    """Return who waits for whom, from `begin` on; the last one twice in a circle."""
+    chain = [begin]
+    while ahead := waits[chain[-1]]:
+        # Of several, one that waits for nobody, else the one that has waited longest.
+        chosen = min(ahead, key=lambda n: (bool(waits[n]), -(_seconds(seen[n], now))))
+        chain.append(chosen)
+        if chosen in chain[:-1]:
+            break
+    return chain
+
+
+def _root(
+    seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], begin: int, now: int
+) -> tuple[int, str]:
+    chain = _end_of_chain(seen, waits, begin, now)
+    cause = chain[-1]
+    if cause in chain[:-1]:
+        names = listed(sorted({seen[n].name for n in chain[chain.index(cause) :]}))
+        return -1, f"{names} wait for each other: a message between them is missing."
+    one, waiting = seen[cause], [seen[n].name for n in waits if cause in waits[n]]
+    what, seconds = _does(one, now), _seconds(one, now)
+    said = f"{one.name} is the first cause: it "
+    if what == "silent":
+        said += f"has not been heard for {(now - one.heard_at) / 1e9:.1f} s"
+    else:
+        long = "" if np.isnan(seconds) else f" for {seconds:.1f} s"
+        said += f"has been {what}{long} after {one.doing.get('step', 0):,} steps"
+    said += f", in {one.doing['where']}" if one.doing.get("where") else ""
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return cause, f"{said}. {listed(waiting)} {verb} for it."
+
+
+def _failed(
+    seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], error: KitError, now: int
+) -> tuple[int, str]:
+    """Return the task that the error names, or whom that one waited for."""
+    names = [one.name for one in seen]
+    short = str(error.task or "").removeprefix("/job:").replace("/task:", ":")
+    if short not in names:
+        return -1, f"The training failed: {error.message}"
+    cause = names.index(short)
+    if isinstance(error, DeadlineExceededError) and seen[cause].state != "lost":
+        chain = _end_of_chain(seen, waits, cause, now)
+        cause = chain[-1] if len(set(chain)) == len(chain) else cause
+    return cause, f"{names[cause]} is the first cause. {error.message}"
+
+
+# --------------------------------------------------------------------------------------
+# What it did last, in words.
+
+
+def _last(
+    trace: Trace, number: int, now: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    moved, spans = trace.transfers[-_LOOKED_AT:], trace.spans[-_LOOKED_AT:]
+    mine = (moved["source"] == number) | (moved["destination"] == number)
+    messages = [
+        _message(Transfer(*row), trace.names, number, now)
+        for row in _newest(moved[mine]).tolist()
+    ]
+    told = [
+        f"{Phase(phase).name.lower()} of step {step} ({_ago(now, end)})"
+        for _, phase, step, _, end in _newest(spans[spans["task"] == number]).tolist()
+    ]
+    return tuple(messages), tuple(told)
+
+
+def _newest(table: Rows) -> Rows:
+    return table[np.argsort(table["end"], kind="stable")[::-1][:_NEWEST]]
+
+
+def _message(one: Transfer, names: Sequence[str], number: int, now: int) -> str:
+    way = f"to {names[one.destination]}"
+    if one.destination == number:
+        way = f"from {names[one.source]}"
+    kind = TransferKind(one.kind).name.lower()
+    return (
+        f"{kind} of {one.bytes:,} bytes {way} in step {one.step} ({_ago(now, one.end)})"
+    )
+
+
+def _ago(now: int, then: int) -> str:
+    return f"{max(0.0, (now - then) / 1e9):.1f} s ago"

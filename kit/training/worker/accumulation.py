@@ -1,0 +1,134 @@
+"""Gradient accumulation: a worker's mini-batch in pieces, one after the other.
+
+    split of the mini-batch   |  piece 0  |  piece 1  | piece 2 |
+    gradient                   w0 * g0  +   w1 * g1  + w2 * g2
+
+The pieces are contiguous and differ by one example at most. A piece's weight is that of
+the whole times its share of the examples, so the sum is the mean over all of them. What
+a step needs beside parameters and gradients is that of a piece; one more array of the
+size of the parameters holds the gradient of the piece under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.plan import GRAD
+from kit.exchange.ports.memory import Memory
+from kit.training.data.dask_source import Batch
+from kit.training.data.splits import split_bounds
+from kit.training.worker.gradient_buffer import GradientBuffer
+from kit.training.worker.places import Places
+
+if TYPE_CHECKING:
+    from kit.training.worker.worker import Compute
+
+
+class Accumulation:
+    """Calls a step function for each piece and adds its gradients up."""
+
+    def __init__(self, compute: Compute, n_pieces: int, places: Places) -> None:
+        """Compute in `n_pieces` pieces; the sum is where `places` wants gradients."""
+        self._compute, self._n, self._places = compute, n_pieces, places
+        self._memory = Memory(places.memory.layout)
+        self._piece = GradientBuffer(
+            self._memory, places.task, GRAD, native=places.native
+        )
+        self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
+
+    def __call__(
+        self,
+        step: int,
+        batch: Batch,
+        weight: float,
+        ready: Callable[[int], None],
+        *,
+        number: int,
+    ) -> float:
+        """Return the mean loss; every gradient is then in the flat buffer.
+
+        As `Compute` does. A bucket is ready when the last piece has completed it.
+        """
+        total, loss, means = _length(batch), 0.0, Means()
+        waiting = dict.fromkeys(range(len(self._memory.layout.buckets)))
+
+        def add(bucket: int) -> None:
+            del waiting[bucket]
+            self._add(bucket)
+
+        def hand_on(bucket: int) -> None:
+            add(bucket)
+            ready(bucket)
+
+        for piece, rows in enumerate(_pieces(total, self._n)):
+            share = (rows.stop - rows.start) / total
+            is_last = piece == self._n - 1
+            loss += share * self._compute(
+                *(step, tuple(part[rows] for part in batch), weight * share),
+                hand_on if is_last else lambda bucket: None,
+                number=number,
+                piece=piece,
+                into=self._piece if piece else None,
+            )
+            means.add(self._compute.measures, rows.stop - rows.start)
+            if not piece:
+                continue  # it is where the sum is to be
+            for bucket in list(waiting):
+                add(bucket) if is_last else self._add(bucket)
+        self.measures = means.found()
+        return loss
+
+    def _add(self, bucket: int) -> None:
+        """Add what the piece has of a bucket to the sum."""
+        memory, places = self._memory, self._places
+        part = memory.layout.buckets[bucket].range
+        whole = places.memory.typed(places.stamp.where(GRAD), part)
+        np.add(whole, memory.typed(GRAD, part), out=whole)
+
+
+class Means:
+    """The means of what steps tell by name, each over the examples that it is of."""
+
+    def __init__(self) -> None:
+        self._sums: dict[bytes, float] = {}
+        self._examples: dict[bytes, int] = {}
+
+    def add(self, measures: Mapping[bytes, float], examples: int) -> None:
+        """Take in what was told of so many examples."""
+        for name, value in measures.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value * examples
+            self._examples[name] = self._examples.get(name, 0) + examples
+
+    def found(self) -> dict[bytes, float]:
+        """Return the means.
+
+        >>> means = Means()
+        >>> means.add({b"accuracy": 1.0}, 1)
+        >>> means.add({b"accuracy": 0.5}, 3)
+        >>> means.found()
+        {b'accuracy': 0.625}
+        """
+        return {name: one / self._examples[name] for name, one in self._sums.items()}
+
+
+def _pieces(total: int, n: int) -> Iterator[slice]:
+    if total < n:
+        raise InvalidArgumentError(
+            f"a worker's split of a mini-batch has {total} examples and cannot be "
+            f"computed in {n} pieces; give a smaller accumulate, or a larger batch."
+        )
+    return (slice(*split_bounds(total, n, piece)) for piece in range(n))
+
+
+def _length(batch: Sequence[Any]) -> int:
+    lengths = {len(part) for part in batch}
+    if len(lengths) != 1:
+        raise InvalidArgumentError(
+            f"the arrays of a mini-batch have {sorted(lengths)} rows and cannot be cut "
+            f"into pieces; with accumulate, each needs a row for each example."
+        )
+    return lengths.pop()

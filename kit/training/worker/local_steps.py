@@ -1,0 +1,188 @@
+"""Local steps: a worker trains by itself for a while before the workers exchange.
+
+    agreed parameters  p ──► p1 ──► p2 ──► ... ──► pH      updates of its own optimizer
+                       │                           │
+                       └───────── p - pH ──────────┘       travels as a gradient does
+
+The exchange adds what the workers offer and divides by their number, and the owner of a
+range applies the *outer* optimizer to that mean. Gradient descent at rate 1 makes it
+the mean of the workers' parameters (McMahan et al., "Communication-efficient learning
+of deep networks from decentralized data", 2017; Stich, "Local SGD converges fast and
+communicates little", 2019); Nesterov's momentum makes it DiLoCo (Douillard et al.,
+"DiLoCo: Distributed low-communication training of language models", 2023).
+
+The slots of the worker's own optimizer stay with it from exchange to exchange, as its
+`state` does: they are among what an elastic training copies and a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError, StepFailed
+from kit.exchange.layout import Range
+from kit.exchange.plan import GRAD, NOW
+from kit.exchange.ports.memory import Array
+from kit.training.data.dask_source import Batch
+from kit.training.optimizers.rule import MeanUpdate
+from kit.training.worker.accumulation import Accumulation, Means
+from kit.training.worker.parameter_dict import ParameterDict
+from kit.training.worker.places import Places
+
+if TYPE_CHECKING:
+    from kit.training.job import Job
+    from kit.training.worker.worker import Compute
+
+PREFIX: Final = "optimizer/"  # of the names under which the slots are kept
+UPDATES: Final = f"{PREFIX}updates"  # how often they have been moved on
+
+
+class LocalSteps:
+    """A worker's own parameters, its optimizer's slots, and the steps on them.
+
+    Attributes:
+        kept: What the step function keeps, without the slots.
+    """
+
+    def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
+        """`state` is where slots and `kept` lie together between two exchanges.
+
+        It is read in the first step: what a checkpoint holds is put there before that.
+        """
+        assert job.inner is not None, "a job with local steps has it"
+        self._places, self._state = places, state
+        self._n_steps, self._batch = job.local_steps, job.batch
+        self._n_workers = len(job.workers)
+        layout = job.layout
+        self._own = np.zeros(layout.n_bytes, np.uint8)
+        self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in job.inner.slots]
+        self._update = MeanUpdate(job.inner, 1)
+        views = {
+            leaf.spec.name: _typed(self._own, leaf.range, leaf.spec.dtype).reshape(
+                leaf.spec.shape
+            )
+            for leaf in layout.leaves
+        }
+        for view in views.values():
+            view.flags.writeable = False
+        self._params = ParameterDict(views, native=places.native)
+        self._named = {
+            f"{PREFIX}{slot.name}/{leaf.spec.name}": _typed(
+                flat, leaf.range, leaf.spec.dtype
+            ).reshape(leaf.spec.shape)
+            for slot, flat in zip(job.inner.slots, self._slots, strict=True)
+            for leaf in layout.leaves
+        }
+        for slot, flat in zip(job.inner.slots, self._slots, strict=True):
+            for part in layout.stretches:
+                _typed(flat, part, layout.dtype_at(part.lo))[...] = slot.initial
+        self._has_begun, self._updates = False, 0
+        self.kept: dict[str, Any] = {} if self._named else state
+
+    def params(self) -> ParameterDict:
+        """Return what a local step gets: views of this worker's own parameters."""
+        return self._params
+
+    def run(
+        self,
+        step: int,
+        read: Callable[[int], tuple[Batch, int]],
+        compute: Compute | Accumulation,
+    ) -> tuple[float, tuple[Mapping[bytes, float], int]]:
+        """Do the local steps before exchange `step`; its gradient is then in place.
+
+        `read` gives a mini-batch by its number, and how many examples it has. Returns
+        the mean loss, what else the steps told, and the examples of all.
+        """
+        if not self._has_begun:
+            self._begin()
+        whole = Range(0, self._places.memory.layout.n_bytes)
+        region = self._places.stamp.where(NOW)
+        self._own.data[:] = self._places.memory.raw(region, whole)
+        loss, examples, means = 0.0, 0, Means()
+        for number in range(step * self._n_steps, (step + 1) * self._n_steps):
+            batch, n = read(number)
+            loss += n * compute(step, batch, 1.0, lambda bucket: None, number=number)
+            self._move(number)
+            means.add(compute.measures, n)
+            examples += n
+        self._offer(step, self._n_workers * examples / (self._n_steps * self._batch))
+        self._keep(step)
+        return loss / examples, (means.found(), examples)
+
+    def _move(self, number: int) -> None:
+        """Let the worker's optimizer make one update, in place.
+
+        Without slots it is told the number of the mini-batch for that of the update.
+        """
+        step = self._updates if self._named else number
+        self._updates += 1
+        memory, region = self._places.memory, self._places.stamp.where(GRAD)
+        for part in memory.layout.stretches:
+            dtype = memory.layout.dtype_at(part.lo)
+            now = _typed(self._own, part, dtype)
+            slots = [_typed(slot, part, dtype) for slot in self._slots]
+            with np.errstate(all="ignore"):  # see `_offer`
+                self._update(now, memory.typed(region, part), slots, now, step)
+
+    def _offer(self, step: int, weight: float) -> None:
+        """Write how far the parameters have moved, checked and weighed."""
+        places, memory = self._places, self._places.memory
+        buffer = places.gradients()
+        buffer.begin(step, weight)
+        buffer.open()
+        now, to = (places.stamp.where(region) for region in (NOW, GRAD))
+        with np.errstate(all="ignore"):  # what is not finite is refused below, by name
+            for part in memory.layout.stretches:
+                own = _typed(self._own, part, memory.layout.dtype_at(part.lo))
+                np.subtract(memory.typed(now, part), own, out=memory.typed(to, part))
+        buffer.all_written()
+        buffer.end()
+
+    def _begin(self) -> None:
+        """Take the slots and what the step function keeps out of what was restored."""
+        self._has_begun = True
+        held = {name for name in self._state if name.startswith(PREFIX)}
+        if not self._named and not held:
+            return
+        shapes = {name: np.shape(own) for name, own in self._slots_by_name().items()}
+        found = {name: np.shape(self._state[name]) for name in held}
+        if self._state and found != shapes:
+            there, here = (
+                ", ".join(sorted(some)) or "nothing" for some in (held, shapes)
+            )
+            raise InvalidArgumentError(
+                f"{self._places.task}: the optimizer of the local steps has kept "
+                f"{there}, and this one keeps {here}; go on with the same optimizer "
+                f"and model, or begin in another folder."
+            )
+        for name in held - {UPDATES}:
+            self._named[name][...] = self._state[name]
+        self._updates = int(self._state.get(UPDATES, 0))
+        self.kept.update({k: v for k, v in self._state.items() if k not in held})
+
+    def _slots_by_name(self) -> dict[str, Any]:
+        """Return what is kept of the optimizer; nothing of one without slots."""
+        return {**self._named, UPDATES: self._updates} if self._named else {}
+
+    def _keep(self, step: int) -> None:
+        for name in self.kept:
+            if name.startswith(PREFIX):
+                task = self._places.task
+                raise StepFailed(
+                    f"{task}, step {step}: state[{name!r}] has a name that the slots "
+                    f"of the local steps' optimizer have; call it something that does "
+                    f"not begin with {PREFIX!r}.",
+                    task=task,
+                    step=step,
+                )
+        if self._named:
+            self._state.clear()
+            self._state.update(self.kept | self._slots_by_name())
+
+
+def _typed(flat: Array, part: Range, dtype: str) -> Array:
+    return flat[part.lo : part.hi].view(dtype)

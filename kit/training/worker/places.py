@@ -1,0 +1,42 @@
+"""Where a worker's steps find the parameters and leave the gradients, in its memory."""
+
+from __future__ import annotations
+
+from kit.exchange.plan import GRAD, NOW
+from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.port import Stamp
+from kit.training.worker.gradient_buffer import GradientBuffer
+from kit.training.worker.parameter_dict import ParameterDict
+
+
+class Places:
+    """Where a worker's steps read the parameters and write the gradients.
+
+    Each in turn, as the regions of the memory change places; looked up when first used.
+    """
+
+    def __init__(
+        self, memory: Memory, stamp: Stamp, task: str, *, native: bool = True
+    ) -> None:
+        self.memory, self.stamp, self.task, self.native = memory, stamp, task, native
+        self._parameters: dict[int, ParameterDict] = {}
+        self._gradients: dict[int, GradientBuffer] = {}
+
+    def params(self) -> ParameterDict:
+        """Return what this step gets: read-only views of the parameters."""
+        region = self.stamp.where(NOW)
+        if region not in self._parameters:
+            views = self.memory.leaves(region)
+            for view in views.values():
+                view.flags.writeable = False
+            self._parameters[region] = ParameterDict(views, native=self.native)
+        return self._parameters[region]
+
+    def gradients(self) -> GradientBuffer:
+        """Return where this step's gradients go."""
+        region = self.stamp.where(GRAD)
+        if region not in self._gradients:
+            self._gradients[region] = GradientBuffer(
+                self.memory, self.task, region, native=self.native
+            )
+        return self._gradients[region]

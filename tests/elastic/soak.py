@@ -1,0 +1,138 @@
+"""A long elastic training of which a process is killed every few seconds.
+
+    python -m tests.elastic.soak [MINUTES] [SECONDS]
+
+Kills a random process every 5 SECONDS for 30 MINUTES, and starts it again. The last
+worker is never killed. Of it and of this process, which is the notebook, a line a
+minute tells resident memory, threads and descriptors. Ends with 1 if these have grown
+in the second half, or if a step or a bit is another one than without losses.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from typing import Any, NamedTuple
+
+import psutil
+
+import kit
+from kit.settings import settings
+from kit.task import Task
+from kit.testing.cluster import local_cluster
+from kit.testing.processes import ProcessCluster, process_cluster
+from tests.elastic.scene import until
+from tests.training.toy import BATCH, DATA, fit, initial, same_bits
+
+N_PS, N_WORKER = 1, 3
+STEP_S = 0.02
+MANY = 10_000_000
+MIB = 2**20
+SLACK_MIB, SLACK_THREADS, SLACK_DESCRIPTORS = 8, 4, 8
+
+
+class Size(NamedTuple):
+    """What a process holds."""
+
+    mib: float
+    threads: int
+    descriptors: int
+
+
+def size(process: psutil.Process) -> Size:
+    n_bytes = process.memory_info().rss
+    return Size(n_bytes / MIB, process.num_threads(), process.num_fds())
+
+
+def slowly(params: Any, batch: Any) -> Any:
+    """Do a step of the toy that takes a while, so that it can be done again at once."""
+    time.sleep(STEP_S)
+    return fit(params, batch)
+
+
+def begin(cluster: Any, step: Any, steps: int, **more: Any) -> kit.Run:
+    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "optimizer": "adam"}
+    return kit.train(
+        step, initial(), DATA, cluster=cluster, topology="ps", **given, **more
+    )
+
+
+def lose(cluster: ProcessCluster, run: kit.Run, task: Task) -> float:
+    """Kill a process and take it back; return the seconds until a new step."""
+    known, at = len(run.history()), time.monotonic()
+    cluster[task].signal(signal.SIGKILL)
+    until(lambda: len(run.history()) > known, 40)
+    seen = run.history()[known].step
+    until(lambda: run.step > seen, 40)
+    took = time.monotonic() - at
+    assert run.history()[known].lost == (task.short,), run.history()[known:]
+    cluster.restart_dead()
+    cluster.join(run, task)
+    until(lambda: len(run.history()) > known + 1, 40)
+    until(lambda: run.copied >= 0, 40)
+    return took
+
+
+def soak(minutes: float, every_s: float) -> bool:
+    """Train, kill and look; return whether all is as it should be."""
+    dice, end = random.Random(0), time.monotonic() + 60 * minutes
+    told: list[tuple[Size, Size]] = []
+    with process_cluster(ps=N_PS, worker=N_WORKER) as cluster:
+        survivor = cluster.tasks[-1]
+        watched = psutil.Process(), psutil.Process(cluster[survivor].pid)
+        with settings(trace_rows=20_000):  # full long before the second half
+            run = begin(cluster, slowly, MANY, elastic=True)
+        until(lambda: run.copied >= 0, 40)
+        look_at, kill_at, took = time.monotonic(), time.monotonic(), list[float]()
+        while time.monotonic() < end:
+            if time.monotonic() >= look_at:
+                told.append((size(watched[0]), size(watched[1])))
+                look_at += 60 * minutes / 30
+                print(f"{run.step} steps, {len(took)} kills, {told[-1]}", flush=True)
+            kill_at = max(kill_at + every_s, time.monotonic())
+            took.append(lose(cluster, run, dice.choice(cluster.tasks[:-1])))
+            time.sleep(max(0.0, kill_at - time.monotonic()))
+        run.stop()
+        run.wait(60)
+    print(f"{len(took)} kills, {run.step} steps, longest pause {max(took):.2f} s")
+    return all([is_flat(told), is_undisturbed(run)])
+
+
+def is_flat(told: list[tuple[Size, Size]]) -> bool:
+    """Whether nothing has grown in the second half."""
+    half = len(told) // 2
+    good = True
+    whose = "notebook", "survivor"
+    for name, sizes in zip(whose, zip(*told, strict=True), strict=True):
+        middle, last = sizes[half], sizes[-1]
+        grown = Size(*(b - a for a, b in zip(middle, last, strict=True)))
+        print(f"{name}: {middle} in the middle, {last} at the end")
+        good &= all(
+            one <= most
+            for one, most in zip(
+                grown, (SLACK_MIB, SLACK_THREADS, SLACK_DESCRIPTORS), strict=True
+            )
+        )
+    return good
+
+
+def is_undisturbed(run: kit.Run) -> bool:
+    """Whether the parameters have the bits of a training without losses."""
+    with local_cluster(ps=N_PS, worker=N_WORKER) as quiet:
+        plain = begin(quiet, fit, run.step).wait(1200)
+    same = same_bits(run.params, plain.params)
+    print("the same bits" if same else "OTHER BITS")
+    return same
+
+
+def main() -> int:
+    """Soak, and say how it went."""
+    given = [float(one) for one in sys.argv[1:]]
+    minutes, every_s = (*given, *(30.0, 5.0)[len(given) :])
+    return 0 if soak(minutes, every_s) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

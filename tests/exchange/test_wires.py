@@ -1,0 +1,106 @@
+"""Wires of any dtypes are summed up by any topology, in the promised order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.exchange.compression.wires import (
+    hand_out,
+    lay_out_wires,
+    plan_of,
+    traffic_of,
+    wires_of,
+)
+from kit.exchange.execution.program import Program
+from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
+from kit.exchange.plan import GRAD, NEXT, Group
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.topology import by_name, names, per_member
+from kit.testing.group import LocalMember, local_group, run_together
+from tests.exchange import replay
+from tests.exchange.models import SHAPES, models
+
+STEPS = 3
+ARRAYS = st.lists(
+    st.tuples(SHAPES, st.sampled_from([*ITEMSIZE])), min_size=1, max_size=5
+).map(lambda found: tuple(Spec(f"a{n}", *one) for n, one in enumerate(found)))
+
+
+def values(specs: Any, worker: int, step: int, stage: int) -> dict[str, Any]:
+    dice = np.random.default_rng([worker, step, stage])
+    return {
+        name: (dice.normal(size=shape) * 9).astype(dtype)
+        for name, shape, dtype in specs
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=settings().max_examples // 2)  # up to nine threads each
+@given(
+    specs=models(2),
+    stages=st.lists(ARRAYS, min_size=1, max_size=3).map(tuple),
+    n=st.integers(1, 6),
+    n_ps=st.integers(1, 3),
+    name=st.sampled_from(names()),
+    bucket=st.sampled_from([0, 3, 64]),
+    in_place=st.booleans(),
+    overwrites=st.booleans(),
+)
+def test_each_stage_hands_its_sum_to_every_worker(
+    specs: Any,
+    stages: Any,
+    n: int,
+    n_ps: int,
+    name: str,
+    bucket: int,
+    in_place: bool,
+    overwrites: bool,
+) -> None:
+    plain = lay_out(specs, n, bucket)
+    layout = Layout(
+        plain.leaves, plain.buckets, plain.n_bytes, lay_out_wires(stages, n, bucket)
+    )
+    workers = tuple(range(n_ps, n_ps + n))
+    group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+    wires, topology = wires_of(layout, group, "greedy"), by_name(name)
+    wanted = [
+        [
+            replay.total([values(arrays, w, step, stage) for w in range(n)], bucket)
+            for stage, arrays in enumerate(stages)
+        ]
+        for step in range(STEPS)
+    ]
+
+    def work(member: LocalMember) -> None:
+        plan = plan_of(topology, layout, wires, member.number)
+        if plan is None:
+            return
+        stamp, memory = member.endpoint.stamp, member.memory
+        stamp.overwrites = overwrites and plan.overwrites
+        program = Program(plan, member.endpoint, memory, member.meter, update=hand_out)
+        for step in range(STEPS):
+            stamp.step, stamp.parity = step, step & 1
+            for stage, arrays in enumerate(stages):
+                if member.number in workers:
+                    given = values(arrays, member.number - n_ps, step, stage)
+                    places = memory.wire(stamp.where(GRAD), stage)
+                    for one, value in given.items():
+                        np.copyto(places[one], value)
+                program.reduce(stage)
+                program.finish()
+                if member.number in workers:
+                    found = memory.wire(stamp.where(NEXT), stage)
+                    for one, value in wanted[step][stage].items():
+                        assert found[one].tobytes() == value.tobytes(), (stage, one)
+
+    with local_group(layout, n_ps + n, in_place=in_place) as members:
+        run_together(members, work)
+        formula = traffic_of(topology, wires)
+        for member in members:
+            moved = sum(int(row["bytes"]) for row in member.meter.totals())
+            assert moved == STEPS * per_member(formula, member.number)[1]

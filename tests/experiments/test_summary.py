@@ -1,0 +1,141 @@
+"""The curves and the row of one run, against traces that are known by heart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.experiments.summary import Outcome, curves, phases, row
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import STEP, TOTAL, TRANSFER, Phase, TransferKind
+from tests.cases import for_each
+from tests.experiments.traces import PS, TASKS, measured, trace_of
+
+RING = EpochRow(1, "ring", 3, 9, "1gbit")
+SIZES = st.lists(st.integers(0, 10**9).map(lambda half: 2 * half), max_size=30)
+
+
+def test_seconds_begin_with_the_first_step_and_end_with_the_last_worker() -> None:
+    found = curves(trace_of([3.0, 2.0, 1.0]))
+
+    assert found.step.tolist() == [0, 1, 2]
+    assert found.loss.tolist() == [3.0, 2.0, 1.0]
+    assert found.seconds == pytest.approx([0.01, 0.02, 0.03])
+    assert found.step_seconds == pytest.approx([0.01] * 3)
+
+
+@given(SIZES)
+def test_bytes_up_to_a_step_are_the_sum_of_those_of_the_steps(sizes: list[int]) -> None:
+    epochs = (PS, RING) if len(sizes) > 3 else (PS,)
+
+    found = curves(trace_of([1.0] * len(sizes), sizes, epochs=epochs))
+
+    assert found.bytes.tolist() == np.cumsum(np.array(sizes, float)).tolist()
+
+
+@given(
+    st.integers(1, 20), st.integers(1, 20), st.integers(0, 10**6), st.integers(0, 40)
+)
+def test_dropped_transfers_change_no_byte_of_steps_that_all_move_the_same(
+    before: int, after: int, size: int, keep_from: int
+) -> None:
+    sizes = [2 * size] * before + [size - size % 2] * after
+    epochs = (PS, RING._replace(first_step=before))
+
+    found = curves(
+        trace_of([1.0] * len(sizes), sizes, epochs=epochs, keep_from=keep_from)
+    )
+
+    assert found.bytes == pytest.approx(np.cumsum(sizes))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**9)), min_size=1))
+def test_seconds_never_go_back_however_updates_end(
+    times: list[tuple[int, int]],
+) -> None:
+    table = rows(
+        STEP,
+        [
+            (1 + k % 2, k, 0, 1.0, 8, start, start + took, 0, 0, 0)
+            for k, (start, took) in enumerate(times)
+        ],
+    )
+
+    found = curves(Trace(TASKS, (PS._replace(topology="ps-async"),), steps=table))
+
+    assert (np.diff(found.seconds) >= 0).all()
+    whole = max(a + b for a, b in times) - min(a for a, _ in times)
+    assert found.seconds[-1] == pytest.approx(whole * 1e-9)
+    assert found.step_seconds == pytest.approx([took * 1e-9 for _, took in times])
+
+
+def test_a_step_that_was_done_again_counts_once_and_its_bytes_twice() -> None:
+    push = (1, 0, TransferKind.PUSH)
+    moved = [(*push, e, step, 100, 0, 1) for e, step in ((0, 0), (0, 1), (1, 1))]
+    again = EpochRow(1, "ps", 1, 5, "", generation=1)
+    trace = replace(
+        trace_of([2.0, 1.0], epochs=(PS, again)),
+        transfers=rows(TRANSFER, moved),
+        totals=rows(TOTAL, [(*push, 0, 200, 2), (*push, 1, 100, 1)]),
+    )
+
+    found = curves(trace)
+
+    assert found.step.tolist() == [0, 1]
+    assert found.bytes.tolist() == [100, 300]
+
+
+def test_what_was_measured_now_and_then_is_nan_in_between() -> None:
+    trace = measured(trace_of([4.0, 3.0, 2.0]), "validation_loss", {0: 5.0, 2: 2.5})
+
+    found = curves(trace).measures["validation_loss"]
+
+    assert found[[0, 2]].tolist() == [5.0, 2.5]
+    assert np.isnan(found[1])
+
+
+def test_a_task_that_computes_a_quarter_of_each_step_does_so_in_its_bar() -> None:
+    found = phases(trace_of([1.0, 1.0, 1.0]))
+
+    assert list(found) == ["worker"]  # the server has told nothing
+    assert found["worker"][Phase.COMPUTE] == pytest.approx(2.5)
+    assert found["worker"][Phase.WAIT] == pytest.approx(7.0)  # 7.5 and 6.5
+    assert found["worker"][Phase.APPLY] == 0
+
+
+def test_the_row_has_the_numbers_of_the_whole_run() -> None:
+    trace = trace_of([3.0, 2.0, 1.0, 0.5], [60] * 3 + [20], epochs=(PS, RING))
+
+    found = row(Outcome("both", trace, "done", 4, "ps"))
+
+    assert found["run"] == "both"
+    assert found["topology"] == "ps to ring"
+    assert found["link"] == "full speed to 1gbit"
+    assert found["tasks"] == "1 ps, 2 worker"
+    assert found["loss"] == 0.5
+    assert found["bytes_per_step"] == 50
+    assert found["ms_per_step"] == pytest.approx(10)
+    assert found["steps_per_second"] == pytest.approx(100)
+    assert found["seconds"] == pytest.approx(0.04)
+    assert found["compute_ms"] == pytest.approx(2.5)
+
+
+@for_each("trace", [Trace(TASKS), Trace(TASKS, (PS,)), trace_of([], ())])
+def test_a_run_without_a_step_has_a_row_of_what_is_not_known(trace: Trace) -> None:
+    found = row(Outcome("none", trace, "failed", 0, "ps", error="StepFailed: no"))
+
+    assert len(curves(trace).step) == 0
+    assert (found["steps"], found["state"], found["topology"]) == (0, "failed", "ps")
+    unknown = ("loss", "bytes_per_step", "ms_per_step", "steps_per_second", "wait_ms")
+    assert all(np.isnan(found[name]) for name in unknown)  # type: ignore[call-overload]
+
+
+def test_a_loss_that_is_nan_at_the_end_is_not_hidden() -> None:
+    found = row(Outcome("lost", trace_of([1.0, np.nan]), "done", 2, "ps"))
+
+    assert np.isnan(found["loss"])  # type: ignore[call-overload]

@@ -1,0 +1,322 @@
+"""A sweep: which combinations are run, what is kept of them, and how it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.cluster.waiting import Plan
+from kit.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    VersionMismatch,
+)
+from kit.experiments import sweep as sweeping
+from kit.testing.cluster import LocalCluster
+from tests.cases import for_each
+from tests.training.paced import begin
+from tests.training.toy import BATCH, fit, quick_cluster
+
+STEPS = 4
+pytestmark = pytest.mark.lasting("descriptor")  # of the cluster's trainings
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with quick_cluster(1, 2) as found:
+        yield found
+
+
+class Trainer:
+    """The function of a user: it trains, and remembers with what."""
+
+    def __init__(self, cluster: LocalCluster, step: Any = fit) -> None:
+        self.cluster, self.step, self.calls = cluster, step, list[tuple[str, int]]()
+
+    def __call__(self, topology: str, batch: int) -> kit.Run:
+        self.calls.append((topology, batch))
+        asked = {"topology": topology, "batch": batch, "steps": STEPS}
+        return begin(self.cluster, self.step, **asked)
+
+
+def never(**given: Any) -> Any:
+    raise AssertionError("nothing should be run")
+
+
+def driven(plan: Plan[kit.Sweep], is_time: Callable[[], bool]) -> kit.Sweep:
+    """Drive a sweep to its end, and press the stop button once when it is time."""
+    is_pressed = False
+    try:
+        pause_s = next(plan)
+        while True:
+            threading.Event().wait(pause_s)
+            if is_time() and not is_pressed:
+                is_pressed = True
+                pause_s = plan.throw(KeyboardInterrupt())
+            else:
+                pause_s = next(plan)
+    except StopIteration as end:
+        assert is_pressed
+        found: kit.Sweep = end.value
+        return found
+
+
+def swept(train: Any, folder: Path | None = None, **more: Any) -> kit.Sweep:
+    grid: dict[str, Any] = {"topology": ["ps", "ring"], "batch": [BATCH, 6]} | more
+    return kit.sweep(train, folder=folder, **grid)
+
+
+@pytest.mark.slow
+def test_each_combination_is_run_once_in_order_and_has_a_row(
+    cluster: LocalCluster,
+) -> None:
+    train = Trainer(cluster)
+
+    found = swept(train)
+
+    frame = found.frame()
+    assert train.calls == [("ps", 10), ("ps", 6), ("ring", 10), ("ring", 6)]
+    assert frame[["topology", "batch"]].values.tolist() == [
+        [*one] for one in train.calls
+    ]
+    assert (frame["state"] == "done").all()
+    assert (frame["steps"] == STEPS).all()
+    moved = frame["bytes_per_step"].tolist()
+    assert moved == [2 * moved[2], 2 * moved[2], moved[2], moved[2]]
+    assert found.compare().names == tuple(f"{a}, batch={b}" for a, b in train.calls)
+
+
+@pytest.mark.slow
+def test_a_second_call_runs_only_what_is_not_done(
+    cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = swept(Trainer(cluster), tmp_path)
+    (tmp_path / "0002.json").unlink()  # as if it had been killed meanwhile
+    capsys.readouterr()
+    train = Trainer(cluster)
+
+    again = swept(train, tmp_path)
+
+    assert train.calls == [("ring", 10)]
+    assert "3 of 4 combinations are done" in capsys.readouterr().out
+    assert "3 of them found in" in repr(again)
+    for name in ("loss", "bytes_per_step", "steps"):
+        assert again.frame()[name].tolist() == first.frame()[name].tolist()
+    with pytest.raises(FailedPreconditionError, match="1 of 4 runs are in memory"):
+        again.compare()
+    assert swept(never, tmp_path).best("loss") == first.best("loss")
+
+
+@pytest.mark.slow
+def test_a_combination_that_fails_is_told_and_ends_no_other(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    def train(topology: str, batch: int) -> Any:
+        if topology == "ring" and batch == 6:
+            return "no run"
+        return begin(cluster, topology=topology, batch=batch, steps=STEPS)
+
+    found = kit.sweep(
+        train, topology=["rign", "ring"], batch=[BATCH, 6], folder=tmp_path
+    )
+
+    frame = found.frame()
+    assert frame["state"].tolist() == ["failed", "failed", "done", "failed"]
+    assert "rign" in frame["error"][0]
+    assert "returned str" in frame["error"][3]
+    assert found.best() == {"topology": "ring", "batch": BATCH}
+    kept = json.loads((tmp_path / "0000.json").read_text())
+    assert kept["state"] == "failed"
+    with pytest.raises(InvalidArgumentError, match="rign") as caught:
+        kit.sweep(train, topology="rign", batch=BATCH, on_error="raise")
+    assert "combination topology=rign" in str(caught.value.__notes__)
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_keeps_the_row_of_the_steps_that_it_made(
+    cluster: LocalCluster,
+) -> None:
+    def train(fails_at: int) -> kit.Run:
+        left = [2 * fails_at]  # two workers
+
+        def step(params: Any, batch: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise ValueError("enough")
+            return fit(params, batch)
+
+        return begin(cluster, step, steps=STEPS)
+
+    frame = kit.sweep(train, fails_at=[2, 9]).frame()
+
+    assert frame["state"].tolist() == ["failed", "done"]
+    assert frame["steps"].tolist()[1] == STEPS
+    assert "enough" in frame["error"][0]
+
+
+@pytest.mark.slow
+def test_the_stop_button_ends_the_run_between_two_steps_and_keeps_the_rest(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    runs: list[kit.Run] = []
+
+    def train(batch: int) -> kit.Run:
+        many = STEPS if batch == BATCH else 1_000_000
+        runs.append(begin(cluster, batch=batch, steps=many))
+        return runs[-1]
+
+    plan = sweeping._plan(
+        train, 1, tmp_path, "record", {"batch": [BATCH, 6, 4]}, is_async=False
+    )
+    found = driven(plan, lambda: len(runs) == 2 and runs[1].step > 0)
+
+    assert [trial.state for trial in found.trials] == ["done", "stopped", "waiting"]
+    assert runs[1].state == "done"
+    assert runs[1].error is None
+    assert 0 < found.frame()["steps"][1] < 1_000_000
+    assert found.count() == "1 of 3 combinations done, 1 stopped, 1 waiting"
+    assert json.loads((tmp_path / "0001.json").read_text())["state"] == "stopped"
+    assert not (tmp_path / "0002.json").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_can_be_awaited_with_an_async_function(
+    cluster: LocalCluster,
+) -> None:
+    async def train(batch: int) -> kit.Run:
+        return await begin(cluster, batch=batch, steps=STEPS)
+
+    found = asyncio.run(kit.sweep_async(train, batch=[BATCH, 6]))
+
+    assert (found.frame()["state"] == "done").all()
+    with pytest.raises(InvalidArgumentError, match="sweep_async"):
+        kit.sweep(train, batch=[BATCH])
+    hidden = kit.sweep(lambda batch: train(batch), batch=[BATCH])
+    assert "sweep_async" in hidden.frame()["error"][0]
+
+
+@pytest.mark.slow
+def test_repeats_are_numbered_and_the_best_is_that_of_their_median(
+    cluster: LocalCluster,
+) -> None:
+    seeds = []
+
+    def train(rate: float, repeat: int) -> kit.Run:
+        seeds.append(repeat)
+        how = {"optimizer": kit.GradientDescent(rate), "seed": repeat}
+        return begin(cluster, steps=STEPS, **how)
+
+    found = kit.sweep(train, rate=[0.0, 0.05], repeat=3)
+
+    assert seeds == [0, 1, 2] * 2
+    assert found.frame()["repeat"].tolist() == seeds
+    assert found.best("loss") == {"rate": 0.05}
+    assert found.best("loss", most=True) == {"rate": 0.0}
+    with pytest.raises(InvalidArgumentError, match="'los'; there are"):
+        found.best("los")
+
+
+@for_each(
+    ("grid", "said"),
+    [
+        ({"batch": [1]}, "missing a required argument: 'topology'"),
+        ({"topology": ["ps"], "batch": [1], "x": [1]}, "unexpected keyword argument"),
+        ({"topology": [], "batch": 1}, "topology is empty"),
+        ({"topology": "ps", "batch": [1, 2, 1]}, "a value twice"),
+        ({"topology": "ps", "batch": [kit.Adam(0.1)]}, "can be written down"),
+        ({"topology": "ps", "batch": [float("nan")]}, "finite numbers"),
+        ({"topology": "ps", "batch": {}.keys}, "give a list"),
+        ({"topology": "ps", "batch": 1, "loss": [1]}, "cannot be called 'loss'"),
+        ({"topology": "ps", "batch": 1, "repeat": 0}, "repeat is 0"),
+        ({"topology": "ps", "batch": 1, "repeat": "x"}, "repeat is 'x'"),
+        ({"topology": "ps", "batch": 1, "on_error": "skip"}, "'record' or 'raise'"),
+        ({"topology": "ps", "batch": range(10_001)}, "at most 10,000"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_refused_before_anything_is_run(
+    grid: dict[str, Any], said: str
+) -> None:
+    def train(topology: str, batch: int) -> Any:
+        raise AssertionError("it was run")
+
+    with pytest.raises(InvalidArgumentError, match=said):
+        kit.sweep(train, **grid)
+
+
+def test_another_sweep_in_the_same_folder_is_refused_with_what_differs(
+    tmp_path: Path,
+) -> None:
+    def train(**given: Any) -> Any:
+        return None
+
+    kit.sweep(train, batch=[1, 2], link=["a"], folder=tmp_path)
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"batch": [1, 3], "link": ["a"]}, r"batch was \[1, 2\] and is \[1, 3\]"),
+        ({"batch": [1, 2]}, r'link was \["a"\] and is absent'),
+        ({"link": ["a"], "batch": [1, 2]}, "order of the parameters was batch, link"),
+        ({"batch": [1, 2], "link": ["a"], "repeat": 2}, "repeat was 1 and is 2"),
+    ]
+
+    for grid, said in others:
+        with pytest.raises(FailedPreconditionError, match=said):
+            kit.sweep(never, folder=tmp_path, **grid)
+
+
+@for_each(
+    ("name", "text", "error"),
+    [
+        ("sweep.json", "{", DataLossError),
+        ("sweep.json", "[]", DataLossError),
+        ("sweep.json", '{"format": 1}', DataLossError),
+        ("sweep.json", '{"format": 2}', VersionMismatch),
+        ("0000.json", "nonsense", DataLossError),
+        ("0000.json", '{"parameters": {"batch": 7}, "result": {}}', DataLossError),
+        ("0000.json", '{"parameters": {"batch": 1}, "result": 3}', DataLossError),
+        ("0000.json", "\udcff", DataLossError),
+    ],
+)
+def test_a_damaged_file_of_a_folder_is_named(
+    name: str, text: str, error: type[Exception], tmp_path: Path
+) -> None:
+    folder = tmp_path / str(abs(hash((name, text))))
+    kit.sweep(lambda batch: None, batch=[1], folder=folder)
+    (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    where = name if error is DataLossError else str(folder)
+    with pytest.raises(error, match=re.escape(where)):
+        kit.sweep(never, batch=[1], folder=folder)
+
+
+def test_a_number_that_is_not_known_comes_back_from_the_folder_as_nan(
+    tmp_path: Path,
+) -> None:
+    kit.sweep(lambda batch: None, batch=[1], folder=tmp_path)
+    path = tmp_path / "0000.json"
+    kept = json.loads(path.read_text()) | {"state": "done", "result": {"loss": None}}
+    path.write_text(json.dumps(kept))
+
+    found = kit.sweep(never, batch=[1], folder=tmp_path)
+
+    assert np.isnan(found.frame()["loss"][0])
+
+
+def test_nothing_is_best_of_a_sweep_in_which_all_failed() -> None:
+    found = kit.sweep(lambda batch: None, batch=[1, 2])
+
+    calls: list[tuple[Callable[[], object], str]] = [
+        (found.best, "none of 2"),
+        (found.compare, "0 of 2"),
+    ]
+    for call, said in calls:
+        with pytest.raises(FailedPreconditionError, match=said):
+            call()

@@ -1,0 +1,218 @@
+"""An error of the kit in a notebook takes twelve lines, and `%tb` has all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import kit
+from kit.magics.short_traceback import with_source
+from tests.magics.kernel import Answer, Kernel, kernel
+
+MOST = 12
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def shown(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str
+) -> list[str]:
+    shell.run_cell(cell)  # type: ignore[no-untyped-call]
+    return _COLOUR.sub("", capsys.readouterr().out).rstrip("\n").splitlines()
+
+
+def test_error_of_the_kit_is_its_sentence_and_the_line_of_the_cell(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+
+    assert found[0].startswith("InvalidArgumentError: ")
+    assert found[-1] == "%tb shows the whole traceback."
+    assert "----> 2 kit.Adam(learning_rate='fast')" in found
+    assert len(found) <= MOST
+
+
+def test_whole_traceback_is_shown_on_request(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+
+    whole = shown(shell, capsys, "%tb")
+
+    assert any("rules.py" in line or "rule.py" in line for line in whole)
+    assert len(whole) > MOST
+
+
+def test_verbose_mode_shows_the_whole_traceback_at_once(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("%xmode Verbose")  # type: ignore[no-untyped-call]
+    try:
+        whole = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+    finally:
+        shell.run_cell("%xmode Context")  # type: ignore[no-untyped-call]
+
+    assert len(whole) > MOST
+
+
+def test_other_errors_are_shown_as_before(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shown(shell, capsys, "1 / 0")
+
+    assert any(line.startswith("ZeroDivisionError") for line in found)
+    assert "%tb shows the whole traceback." not in found
+
+
+def test_long_message_is_cut_and_whole_on_the_error(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shown(
+        shell,
+        capsys,
+        "import kit, sys\n"
+        "raise kit.errors.UnknownError('\\n'.join(f'row {n}' for n in range(40)))",
+    )
+
+    assert found[:3] == ["UnknownError: row 0", "row 1", "..."]
+    assert len(found) <= MOST
+    assert "row 39" in str(shell.user_ns["sys"].last_value)
+
+
+def test_handler_that_somebody_else_has_set_stays(
+    bare_shell: InteractiveShell,
+) -> None:
+    bare_shell.set_custom_exc((OSError,), None)  # type: ignore[no-untyped-call]
+    try:
+        kit.load_ipython_extension(bare_shell)
+        loaded = bare_shell.custom_exceptions
+        kit.unload_ipython_extension(bare_shell)
+
+        assert loaded == bare_shell.custom_exceptions == (OSError,)
+    finally:
+        bare_shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
+
+
+def test_lines_that_the_engine_does_not_have_are_put_in() -> None:
+    bare = f'  File "{__file__}", line 1, in step\nValueError: no\n'
+
+    assert with_source(bare) == (
+        f'  File "{__file__}", line 1, in step\n    {_first_line()}\nValueError: no\n'
+    )
+    assert with_source(with_source(bare)) == with_source(bare)
+
+
+def _first_line() -> str:
+    assert __doc__ is not None
+    return f'"""{__doc__}"""'
+
+
+# In a kernel, with engines.
+
+IMPORTS = "import numpy as np\nimport kit"
+STEP = """
+def step(params, batch):
+    x, = batch
+    return 0.0, {"w": x @ params["w"]}
+data = (np.zeros((64, 3)),)
+"""
+GOOD = """
+def good(params, batch):
+    return 0.0, {"w": np.zeros(10)}
+"""
+
+# Tells when the main thread is where the stop button is to find it.
+TELL = """
+import sys, threading, time, traceback
+def tell():
+    main = threading.main_thread().ident
+    def is_waiting():
+        frames = traceback.extract_stack(sys._current_frames()[main])
+        return any(one.filename.endswith("client/observer.py") for one in frames)
+    while not is_waiting():
+        time.sleep(0.01)
+    print("in the wait", flush=True)
+threading.Thread(target=tell).start()
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook(
+    loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
+    with kernel(tmp_path_factory.mktemp("run")) as found:
+        found.run("%load_ext kit")
+        started = found.run("%%cluster --ps 0 --worker 2")
+        assert started.status == "ok", started
+        for cell in (IMPORTS, STEP, GOOD):
+            assert found.run(cell).status == "ok"
+        yield found
+        found.run("%cluster stop")
+
+
+def lines(answer: Answer) -> list[str]:
+    assert answer.status == "error", answer
+    found = answer.traceback.splitlines()
+    assert found[-1] == "%tb shows the whole traceback."
+    assert len(found) <= MOST, answer.traceback
+    return found
+
+
+kernels = pytest.mark.usefixtures("loop_of_the_client")
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@kernels
+def test_step_that_fails_on_an_engine_is_shown_with_its_own_line(
+    notebook: Kernel,
+) -> None:
+    answer = notebook.run(
+        "run = kit.train(step, {'w': np.zeros(10)}, data, topology='ring')\nrun.wait()"
+    )
+
+    found = lines(answer)
+    assert found[0].startswith("StepFailed: /job:worker/task:")
+    assert '----> 3     return 0.0, {"w": x @ params["w"]}' in found
+    assert "----> 2 run.wait()" in found
+    assert re.fullmatch(r"Cell In\[\d+\], line 3, in step, on worker:[01]", found[2])
+    assert 'return 0.0, {"w": x @ params["w"]}' in notebook.run("%tb").traceback
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@kernels
+def test_mistakes_around_a_training_take_twelve_lines(notebook: Kernel) -> None:
+    begin = "kit.train(good, {'w': np.zeros(10)}, data, topology=%r, steps=10**6)"
+
+    wrong_name = lines(notebook.run(begin % "rign"))
+    notebook.run(f"run = {begin % 'ring'}")
+    second = lines(notebook.run(begin % "ring"))
+    wrong_command = lines(notebook.run("run.topology = 'ps'"))
+    notebook.run("run.stop()\nrun.wait()")
+
+    assert "Did you mean 'ring'?" in wrong_name[0]
+    assert second[0].startswith("ClusterBusy: ")
+    assert wrong_command[0].startswith("InvalidArgumentError: ")
+    assert "----> 1 run.topology = 'ps'" in wrong_command
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@kernels
+def test_stop_button_in_a_wait_says_that_the_training_is_paused(
+    notebook: Kernel,
+) -> None:
+    notebook.run(
+        "run = kit.train(good, {'w': np.zeros(10)}, data, topology='ring', steps=10**6)"
+    )
+
+    found = lines(notebook.run(f"{TELL}\nrun.wait()", stop_at="in the wait"))
+    paused = notebook.run("run.look(); print(run.state)")
+    notebook.run("run.stop()\nrun.wait()")
+
+    assert found[0].startswith("WaitInterrupted: the wait was interrupted, and")
+    assert "run.resume() goes on with it" in found[0]
+    assert paused.printed == "paused\n"

@@ -1,0 +1,122 @@
+"""Recordings from anywhere: damaged, foreign, contradicting themselves.
+
+Whatever is in the files, loading and replaying them ends with a typed error, or with a
+recording in which nothing that decides is another one. `KIT_FUZZ_RECORDINGS` says how
+many mutations are tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kit
+from kit.crc import crc32
+from kit.errors import KitError
+from kit.recording.content import Content, read_content
+from kit.recording.parts import LOG, read_parts
+from tests.recording.conftest import Recorded
+from tests.training.toy import fit
+
+N_MUTATIONS = int(os.environ.get("KIT_FUZZ_RECORDINGS", "60"))
+BEGIN = 16  # bytes of a file before its first part
+
+
+def decides(content: Content) -> Any:
+    """Return what must not change unnoticed."""
+    tables = [content.tables[kind].tobytes() for kind in ("STEP", "PUSH", "DIGS")]
+    return content.job.to_plain(), content.about, content.epochs, tables
+
+
+def test_no_flipped_bit_of_the_log_goes_unnoticed(
+    recorded: Recorded, copied: Callable[[], Path]
+) -> None:
+    log = copied() / "run.log"
+    whole, dice = log.read_bytes(), np.random.default_rng(1)
+    expected = decides(read_content(log.parent))
+
+    for _ in range(N_MUTATIONS):
+        data = bytearray(whole)
+        data[int(dice.integers(len(data)))] ^= 1 << int(dice.integers(8))
+        log.write_bytes(data)
+        try:
+            found = decides(read_content(log.parent))
+        except KitError:
+            continue
+        assert found == expected
+
+
+def test_log_that_ends_anywhere_is_read_up_to_there(
+    recorded: Recorded, copied: Callable[[], Path]
+) -> None:
+    log = copied() / "run.log"
+    whole, dice = log.read_bytes(), np.random.default_rng(2)
+    steps = read_content(log.parent).tables["STEP"].tobytes()
+
+    for size in dice.integers(len(whole), size=N_MUTATIONS).tolist():
+        log.write_bytes(whole[:size])
+        try:
+            found = read_content(log.parent)
+        except KitError:
+            assert size < len(whole) // 4  # before the first part is complete
+            continue
+        assert found.end is None
+        assert steps.startswith(found.tables["STEP"].tobytes())
+
+
+def odd(dice: np.random.Generator, value: Any) -> Any:
+    """Return something else than a value, at random."""
+    others = [None, -1, 2**70, 1e400, "", "x" * 300, [], {}, True, [[]], "../../etc"]
+    if isinstance(value, dict) and value and dice.random() < 0.8:
+        name = str(dice.choice([*value]))
+        return {**value, name: odd(dice, value[name])}
+    if isinstance(value, list) and value and dice.random() < 0.8:
+        place = int(dice.integers(len(value)))
+        return [*value[:place], odd(dice, value[place]), *value[place + 1 :]]
+    return others[int(dice.integers(len(others)))]
+
+
+def part(kind: str, plain: Any, rows: bytes) -> bytes:
+    """Return a part with right checksums, as the module's text says."""
+    text = json.dumps(plain).encode()
+    head = struct.pack("<4sII", kind.encode(), len(text), len(rows))
+    sums = struct.pack("<II", crc32(head), crc32(rows, crc32(text)))
+    return head + sums + text + rows
+
+
+def test_odd_values_under_right_checksums_are_refused_in_words(
+    recorded: Recorded, copied: Callable[[], Path]
+) -> None:
+    log = copied() / "run.log"
+    begin, parts = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    dice, n_refused = np.random.default_rng(3), 0
+
+    for _ in range(N_MUTATIONS):
+        place = int(dice.integers(len(parts)))
+        changed = [(one.kind, dict(one.plain), one.rows) for one in parts[:-1]]
+        if place < len(changed):
+            kind, plain, rows = changed[place]
+            if rows and dice.random() < 0.7:
+                data = np.frombuffer(rows, np.uint8).copy()
+                data[int(dice.integers(len(data)))] = dice.integers(256)
+                rows = data.tobytes()[: len(data) - int(dice.integers(3))]
+            else:
+                plain = odd(dice, plain)
+            changed[place] = kind, plain, rows
+        log.write_bytes(begin + b"".join(part(*one) for one in changed))
+        try:
+            loaded = kit.load_run(log.parent)
+            assert repr(loaded) + loaded._repr_html_()
+            assert loaded.frame() is not None
+            assert loaded.trace.bounds()
+            kit.replay(loaded, min(5, loaded.step), step=fit)
+        except KitError:
+            n_refused += 1
+
+    assert n_refused > N_MUTATIONS // 10

@@ -1,0 +1,176 @@
+"""A recording as a finished run: what boards, tables and reports take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    VersionMismatch,
+)
+from tests.recording.conftest import STEPS, Recorded
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from widgets import TrafficBoard, write_report
+
+
+def test_loaded_run_tells_the_same_as_the_run(recorded: Recorded) -> None:
+    run, loaded = recorded.run, kit.load_run(recorded.folder)
+
+    assert loaded.done
+    assert loaded.state == "done"
+    assert loaded.step == STEPS
+    assert loaded.metrics == run.metrics
+    assert loaded.frame().equals(run.frame())
+    assert loaded.loss == run.loss
+    assert same_bits(loaded.params, run.params)
+    assert loaded.trace.epochs == run.trace.epochs
+    assert loaded.traffic == run.traffic
+    assert all(one.agrees for one in loaded.traffic)
+    assert loaded.moved_once == run.moved_once
+    for name in ("transfers", "spans", "steps", "totals"):
+        one, other = (getattr(each.trace, name) for each in (loaded, run))
+        assert np.sort(one).tobytes() == np.sort(other).tobytes(), name
+
+
+def test_board_and_report_take_a_loaded_run(recorded: Recorded, tmp_path: Path) -> None:
+    loaded = kit.load_run(recorded.folder)
+
+    board = TrafficBoard(loaded)
+    board.save(tmp_path / "board.html")
+    board.close()
+    write_report(tmp_path / "report.html", [("It", "was.", loaded.trace)])
+
+    for name in ("board.html", "report.html"):
+        text = (tmp_path / name).read_text("utf-8")
+        assert "worker:2" in text
+        assert "ring" in text
+
+
+def test_loaded_run_takes_no_commands(recorded: Recorded) -> None:
+    loaded = kit.load_run(recorded.folder)
+
+    with pytest.raises(FailedPreconditionError, match="over"):
+        loaded.pause()
+    with pytest.raises(FailedPreconditionError, match="over"):
+        loaded.record(recorded.folder / "again")
+
+
+def test_recording_that_was_cut_off_has_all_up_to_its_last_complete_part(
+    recorded: Recorded, copied: Callable[[], Path]
+) -> None:
+    folder = copied()
+    whole = (folder / "run.log").read_bytes()
+    (folder / "run.log").write_bytes(whole[: len(whole) * 2 // 3])
+
+    loaded = kit.load_run(folder)
+
+    assert loaded.state == "failed"
+    assert isinstance(loaded.error, AbortedError)
+    assert "not finished" in str(loaded.error)
+    # Of the last steps not all workers' rows were written.
+    known = [one for one in loaded.metrics if one["examples"] == BATCH]
+    assert known == recorded.run.metrics[: len(known)]
+    assert len(known) > 0
+    with pytest.raises(AbortedError, match="not finished"):
+        loaded.wait()
+
+
+def test_what_is_no_recording_is_refused(
+    copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    with pytest.raises(NotFoundError, match="no recording"):
+        kit.load_run(tmp_path)
+    folder = copied()
+    log = folder / "run.log"
+    whole = log.read_bytes()
+    log.write_bytes(b"something else, and longer than a header")
+    with pytest.raises(InvalidArgumentError, match="not a file of a recording"):
+        kit.load_run(folder)
+    log.write_bytes(whole[:8] + b"\x63" + whole[9:])
+    with pytest.raises(VersionMismatch, match="version 99"):
+        kit.load_run(folder)
+    log.rename(folder / "elsewhere")
+    log.symlink_to(folder / "elsewhere")
+    with pytest.raises(InvalidArgumentError, match="symbolic link"):
+        kit.load_run(folder)
+    log.unlink()
+    os.mkfifo(log)
+    with pytest.raises(InvalidArgumentError, match="FIFO"):
+        kit.load_run(folder)
+
+
+def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("something")
+    cases: list[tuple[Any, type[Exception]]] = [
+        (tmp_path, AlreadyExistsError),
+        (tmp_path / "mine", FailedPreconditionError),
+        (7, InvalidArgumentError),
+    ]
+    with quick_cluster(1, 2) as cluster:
+        for given, error in cases:
+            with pytest.raises(error):
+                kit.train(
+                    fit,
+                    initial(),
+                    DATA,
+                    batch=BATCH,
+                    record=given,
+                    cluster=cluster,
+                )
+        with pytest.raises(InvalidArgumentError, match="store_data"):
+            kit.train(
+                fit,
+                initial(),
+                lambda: iter([DATA]),
+                batch=BATCH,
+                record=kit.Recording(tmp_path / "new", store_data=True),
+                cluster=cluster,
+            )
+        with pytest.raises(InvalidArgumentError, match="batch"):
+            kit.train(
+                fit,
+                initial(),
+                DATA,
+                batch=1,
+                record=tmp_path / "new",
+                cluster=cluster,
+            )
+        assert not (tmp_path / "new").exists()
+
+
+def test_recording_is_small_and_bounded(tmp_path: Path) -> None:
+    wanted = kit.Recording(
+        tmp_path / "run", message_bytes=40_000, state_bytes=6_000, state_every_s=0.01
+    )
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            steps=500,
+            batch=BATCH,
+            record=wanted,
+            cluster=cluster,
+        ).wait(30)
+
+    sizes = {path.name: path.stat().st_size for path in wanted.path.iterdir()}
+    states = sum(size for name, size in sizes.items() if name.startswith("state"))
+    messages = sum(size for name, size in sizes.items() if name.startswith("mess"))
+    loaded = kit.load_run(wanted.path)
+    assert states <= 6_000
+    assert messages < 50_000
+    assert loaded.metrics == run.metrics  # what decides is whole
+    assert len(loaded.trace.transfers) < len(run.trace.transfers)
+    assert "transfers and spans from" in str(loaded.trace.kept)
+    assert np.array_equal(loaded.trace.totals, run.trace.totals)

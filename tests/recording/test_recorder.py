@@ -1,0 +1,208 @@
+"""The recorder while the training runs: begun late, interrupted, out of room."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.checkpoint import Files
+from kit.errors import AbortedError, FailedPreconditionError, UnimplementedError
+from kit.recording import recorder
+from kit.recording.folder import RecordingFolder
+from kit.training.optimizers.rule import MeanUpdate
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+
+class FullDisk(Files):
+    """A disk that has room for so many bytes."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.refused = threading.Event()
+
+    def write(self, descriptor: int, data: Any) -> int:
+        if len(data) > self.room:
+            self.refused.set()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= len(data)
+        return super().write(descriptor, data)
+
+
+@pytest.mark.parametrize("room", [5_000, 60_000])
+def test_full_disk_ends_the_recording_and_not_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    disk = FullDisk(room)
+    monkeypatch.setattr(
+        recorder, "RecordingFolder", lambda options, _: RecordingFolder(options, disk)
+    )
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            optimizer=kit.Adam(0.01),
+            steps=200,
+            batch=BATCH,
+            record=tmp_path / "run",
+            cluster=cluster,
+        )
+        with pytest.warns(UserWarning, match="No space left on device") as said:
+            run.wait(30)
+
+    loaded = kit.load_run(tmp_path / "run")
+    assert disk.refused.is_set()
+    assert len(said) == 1
+    assert same_bits(run.params, replayed(200, 2, kit.Adam(0.01)))
+    assert run.recording is not None
+    assert "training went on" in run.recording.error
+    assert loaded.state == "failed"
+    whole = [one for one in loaded.metrics if one["examples"] == BATCH]
+    assert whole == run.metrics[: len(whole)]
+
+
+def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
+    tmp_path: Path,
+) -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            optimizer=kit.Adam(0.01),
+            steps=300,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        run.advance(50)
+        run.record(tmp_path / "run")
+        with pytest.raises(FailedPreconditionError, match="already recorded"):
+            run.record(tmp_path / "again")
+        run.resume()
+        run.wait(30)
+        with pytest.raises(FailedPreconditionError, match="already"):
+            run.record(tmp_path / "later")
+
+    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert found.step == 300
+    assert same_bits(found.params, run.params)
+    assert kit.load_run(tmp_path / "run").metrics == run.metrics
+
+
+def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -> None:
+    runs = []
+    for name, steps in (("one", 20), ("two", 50)):
+        with quick_cluster(1, 2) as cluster:
+            run = kit.train(
+                fit,
+                initial(),
+                DATA,
+                optimizer=kit.Adam(0.01),
+                steps=steps,
+                batch=BATCH,
+                checkpoint=tmp_path / "saved",
+                record=tmp_path / name,
+                cluster=cluster,
+            ).wait(30)
+            runs.append((run, run.params))
+
+    found = kit.replay(tmp_path / "two", step=fit, data=DATA)
+    assert min(found.content.states) == 20
+    assert same_bits(found.params, runs[1][1])
+    assert same_bits(found.params, replayed(50, 2, kit.Adam(0.01)))
+
+
+def test_training_with_backup_workers_is_recorded_and_its_replay_refused(
+    tmp_path: Path,
+) -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            steps=20,
+            batch=BATCH,
+            aggregate=2,
+            record=tmp_path / "run",
+            cluster=cluster,
+        ).wait(30)
+
+    assert kit.load_run(tmp_path / "run").metrics == run.metrics
+    with pytest.raises(UnimplementedError, match="aggregate=2"):
+        kit.replay(tmp_path / "run", step=fit, data=DATA)
+
+
+def test_damage_in_the_memory_of_a_training_shows_in_its_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, flips = MeanUpdate.__call__, False
+
+    def update(self: MeanUpdate, now: Any, total: Any, *rest: Any) -> None:
+        if flips and rest[-1] == 30 and total.dtype == np.float32:
+            total.view(np.uint32)[0] ^= np.uint32(1 << 20)
+        real(self, now, total, *rest)
+
+    monkeypatch.setattr(MeanUpdate, "__call__", update)
+    with quick_cluster(1, 2) as cluster:
+        for name in ("good", "bad"):
+            flips = name == "bad"
+            kit.train(
+                fit,
+                initial(),
+                DATA,
+                optimizer=kit.Adam(0.01),
+                steps=60,
+                batch=BATCH,
+                record=kit.Recording(tmp_path / name, digest_every=1),
+                cluster=cluster,
+            ).wait(30)
+    flips = False
+
+    found = kit.diff(tmp_path / "good", tmp_path / "bad", step=fit, data=DATA)
+    assert (found.step, found.task, found.what) == (30, "ps:0", "parameters")
+    assert found.facts == ()
+    kit.replay(tmp_path / "good", step=fit, data=DATA)
+    with pytest.raises(AbortedError, match="after 31 steps") as caught:
+        kit.replay(tmp_path / "bad", step=fit, data=DATA)
+    assert caught.value.step == 31
+
+
+@pytest.mark.slow
+def test_killed_program_leaves_a_recording_that_can_be_replayed(tmp_path: Path) -> None:
+    folder, pause = tmp_path / "run", threading.Event()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.recording.killed", str(folder)],
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        while len([*folder.glob("state-*")]) < 2:
+            assert program.poll() is None
+            pause.wait(0.05)
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait(10)
+
+    loaded = kit.load_run(folder)
+    found = kit.replay(loaded, 20, step=fit)
+    assert loaded.state == "failed"
+    assert loaded.step > 20
+    assert found.n_losses > 0
+    assert found.mismatch is None

@@ -1,0 +1,171 @@
+"""A recorded training computed again, against the training and against plain numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OutOfRangeError,
+)
+from kit.recording.parts import LOG, read_parts
+from tests.recording.conftest import STEPS, Recorded
+from tests.training.toy import (
+    DATA,
+    X,
+    Y,
+    fit,
+    gradients,
+    initial,
+    replayed,
+    same_bits,
+)
+
+
+def test_replay_has_the_bits_of_the_training_and_of_plain_numpy(
+    recorded: Recorded,
+) -> None:
+    found = kit.replay(recorded.folder, step=fit, data=DATA)
+
+    assert found.step == STEPS
+    assert found.mismatch is None
+    assert found.n_losses == 3 * STEPS
+    assert found.n_digests >= STEPS
+    assert same_bits(found.params, recorded.run.params)
+    assert same_bits(found.params, replayed(STEPS, 3, kit.Adam(0.01)))
+
+
+def test_any_step_is_computed_from_the_newest_state_before_it(
+    recorded: Recorded,
+) -> None:
+    for step in (0, 49, 50, 77):
+        found = kit.replay(recorded.folder, step, step=fit)  # with the stored data
+
+        assert same_bits(found.params, replayed(step, 3, kit.Adam(0.01))), step
+
+
+def test_message_of_a_replay_carries_the_real_gradient(recorded: Recorded) -> None:
+    found = kit.replay(recorded.folder, step=fit)
+    at_servers, on_ring = found.at(20, 1), found.at(60, 1)
+
+    own = gradients(replayed(20, 3, kit.Adam(0.01)), 20, 3)
+    number = int(at_servers.source.removeprefix("worker:"))
+    assert at_servers.kind == "push"
+    assert at_servers.destination.startswith("ps")
+    assert at_servers.who == ((number,),) * len(at_servers.who)
+    flat = {name: value.reshape(-1) for name, value in own[number].items()}
+    for name, values in at_servers.values.items():
+        assert values.tobytes() in flat[name].tobytes()
+    assert sum(one.nbytes for one in at_servers.values.values()) == len(
+        at_servers.payload
+    )
+    assert on_ring.kind == "reduce"
+    assert len(on_ring.exchange.states) > on_ring.number
+    assert found.at(60, -1).kind == "gather"
+    with pytest.raises(OutOfRangeError, match="there is no message 99"):
+        found.at(60, 99)
+    with pytest.raises(OutOfRangeError):
+        found.at(STEPS, 1)
+
+
+def test_other_data_or_another_step_function_is_named_by_its_digest(
+    recorded: Recorded,
+) -> None:
+    def another(params: Any, batch: Any) -> Any:
+        loss, found = fit(params, batch)
+        return loss * 1, found
+
+    with pytest.raises(InvalidArgumentError, match=r"digest of data\[1\]"):
+        kit.replay(recorded.folder, step=fit, data=(X, Y + 1))
+    with pytest.raises(InvalidArgumentError, match="step function's bytecode"):
+        kit.replay(recorded.folder, step=another)
+
+
+def test_step_function_that_can_be_imported_need_not_be_given(
+    recorded: Recorded,
+) -> None:
+    assert kit.replay(recorded.folder, 3).step == 3
+
+
+def test_replay_names_the_first_difference(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = kit.replay(recorded.folder, 10, step=fit)
+    seen = 0
+
+    def fit_but_once(params: Any, batch: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        loss, grads = fit(params, batch)
+        return loss, {**grads, "w": grads["w"] * np.float32(1 + (seen == 8))}
+
+    monkeypatch.setattr("kit.recording.replay.step_difference", lambda *_: "")
+    with pytest.raises(AbortedError, match="the replay of") as caught:
+        kit.replay(recorded.folder, step=fit_but_once)
+    seen = 0
+    going_on = kit.replay(recorded.folder, step=fit_but_once, check=False)
+
+    assert found.mismatch is None
+    assert caught.value.step == 3  # the eighth call is in the third step
+    assert going_on.mismatch is not None
+    assert going_on.mismatch.what == "parameters"
+    assert going_on.step == STEPS
+
+
+def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
+    tmp_path: Path, recorded: Recorded
+) -> None:
+    from tests.training.toy import BATCH, quick_cluster
+
+    factor = np.float64(2.0)
+
+    def local(params: Any, batch: Any) -> Any:
+        loss, found = fit(params, batch)
+        return loss * factor, found
+
+    wanted = kit.Recording(tmp_path / "run", store_data=True, store_step=True)
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            local,
+            initial(),
+            DATA,
+            steps=20,
+            batch=BATCH,
+            record=wanted,
+            cluster=cluster,
+        ).wait(20)
+        assert run.params
+    with pytest.raises(FailedPreconditionError, match="trust_step=True"):
+        kit.replay(wanted.path)
+    found = kit.replay(wanted.path, trust_step=True)
+
+    assert same_bits(found.params, run.params)
+
+
+def test_damaged_state_is_noticed(copied: Callable[[], Path]) -> None:
+    folder = copied()
+    path = folder / "state-000000000000.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(kit.errors.DataLossError, match="damaged"):
+        kit.replay(folder, step=fit)
+
+
+def test_parts_of_the_log_are_as_documented(recorded: Recorded) -> None:
+    found = read_parts(recorded.folder / "run.log", LOG)
+    kinds = [part.kind for part in found.found]
+
+    assert kinds[0] == "HEAD"
+    assert kinds[-1] == "DONE"
+    assert not found.is_torn
+    assert {"DATA", "STAT", "EPOC", "STEP", "DIGS", "LAST"} < {*kinds}

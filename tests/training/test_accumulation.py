@@ -1,0 +1,253 @@
+"""Gradient accumulation: a worker's split in pieces, whose gradients are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.errors import InvalidArgumentError, NotFinite
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.port import Stamp
+from kit.graph.graph import Graph
+from kit.graph.ops.math import random
+from kit.graph.ops.state.source import placeholder
+from kit.graph.variable import Variable
+from kit.testing.cluster import LocalCluster
+from kit.training.worker.accumulation import Accumulation
+from kit.training.worker.places import Places
+from kit.training.worker.worker import Compute, generator
+from tests.cases import for_each
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    X,
+    Y,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    rows,
+    same_bits,
+)
+
+pytestmark = pytest.mark.lasting("descriptor")
+STEPS = 5
+RATE = kit.Adagrad(0.05)
+TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with quick_cluster(2, 3) as found:
+        yield found
+
+
+def train(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
+    chosen: dict[str, Any] = {"optimizer": RATE, "steps": STEPS, "batch": BATCH}
+    chosen |= {"topology": "ring", "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **chosen).wait(20)
+
+
+def in_pieces(n_pieces: int, n_workers: int, step: Any = fit) -> Params:
+    """Return the parameters after a training in pieces, by plain numpy."""
+
+    def of_workers(params: Params, number: int) -> list[Params]:
+        found = []
+        for rank, part in enumerate(np.array_split(rows(number), n_workers)):
+            total: Params = {}
+            for piece, own in enumerate(np.array_split(part, n_pieces)):
+                given = () if step is fit else (drawn(number, rank, piece),)
+                _, some = step(params, (X[own], Y[own]), *given)
+                weight = n_workers * len(part) / BATCH * (len(own) / len(part))
+                for name, value in some.items():
+                    weighed = value * value.dtype.type(weight)
+                    total[name] = total[name] + weighed if name in total else weighed
+            found.append(total)
+        return found
+
+    return replayed(STEPS, n_workers, RATE, of_workers=of_workers)
+
+
+def drawn(number: int, worker: int, piece: int) -> np.random.Generator:
+    """Return what the documentation of `kit.train` says that a piece gets."""
+    bits = np.random.Philox(key=[0, number], counter=[0, piece, 2, worker])
+    return np.random.Generator(bits)
+
+
+def noisy(params: Params, batch: Any, rng: np.random.Generator) -> Any:
+    x, y = batch
+    return fit(params, (x * (rng.random(x.shape) < 0.8), y))
+
+
+@pytest.mark.slow
+@for_each("topology", TOPOLOGIES)
+def test_all_topologies_have_the_bits_of_the_numpy_replay(
+    topology: str, cluster: LocalCluster
+) -> None:
+    for pieces in (2, 3):  # of splits of 4, 3 and 3 examples
+        run = train(cluster, topology=topology, accumulate=pieces)
+        assert same_bits(run.params, in_pieces(pieces, 3))
+
+
+@pytest.mark.slow
+def test_pieces_give_what_the_whole_gives_but_for_rounding(
+    cluster: LocalCluster,
+) -> None:
+    whole, pieces = train(cluster), train(cluster, accumulate=3)
+
+    for name, value in whole.params.items():
+        assert np.allclose(pieces.params[name], value, rtol=1e-4, atol=1e-6)
+    one, other = ([row["loss"] for row in run.metrics] for run in (whole, pieces))
+    assert np.allclose(one, other, rtol=1e-4)
+
+
+def test_each_piece_draws_as_it_is_documented(cluster: LocalCluster) -> None:
+    run = train(cluster, noisy, accumulate=2)
+
+    assert same_bits(run.params, in_pieces(2, 3, noisy))
+
+
+def writing(params: Params, batch: Any, grads: Params) -> float:
+    loss, found = fit(params, batch)
+    grads.update(found)
+    return loss
+
+
+def yielding(params: Params, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    yield from reversed(found.items())
+    return loss
+
+
+def listing(params: Params, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    return loss, [*found.values()]
+
+
+@pytest.mark.slow
+@for_each("step", [writing, yielding, listing], ids=lambda one: one.__name__)
+def test_every_form_of_a_step_gives_the_same_bits(
+    step: Any, cluster: LocalCluster
+) -> None:
+    with kit.settings(bucket_bytes=16):  # so that buckets leave beside the last piece
+        run = train(cluster, step, accumulate=2)
+        want = train(cluster, accumulate=2)
+
+    assert same_bits(run.params, want.params)
+
+
+@pytest.mark.slow
+def test_the_pieces_of_a_graph_draw_differently_and_the_same_everywhere(
+    cluster: LocalCluster,
+) -> None:
+    with Graph().as_default():
+        x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
+        w = Variable(np.zeros((3, 1), np.float32), name="w")
+        noise = random.uniform((3, 1), dtype="float32")
+        loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
+
+    def fitted(topology: str, pieces: int) -> Params:
+        given: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster}
+        return (
+            kit.train(loss, {x: X, y: Y}, topology=topology, accumulate=pieces, **given)
+            .wait(20)
+            .params
+        )
+
+    assert same_bits(fitted("ps", 3), fitted("mesh", 3))
+    assert not np.allclose(fitted("ps", 3)["w"], fitted("ps", 1)["w"])
+
+
+def test_a_step_sees_one_piece_at_a_time_and_tells_the_mean(
+    cluster: LocalCluster,
+) -> None:
+    seen: list[int] = []
+
+    def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
+        seen.append(len(batch[0]))
+        state["calls"] = state.get("calls", 0) + 1
+        return (*fit(params, batch), {"calls": state["calls"], "rows": len(batch[0])})
+
+    run = train(cluster, step, accumulate=2, steps=2)
+
+    assert sorted(seen) == [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2]
+    _, calls = run.trace.measured("calls")
+    _, sizes = run.trace.measured("rows")
+    assert np.allclose(calls, [1.4, 3.4])  # of pieces of 2, 2, 2, 1, 2 and 1 examples
+    assert np.allclose(sizes, 1.8)
+
+
+def test_workers_at_their_own_pace_compute_in_pieces_as_well() -> None:
+    with quick_cluster(1, 1) as cluster:
+        given: dict[str, Any] = {"topology": "ps", "sync": False}
+        runs = [train(cluster, accumulate=n, **given) for n in (1, 5)]
+
+    one, other = (run.params for run in runs)
+    assert all(np.allclose(one[name], other[name], rtol=1e-4) for name in one)
+
+
+def test_a_split_that_has_no_example_for_each_piece_is_refused(
+    cluster: LocalCluster,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="3 examples and cannot be computed"):
+        train(cluster, accumulate=4)
+
+
+def test_a_piece_that_is_not_finite_ends_the_training_by_name(
+    cluster: LocalCluster,
+) -> None:
+    def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
+        state["calls"] = state.get("calls", 0) + 1
+        loss, found = fit(params, batch)
+        return loss, found | {"w": found["w"] * (np.nan if state["calls"] == 2 else 1)}
+
+    with pytest.raises(NotFinite, match="the gradient of 'w' holds 3 NaN"):
+        train(cluster, step, accumulate=2)
+
+
+@for_each("given", [{"accumulate": 0}, {"accumulate": -1}, {"accumulate": 1.5}])
+def test_a_number_of_pieces_is_whole_and_at_least_one(
+    given: dict[str, Any], cluster: LocalCluster
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="accumulate is"):
+        train(cluster, **given)
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_the_weights_of_pieces_make_the_mean_of_all_examples(
+    total: int, pieces: int
+) -> None:
+    """Of examples whose gradient is a number: what is added up is their mean."""
+    numbers = np.random.default_rng(total).normal(size=total)
+
+    if total < pieces:
+        with pytest.raises(InvalidArgumentError, match="cannot be computed"):
+            added_up(numbers, pieces)
+    else:
+        assert np.isclose(added_up(numbers, pieces), numbers.mean())
+
+
+def added_up(numbers: Any, pieces: int) -> float:
+    memory = Memory(lay_out([Spec("w", (), "float64")], n_workers=1))
+    places = Places(memory, Stamp(), "worker:0")
+
+    def step(params: Any, batch: Any) -> Any:
+        return 0.0, {"w": np.asarray(batch[0].mean())}
+
+    compute = Compute(
+        *(step, places.params, places.gradients, "worker:0"),
+        lambda number, piece: generator(0, number, 0, piece),
+        {},
+    )
+    Accumulation(compute, pieces, places)(
+        0, (numbers,), 1.0, lambda bucket: None, number=0
+    )
+    return float(memory.gradients()["w"])

@@ -1,0 +1,138 @@
+"""Tasks of a training that hangs, or has failed, tell who waits for whom."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import DeadlineExceededError, PeerLost, StepFailed
+from kit.task import Task
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.processes import process_cluster
+from tests.training.paced import begin, soon
+from tests.training.toy import BATCH, DATA, fit, initial
+
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("descriptor", "process")]
+
+
+@pytest.fixture(scope="module")
+def tasks() -> Iterator[LocalCluster]:
+    with local_cluster(1, 3) as cluster:
+        yield cluster
+
+
+class Stuck:
+    """A step in which the worker that first gets to the fourth one waits."""
+
+    def __init__(self) -> None:
+        self.go, self._guard = threading.Event(), threading.Lock()
+        self._n_calls: dict[str, int] = {}
+        self.who = ""
+
+    def __call__(self, params: Any, batch: Any) -> Any:
+        with self._guard:
+            name = threading.current_thread().name.removeprefix("kit-run-")
+            self._n_calls[name] = n = self._n_calls.get(name, 0) + 1
+            is_first = n == 4 and not self.who
+            self.who = self.who or name * is_first
+        if is_first:
+            assert self.go.wait(60)
+        return fit(params, batch)
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+def test_step_that_hangs_is_named_while_it_hangs(
+    tasks: LocalCluster, topology: str
+) -> None:
+    step = Stuck()
+    run = begin(tasks, step, topology=topology)
+
+    soon(lambda: run.flight().first_cause != "")
+    soon(lambda: "wait (threading.py" in run.flight()[step.who].where)
+    found, html = run.flight(), run.flight()._repr_html_()
+    step.go.set()
+    run.wait(30)
+
+    assert found.first_cause == step.who
+    row = found[step.who]
+    assert (row.does, row.step, row.waits_for) == ("computing", 3, ())
+    assert row.where.startswith("__call__ (test_flight.py:")
+    assert row.messages
+    assert row.spans
+    others = {one.task: one for one in found.rows if one.does == "waiting"}
+    assert any(step.who in one.waits_for for one in others.values())
+    assert all(one.seconds > 0 for one in others.values())
+    assert f"{step.who} is the first cause: it has been computing" in str(found)
+    assert f"{step.who} (first cause)" in html
+    assert {one.does for one in run.flight().rows} == {"over"}
+
+
+def test_data_that_never_come_are_told_from_computing(tasks: LocalCluster) -> None:
+    go = threading.Event()
+
+    def batches() -> Iterator[Any]:
+        for number in range(30):
+            if number == 2:
+                assert go.wait(60)
+            yield (np.full((9, 1), number),)
+
+    def step(params: Any, batch: Any) -> Any:
+        return 0.0, {"w": params["w"] * 0}
+
+    run = kit.train(step, {"w": np.zeros(1)}, batches, steps=5, cluster=tasks)
+    soon(lambda: {row.does for row in run.flight().rows} >= {"loading"})
+    go.set()
+    run.wait(30)
+
+
+def test_task_that_failed_is_named_and_the_error_says_where_to_look(
+    tasks: LocalCluster,
+) -> None:
+    def step(params: Any, batch: Any) -> Any:
+        name = threading.current_thread().name
+        if name == "kit-run-worker:2":
+            raise ValueError("no")
+        return fit(params, batch)
+
+    run = begin(tasks, step)
+    with pytest.raises(StepFailed) as caught:
+        run.wait(30)
+
+    found = run.flight()
+    assert found.first_cause == "worker:2"
+    assert found["worker:2"].does == "failed"
+    assert found["ps:0"].waits_for == ("worker:2",)
+    assert any("run.flight()" in note for note in caught.value.__notes__)
+
+
+def test_task_that_was_killed_is_named() -> None:
+    killed = Task("worker", 1)
+    with process_cluster(1, 2) as cluster:
+        run = kit.train(fit, initial(), DATA, steps=10**6, batch=BATCH, cluster=cluster)
+        soon(lambda: run.step > 3)
+        cluster[killed].signal(signal.SIGKILL)
+        with pytest.raises(PeerLost):
+            run.wait(60)
+        found = run.flight()
+
+    assert found.first_cause == "worker:1"
+    assert found["worker:1"].does == "lost"
+    assert found["worker:1"].messages
+
+
+def test_stop_that_takes_too_long_to_wait_for_says_where_to_look(
+    tasks: LocalCluster,
+) -> None:
+    step = Stuck()
+    run = begin(tasks, step)
+    with pytest.raises(DeadlineExceededError, match=r"run\.flight\(\)"):
+        run.wait(0.01)
+    step.go.set()
+    run.stop()
+    run.wait(30)

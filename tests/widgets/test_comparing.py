@@ -1,0 +1,219 @@
+"""What a comparison shows in a cell and on a page, from traces made by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.experiments.comparison import Comparison
+from kit.experiments.summary import Outcome
+from kit.trace.trace import Trace
+from tests.cases import for_each
+from tests.experiments.traces import PS, TASKS, measured, trace_of
+from tests.widgets.test_report import Page
+from widgets.comparing import cell, overlays, page
+from widgets.comparing.live import LiveComparison
+from widgets.drawing import charts, feed
+from widgets.drawing.charts import Scale
+
+FALLING = [4.0 * 0.9**k for k in range(80)]
+RING = PS._replace(topology="ring")
+
+
+class Made(Comparison):
+    """A comparison of outcomes that are at hand, without any run."""
+
+    def __init__(self, *made: Outcome) -> None:
+        super().__init__((), [one.name for one in made])
+        self.made = made
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return self.made
+
+
+def outcome(name: str, trace: Trace, **changes: str) -> Outcome:
+    about = {"state": "done", "topology": "ps"} | changes
+    return Outcome(name, trace, step=len(trace.losses()[0]), **about)
+
+
+def some() -> Made:
+    """Two runs, one of which is shorter and moves half, and one that made no step."""
+    long = measured(
+        trace_of(FALLING, [600] * 80), "validation_loss", {9: 3.0, 79: 0.01}
+    )
+    short = trace_of(FALLING[:30], [300] * 30, epochs=(RING,), each=5_000_000)
+    return Made(
+        outcome("<ps>", measured(long, "accuracy", {40: 0.5, 79: 0.75})),
+        outcome("ring", short),
+        outcome("none", Trace(TASKS), state="failed", error="StepFailed: no"),
+    )
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=40),
+    st.integers(0, 30).map(lambda half: 2 * half + 1),
+)
+def test_a_moving_mean_is_that_of_the_known_values_around(
+    values: list[float], width: int
+) -> None:
+    found = feed.moving_mean(np.array(values), width)
+
+    for place, mean in enumerate(found):
+        near = values[max(0, place - width // 2) : place + width // 2 + 1]
+        known = [value for value in near if not np.isnan(value)]
+        expected = sum(known) / len(known) if known else np.nan
+        assert mean == pytest.approx(expected, nan_ok=True, abs=1e-6)
+    assert len(found) == len(values)
+
+
+@for_each(
+    ("along", "ends"),
+    [("step", (79, 29)), ("seconds", (0.8, 0.15)), ("bytes", (48, 9))],
+)
+def test_each_curve_ends_where_its_run_has_got_to(
+    along: str, ends: tuple[float, float]
+) -> None:
+    runs = overlays.drawn(some().outcomes())
+
+    chart = overlays.overlay(runs, "loss", along, smoothing=0)
+
+    last = {one.label: one.points[-1] for one in chart.series if len(one.points)}
+    assert last["<ps>"] == pytest.approx([ends[0], FALLING[79]])
+    assert last["ring"] == pytest.approx([ends[1], FALLING[29]])
+    assert last["<ps>, held-out data"] == pytest.approx([ends[0], 0.01])
+    assert chart.x.high == pytest.approx(ends[0])
+
+
+def test_smoothing_adds_a_thick_mean_to_the_thin_curve_of_each_step() -> None:
+    runs = overlays.drawn(some().outcomes())
+
+    chart = overlays.overlay(runs, "loss", smoothing=0.1)
+
+    thin, mean = (one for one in chart.series if one.label == "<ps>")
+    assert thin.is_thin
+    assert thin.points[:, 1].tolist() == FALLING
+    assert mean.points[40, 1] == pytest.approx(np.mean(FALLING[36:45]))  # a tenth of 80
+
+
+def test_runs_that_agree_bit_for_bit_are_said_to() -> None:
+    runs = overlays.drawn(some().outcomes())
+
+    said = overlays.overlay_words(runs, "loss", "step")
+
+    ends = f"<ps> {FALLING[79]:.3g} at step 79; ring {FALLING[29]:.3g} at step 29."
+    assert said.startswith(f"The last loss: {ends}")
+    assert "<ps> and ring agree in each step that they share" in said
+    assert "agree" not in overlays.overlay_words(runs, "accuracy", "step")
+
+
+def test_measures_are_offered_and_held_out_ones_go_with_theirs() -> None:
+    assert overlays.measures(overlays.drawn(some().outcomes())) == ["loss", "accuracy"]
+    alone = measured(trace_of([1.0]), "validation_accuracy", {0: 0.5})
+    runs = overlays.drawn([outcome("a", alone)])
+    assert overlays.measures(runs) == ["loss", "validation_accuracy"]
+
+
+def test_a_logarithmic_scale_has_no_place_for_zero() -> None:
+    trace = trace_of([1.0, 0.1, 0.0, 0.01])
+    chart = overlays.overlay(overlays.drawn([outcome("a", trace)]), is_log=True)
+
+    drawn = charts.curves_chart(chart)
+
+    assert (chart.y.low, chart.y.high) == (0.01, 1.0)
+    points = re.search(r'points="([^"]+)"', drawn)
+    assert points is not None
+    heights = [float(one.split(",")[1]) for one in points[1].split()]
+    assert len(heights) == 3
+    assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.11)
+
+
+@for_each(
+    ("low", "high", "expected"),
+    [
+        (0.01, 1.0, [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
+        (1e-6, 1.0, [1e-6, 1e-4, 1e-2, 1.0]),
+        (3.0, 4.0, []),
+    ],
+)
+def test_ticks_of_a_logarithmic_scale_are_round(
+    low: float, high: float, expected: list[float]
+) -> None:
+    found = Scale(low, high, 0, 100, is_log=True).ticks(5)
+
+    assert found == pytest.approx(expected)
+
+
+def test_bars_are_as_long_as_the_table_says() -> None:
+    runs = overlays.drawn(some().outcomes())
+
+    bars = overlays.bytes_bars(runs), overlays.time_bars(runs)
+
+    lengths = [[parts[0].value for _, parts in chart.rows] for chart in bars]
+    assert lengths == [[600, 300, 0], pytest.approx([10, 5, 0])]
+    by_phase = dict(overlays.phase_bars(runs).rows)
+    assert [p.label for p in by_phase["<ps>"]] == ["compute", "wait"]
+    assert sum(p.value for p in by_phase["<ps>"]) == pytest.approx(9.5)
+
+
+def test_the_cell_keeps_all_pictures_and_the_table_without_a_script() -> None:
+    kept = cell.still(some())
+
+    assert kept.count("<figure>") == 4 + 3  # the loss three times, accuracy, bars
+    assert "<script" not in kept
+    assert "<ps>" not in kept
+    assert "&lt;ps&gt;" in kept
+    assert "StepFailed: no" in kept
+
+
+def test_the_live_view_draws_what_is_chosen() -> None:
+    live = LiveComparison(some())
+
+    first = live.curve.value
+    live.along.value = "bytes"
+    by_bytes = live.curve.value
+    live.scale.value = True
+    live.smoothing.value = 0.0
+
+    assert "Loss by step" in first
+    assert "Loss by bytes moved" in by_bytes
+    assert first.count("ps-thin") == 1  # a fortieth of 30 steps is none
+    assert live.curve.value.count("ps-thin") == 0
+    assert live.again.layout.display == "none"  # all are over
+    live.measure.value = "accuracy"
+    assert "Accuracy by bytes moved" in live.curve.value
+
+
+def test_runs_that_go_on_can_be_looked_at_again() -> None:
+    made = Made(outcome("a", trace_of(FALLING[:5]), state="running"))
+    live = LiveComparison(made)
+    assert live.again.layout.display is None
+
+    made.made = (outcome("a", trace_of(FALLING[:9])),)
+    live.again.click()
+
+    assert "at step 8" in live.curve.value
+    assert live.again.layout.display == "none"
+
+
+@pytest.mark.slow
+def test_the_page_has_all_figures_in_both_themes_and_asks_no_other_host(
+    tmp_path: Path,
+) -> None:
+    page.write(some(), tmp_path / "page.html")
+
+    seen = Page((tmp_path / "page.html").read_text())
+    classes = [a.get("class") for tag, a in seen.tags if tag == "div"]
+    for name in ("light linear", "light log", "dark linear", "dark log"):
+        assert classes.count(name) == 3
+    assert classes.count("light") == classes.count("dark") == 3 + 3
+    for tag, attributes in seen.tags:
+        assert tag not in ("link", "iframe", "img", "object")
+        assert not set(attributes) & {"src", "href", "srcset"}
+    assert "Comparison of 3 runs" in seen.text
+    assert "StepFailed: no" in seen.text
+    assert f"The last loss: <ps> {FALLING[79]:.3g}" in seen.text

@@ -1,0 +1,125 @@
+"""A prediction is made once, in a range and a unit, before anything is revealed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from tests.cases import for_each
+from widgets import Prediction
+
+
+def asked() -> Prediction:
+    return Prediction("What does a worker send?", "bytes a step", low=0, high=1e6)
+
+
+def chosen() -> Prediction:
+    return Prediction("And the loss?", choices=["jumps up", "goes on"])
+
+
+def test_nothing_is_revealed_before_a_guess() -> None:
+    for prediction, measured in ((asked(), 100.0), (chosen(), "goes on")):
+        with pytest.raises(FailedPreconditionError, match="predict first: ") as found:
+            prediction.reveal(measured)
+        with pytest.raises(FailedPreconditionError):
+            prediction.required()
+
+        assert str(measured) not in found.value.message
+
+
+def test_guess_stays_as_it_was_locked() -> None:
+    prediction = asked().lock("70 kB")
+
+    with pytest.raises(FailedPreconditionError, match=re.escape("at 70,000 bytes")):
+        prediction.lock(5)
+    prediction.required()
+
+    assert prediction.value == 70_000
+    assert prediction.reveal(140_000).words == (
+        "Measured: 140,000 bytes a step; you guessed 70,000. "
+        "That is too low by a factor of 2."
+    )
+
+
+@for_each(
+    ("answer", "words"),
+    [
+        ("2 MB", "2e+06 bytes a step is out of range; answer from 0 to 1e+06 bytes"),
+        (-1, "out of range"),
+        ("much", "is not a number"),
+        ("5 ms", "'ms' does not fit here"),
+        ([1], "is a list"),
+        (True, "is a bool"),
+    ],
+)
+def test_answer_that_makes_no_sense_locks_nothing(answer: Any, words: str) -> None:
+    prediction = asked()
+
+    with pytest.raises(InvalidArgumentError, match=re.escape(words)):
+        prediction.lock(answer)
+
+    assert not prediction.is_locked
+
+
+def test_choice_is_one_of_those_that_were_given() -> None:
+    with pytest.raises(InvalidArgumentError, match="choices: jumps up, goes on"):
+        chosen().lock("explodes")
+
+    assert chosen().lock("goes on").reveal("goes on").is_right
+    assert chosen().lock("goes on").reveal("jumps up").words == (
+        "It is: jumps up. You guessed: goes on."
+    )
+
+
+@for_each(
+    "wrong",
+    [
+        {"choices": ["one"]},
+        {"choices": ["a", "b"], "unit": "ms"},
+        {"low": 2, "high": 1},
+    ],
+)
+def test_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Prediction("What?", **wrong)
+
+
+def test_button_locks_the_field_and_says_what_is_wrong_with_it() -> None:
+    prediction = asked()
+    form = prediction.form()
+
+    form.button.click()
+    empty = form.said.value
+    form.field.value = "7 ms"
+    form.button.click()
+    wrong = form.said.value
+    form.field.value = "7 kB"
+    form.button.click()
+
+    assert "Answer from 0 to" in empty
+    assert "does not fit here" in wrong
+    assert prediction.value == 7000
+    assert form.field.disabled
+    assert form.button.disabled
+    assert "Locked in." in form.said.value
+
+
+def test_form_shows_a_guess_that_was_made_in_a_cell() -> None:
+    prediction = chosen()
+    form = prediction.form()
+
+    prediction.lock("goes on")
+
+    assert form.field.value == "goes on"
+    assert form.field.disabled
+
+
+def test_controls_of_a_form_have_names_for_a_screen_reader() -> None:
+    form = asked().form()
+
+    assert form.field.tooltip == "What does a worker send?"
+    assert form.button.description == "Lock in"
+    assert 'role="status"' in form.said.value

@@ -1,0 +1,115 @@
+"""A page of bokeh's figures, each in both themes: embedded, captioned and written.
+
+The file is complete in itself: BokehJS is in it, and it asks no other host for
+anything. What the figures show is the caller's business.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+
+from bokeh.document import Document
+from bokeh.embed import components
+from bokeh.plotting import figure
+from bokeh.resources import Resources
+
+from kit.trace.file import write_atomically
+from widgets.drawing import page
+from widgets.drawing.theme import THEMES, Theme
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure by its classes in the page, with its heading and its twin in words.
+
+    A class is the name of a theme, which decides when it is seen; `by_class` is empty
+    where there is nothing to draw.
+    """
+
+    heading: str
+    words: str
+    by_class: Mapping[str, figure]
+    wide: bool = True
+
+
+def both(draw: Callable[[Theme], figure], data: Sized) -> dict[str, figure]:
+    """Draw in both themes; nothing without data, as the words say so already."""
+    return {theme.name: draw(theme) for theme in THEMES} if len(data) else {}
+
+
+def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[str, list[str]]:
+    """Return the scripts of the page, and the HTML of each group of drawings."""
+    models = [f for some in drawings for d in some for f in d.by_class.values()]
+    script, divs = _components(models) if models else ("", ())
+    following = iter(divs)
+    return script, [
+        '<div class="figures">'
+        + "".join(
+            _figure(
+                one, "".join(_place(name, next(following)) for name in one.by_class)
+            )
+            for one in some
+        )
+        + "</div>"
+        for some in drawings
+    ]
+
+
+def _place(name: str, div: str) -> str:
+    return f'<div class="{name}">{div}</div>'
+
+
+def _figure(drawing: Drawing, places: str) -> str:
+    return (
+        f"<figure{' class=wide' if drawing.wide else ''}>"
+        f"<h3>{escape(drawing.heading)}</h3>\n"
+        f'<div role="group" aria-label="{escape(drawing.heading)}: '
+        f'{escape(drawing.words)}">{places}</div>\n'
+        f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
+    )
+
+
+def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
+    """Return bokeh itself with the script of the figures, and a place for each."""
+    document = Document()
+    with document.models.freeze():  # else every root is a walk over all of them
+        for model in models:
+            document.add_root(model)
+    script, divs = components(models)
+    library = Resources(mode="inline", components=["bokeh"]).render_js()
+    return library + script, divs
+
+
+def write(
+    path: str | os.PathLike[str],
+    title: str,
+    body: str,
+    notes: Sequence[str],
+    scripts: str,
+    made_at: datetime | None = None,
+) -> None:
+    """Write the page, which says when it was made and with what; all of it or nothing.
+
+    Raises `OSError` as the file system gives it.
+    """
+    moment = (made_at or datetime.now(UTC)).astimezone(UTC)
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC with {_versions()}."
+    write_atomically(path, [page.page(title, made, body, notes, scripts)])
+
+
+def _versions() -> str:
+    """Return the versions of what made the page."""
+    names = []
+    for package in ("psring", "numpy", "bokeh"):
+        try:
+            names.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # run from a checkout
+            names.append(f"{package} (not installed)")
+    python = f"Python {platform.python_version()}"
+    return ", ".join([*names, python]) + f" on {platform.system()}"

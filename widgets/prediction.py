@@ -1,0 +1,236 @@
+"""A prediction that is locked in before a lesson shows what happens.
+
+    guess = Prediction("What does a worker send in a step?", "bytes", low=0, high=1e6)
+    guess                    # a field and a button; or guess.lock("70 kB")
+
+    guess.required()         # first line of a cell that would give the answer away
+    guess.reveal(measured)   # a sentence: both, and how far apart they are
+
+Whoever has committed to a guess understands what comes better than whoever only
+watches: Crouch et al., "Classroom demonstrations: learning tools or entertainment?",
+American Journal of Physics 72 (2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from widgets.drawing import front_end
+
+
+class Prediction:
+    """A question with a field for a number, or with choices, and a lock.
+
+    Parameters
+    ----------
+    question : str
+        What is asked, a sentence.
+    unit : str, default ""
+        What the number counts: "bytes", "ms", "steps". An answer may be in another
+        unit of the same kind: "1.2 MB", "0.05 s".
+    low, high : float, optional
+        The range of answers that make sense, in `unit`.
+    choices : sequence of str
+        The answers to choose from, instead of a number.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are fewer than two choices, or the range is empty.
+
+    Examples
+    --------
+    >>> guess = Prediction("How many messages?", "messages", low=1, high=100)
+    >>> guess.lock("8").reveal(4)
+    Measured: 4 messages; you guessed 8. That is too high by a factor of 2.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        unit: str = "",
+        *,
+        low: float | None = None,
+        high: float | None = None,
+        choices: Sequence[str] = (),
+    ) -> None:
+        self.question, self.unit = question, unit
+        self.low, self.high, self.choices = low, high, tuple(choices)
+        if len(self.choices) == 1 or (self.choices and unit):
+            raise InvalidArgumentError(
+                f"choices is {self.choices!r}, with unit {unit!r}; give two or more "
+                f"choices and no unit, or a unit alone."
+            )
+        if low is not None and high is not None and not low < high:
+            raise InvalidArgumentError(
+                f"low is {low} and high is {high}; give a range with numbers in it."
+            )
+        self._value: float | str | None = None
+        self._form: PredictionForm | None = None
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a guess was made; it stays."""
+        return self._value is not None
+
+    @property
+    def value(self) -> float | str:
+        """The guess, a number in `unit` or a choice; raises as `required` does."""
+        self.required()
+        assert self._value is not None
+        return self._value
+
+    def lock(self, answer: float | str) -> Prediction:
+        """Make a guess, once; return this prediction.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not an answer, or outside of the range.
+        FailedPreconditionError
+            A guess was made before. Run the cell of the question again for another.
+        """
+        if self._value is not None:
+            raise FailedPreconditionError(
+                f"your guess is locked in at {self._told(self._value)}; run the cell "
+                f"that asks the question again to begin anew."
+            )
+        self._value = self._checked(answer)
+        if self._form is not None:
+            self._form.show()
+        return self
+
+    def required(self) -> None:
+        """Raise `FailedPreconditionError` as long as there is no guess."""
+        if self._value is None:
+            raise FailedPreconditionError(
+                f"predict first: {self.question} Lock in your guess above, then run "
+                f"this cell again."
+            )
+
+    def reveal(self, measured: float | str) -> AnswerVerdict:
+        """Put the guess beside what was measured; raises as `required` does."""
+        guess = self.value
+        if isinstance(guess, str) or isinstance(measured, str):
+            return chosen(str(guess), str(measured))
+        return reveal(guess, measured, self.unit)
+
+    def _checked(self, answer: float | str) -> float | str:
+        if self.choices:
+            if answer not in self.choices:
+                raise InvalidArgumentError(
+                    f"{answer!r} is not one of the choices: {', '.join(self.choices)}."
+                )
+            return str(answer)
+        found = quantity(answer, self.unit)
+        low, high = self.low, self.high
+        if (low is not None and found < low) or (high is not None and found > high):
+            raise InvalidArgumentError(
+                f"{self._told(found)} is out of range; answer {self.expected}."
+            )
+        return found
+
+    @property
+    def expected(self) -> str:
+        """What an answer is, in words.
+
+        >>> Prediction("How long?", "ms", low=0, high=500).expected
+        'from 0 to 500 ms'
+        """
+        if self.choices:
+            return f"one of: {', '.join(self.choices)}"
+        limits = [
+            f"{word} {limit:,.6g}"
+            for word, limit in (("from", self.low), ("to", self.high))
+            if limit is not None
+        ]
+        return f"{' '.join(limits) or 'a number'} {self.unit}".strip()
+
+    def _told(self, value: float | str) -> str:
+        return value if isinstance(value, str) else f"{value:,.6g} {self.unit}".strip()
+
+    def __repr__(self) -> str:
+        if self._value is not None:
+            return f"{self.question} Locked in: {self._told(self._value)}."
+        return f"{self.question} Answer {self.expected}, with .lock(answer)."
+
+    def form(self) -> PredictionForm:
+        """Return its form, made once; raises `ImportError` without ipywidgets."""
+        self._form = self._form or PredictionForm(self)
+        return self._form
+
+    def _ipython_display_(self) -> None:
+        if front_end.kernel() is None:
+            raise NotImplementedError  # a terminal shows the text
+        text, form = repr(self), {}
+        with suppress(ImportError):  # the text says how to answer
+            form = self.form().root._repr_mimebundle_()
+        # In one bundle: a page without a kernel shows the text in the form's place.
+        front_end.place(
+            {**form, "text/plain": text, "text/html": f"<p>{escape(text)}</p>"}
+        )
+
+
+class PredictionForm:
+    """The field or choices of a prediction, its button, and what is said of it."""
+
+    def __init__(self, prediction: Prediction) -> None:
+        """Make them; raises `ImportError` without ipywidgets."""
+        import ipywidgets as ipw
+
+        self._prediction = prediction
+        self.field = _field(prediction)
+        self.button = front_end.button("Lock in", "lock", "Your guess stays after that")
+        self.said = ipw.HTML()
+        self.button.on_click(lambda _: self._lock())
+        row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
+        asked = ipw.HTML(f"<b>{escape(prediction.question)}</b>")
+        self.root = ipw.HBox([asked, self.field, self.button, self.said], layout=row)
+        self.root.add_class("ps-prediction")
+        self._say("")
+        self.show()
+
+    def _lock(self) -> None:
+        answer = self.field.value
+        if not answer:
+            self._say(f"Answer {self._prediction.expected}.")
+            return
+        try:
+            self._prediction.lock(answer)
+        except KitError as error:
+            self._say(error.message)
+
+    def show(self) -> None:
+        """Show the guess, if there is one."""
+        if not self._prediction.is_locked:
+            return
+        self.field.disabled = self.button.disabled = True
+        value = self._prediction.value
+        self.field.value = value if isinstance(value, str) else f"{value:,.6g}"
+        self._say("Locked in.")
+
+    def _say(self, text: str) -> None:
+        self.said.value = f'<span role="status">{escape(text)}</span>'
+
+
+def _field(prediction: Prediction) -> Any:
+    import ipywidgets as ipw
+
+    if prediction.choices:
+        return ipw.RadioButtons(
+            options=prediction.choices,
+            value=None,
+            orientation="horizontal",
+            tooltip=prediction.question,
+            layout=ipw.Layout(width="auto"),
+        )
+    return ipw.Text(
+        placeholder=prediction.expected,
+        tooltip=prediction.question,
+        layout=ipw.Layout(width="260px"),
+    )
