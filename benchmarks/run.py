@@ -30,6 +30,7 @@ BENCHMARKS = (
         "switch_pause",
         "losses",
         "compression",
+        "verdicts",
         "hosts",
     ),
     *("growth", "rehearsal"),

@@ -12,6 +12,7 @@ shown as the verdict says it.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
@@ -288,7 +289,9 @@ def _table(found: Sequence[tuple[Case, Bottleneck]]) -> Table:
     notes = (
         "Trainings in processes of their own with one cause each, drawn at random. A "
         "verdict is right if it names the cause, and the task or link where there is "
-        f"one. Of the others, {unknown} said that there was no clear cause.",
+        f"one. Of the others, {unknown} said that there was no clear cause. The load "
+        f"was {os.getloadavg()[1]:.1f} on {cores()} cores: above two on each, whatever "
+        "else runs is a cause as well.",
     )
     return Table("Verdicts", notes, ("cause", "cases", "right"), tuple(rows))
 

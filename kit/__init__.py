@@ -78,9 +78,12 @@ from kit.settings import Settings as Settings
 from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
+from kit.trace.bottleneck import Bottleneck as Bottleneck
+from kit.trace.bottleneck import Cause as Cause
 from kit.trace.trace import Trace as Trace
 from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
 from kit.training.checkpointing.policy import Checkpoints as Checkpoints
+from kit.training.client.flight import Flight as Flight
 from kit.training.client.run import Run as Run
 from kit.training.elastic.options import Elastic as Elastic
 from kit.training.evolve import evolve as evolve
@@ -102,6 +105,8 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AttachedCluster",
+    "Bottleneck",
+    "Cause",
     "Checkpoints",
     "Cluster",
     "ClusterSpec",
@@ -109,6 +114,7 @@ __all__ = [
     "Credentials",
     "DeviceSpec",
     "Elastic",
+    "Flight",
     "GradientDescent",
     "Graph",
     "Momentum",

@@ -316,3 +316,47 @@ def neighbours(given: object, n: int) -> AnswerVerdict:
         otherwise="fix the first task; how many of the others are its neighbours?",
         share=0.01,
     )
+
+
+# -- 07: send less ------------------------------------------------------------------
+
+
+def feedback(given: object) -> AnswerVerdict:
+    """Judge `feedback(gradients, send)`, which loses nothing of what is not sent."""
+
+    def judge(feed: Function) -> str:
+        def send(whole: Any) -> Any:
+            return np.where(np.abs(whole) == np.abs(whole).max(), whole, 0.0)
+
+        gradients, left = [np.array([3.0, 1.0, -1.25])] * 8, np.zeros(3)
+        right = []
+        for gradient in gradients:
+            right.append(send(gradient + left))
+            left = gradient + left - right[-1]
+        found = feed([one.copy() for one in gradients], send)
+        if not isinstance(found, Sequence) or len(found) != len(gradients):
+            return f"return a list of {len(gradients)} arrays, one for each gradient."
+        if not np.any(found, axis=0).all():
+            return "some elements never arrived; add what was left out to the next one."
+        if not np.allclose(found, right):
+            lost = sum(gradients) - sum(found) - left
+            return f"{np.abs(lost).max():.3g} of an element was lost, or came twice."
+        return ""
+
+    return function(given, judge, "What is left out comes late, and all of it comes.")
+
+
+def largest_rank(given: object, n: int, m: int, share: float) -> AnswerVerdict:
+    """Judge the largest rank whose two factors take a share of an n x m matrix."""
+    most = int(share * n * m / (n + m))
+    return number(
+        given,
+        most,
+        well=f"{most} ({n} + {m}) numbers travel, of {n * m:,}.",
+        hints={
+            most + 1: "that takes a little more than the share.",
+            int(share * n * m / max(n, m)): "there are two factors; both travel.",
+            share * n * m / (n + m): "a rank is a whole number.",
+        },
+        otherwise="r (n + m) numbers travel in the place of n m.",
+    )

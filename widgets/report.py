@@ -175,7 +175,8 @@ def _timeline(trace: Trace) -> Drawing:
     view = feed.window(trace)
     columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
     active = [name for name in trace.names if name in set(columns["task"])]
-    chart = curves.timeline(columns, starts, active, view.label)
+    coming = feed.flights(trace, view)
+    chart = curves.timeline(columns, starts, active, view.label, coming)
     shared = source(columns)
 
     def draw(theme: Theme) -> figure:

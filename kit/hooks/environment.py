@@ -11,7 +11,7 @@ Outside of such a block the one that was registered for the process holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -43,6 +43,19 @@ class CheckpointBackend(Protocol):
 
     def end(self) -> None:
         """Let go of what it holds; not called after an error."""
+
+
+class Measuring(Protocol):
+    """Looks at a training between two steps, and records what was measured."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters after the last step, as arrays of the caller's own."""
+
+    def is_last(self, step: int) -> bool:
+        """Whether a step, counted from 0, is the last that was asked for."""
+
+    def measured(self, step: int, values: Mapping[str, float]) -> None:
+        """Record numbers by names of at most 32 bytes, as measured after a step."""
 
 
 class Environment(Protocol):
@@ -78,6 +91,12 @@ class Environment(Protocol):
 
     def timeline(self, run_metadata: Any) -> Sequence[dict[str, Any]]:
         """Return what a run noted as events of a Chrome trace."""
+
+    def measuring(self) -> Measuring:
+        """Return what records measures; called in `begin`.
+
+        Raises `UnimplementedError` where nothing is recorded.
+        """
 
     def progress(self, text: str) -> None:
         """Report the state, in place of the last report if possible."""

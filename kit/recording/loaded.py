@@ -14,8 +14,9 @@ from typing import Any
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
 from kit.trace.trace import EpochRow, Trace
-from kit.training.client.observer import over
+from kit.training.client.flight import Flight
 from kit.training.client.recorded import Cursors, News, Recorded, Tables
+from kit.training.client.requests import over
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change
@@ -80,6 +81,13 @@ class LoadedObserver:
     def state(self) -> str:
         """Return done or failed."""
         return self.leader.state
+
+    def flight(self) -> Flight:
+        """Refuse: what tasks were doing at the end is not recorded."""
+        raise FailedPreconditionError(
+            "what each task was doing last is not in a recording; run.error and "
+            "run.bottleneck of a loaded run tell what it ended with."
+        )
 
     def lost(self) -> dict[int, str]:
         """Return the members that were gone at the end."""

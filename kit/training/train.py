@@ -48,7 +48,7 @@ from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.named import compressor_of
 from kit.exchange.compression.wires import WireSpecs, checked_specs
-from kit.exchange.layout import specs_of
+from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
@@ -373,11 +373,7 @@ def _begin(
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
     specs, compressor = specs_of(work.params or {}), work.compressor
-    wire_specs: WireSpecs = ()
-    if compressor is not None:
-        n_workers = sum(task.job != "ps" for task in tasks)
-        given = compressor.wires(specs, n_workers)
-        wire_specs = checked_specs(given, str(compressor))
+    wire_specs = _wire_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None
 
     def job_with(topology: str) -> Job:
@@ -415,6 +411,16 @@ def _begin(
         if resumed is not None and resumed.passed_over:
             warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
+
+
+def _wire_specs(
+    compressor: Compressor | None, specs: tuple[Spec, ...], tasks: Sequence[Task]
+) -> WireSpecs:
+    """Return what compressed gradients travel in, stage by stage."""
+    if compressor is None:
+        return ()
+    n_workers = sum(task.job != "ps" for task in tasks)
+    return checked_specs(compressor.wires(specs, n_workers), str(compressor))
 
 
 def _work(

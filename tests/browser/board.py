@@ -45,6 +45,57 @@ CUT_OFF = """live => {
 }"""
 
 
+# The models that BokehJS draws from, without what it works out by itself or tells us.
+FIGURES = """live => {
+    const own = new Set(['id', 'name', 'inner_width', 'inner_height', 'outer_width',
+        'outer_height', 'start', 'end', 'inspected', 'active_drag', 'active_scroll',
+        'active_tap', 'active_inspect', 'js_event_callbacks', 'tools']);
+    const said = (key, value) => own.has(key) ? undefined
+        : value instanceof Float32Array || value instanceof Float64Array
+        ? [...value].map(number => number.toPrecision(5)) : value;
+    return [...Bokeh.index.roots]
+        .filter(view => view.el.isConnected && live.contains(view.el))
+        .map(view => {
+            const plain = [...view.model.references()].map(part => {
+                const values = {};
+                for (const property of part) {
+                    const value = property.is_unset ? null : part[property.attr];
+                    values[property.attr] = value instanceof Map ? [...value] : value;
+                }
+                return part.type + JSON.stringify(values, (key, value) =>
+                    value && value.id && value.type ? value.type : said(key, value));
+            });
+            return plain.sort().join('\\n');
+        }).sort();
+}"""
+LOOKS = """live => [...Bokeh.index.roots]
+    .filter(view => view.model.left && live.contains(view.el))
+    .map(({model}) => JSON.stringify([
+        model.background_fill_color,
+        model.left.map(axis => [...(axis.major_label_overrides || [])]),
+        model.right.map(axis => axis.visible),
+        model.renderers.map(one => [one.visible, one.glyph.type,
+            one.glyph.line_color && one.glyph.line_color.value,
+            one.glyph.fill_color && one.glyph.fill_color.value]),
+    ])).sort()"""
+# What has the focus, by its group and name as they are read aloud; null elsewhere.
+STOP = """() => {
+    const one = document.activeElement;
+    if (!one.closest('.ps-live')) return null;
+    const label = one.labels && one.labels[0] ? one.labels[0].textContent : '';
+    const group = one.closest('[role=radiogroup]');
+    if (group) return group.getAttribute('aria-label') + ': ' + label;
+    if (one.options) return label + ': ' + one.options[one.selectedIndex].text;
+    return label || one.getAttribute('aria-label') || one.textContent.trim();
+}"""
+# How far below the board's upper edge a part of it ends.
+BOTTOM = """(live, part) => live.querySelector(part).getBoundingClientRect().bottom
+    - live.getBoundingClientRect().top"""
+CONTROLS = """live => [...live.querySelectorAll('input, select, button')]
+    .map(one => [one.type, one.value || one.textContent, one.checked, one.disabled,
+                 one.options ? one.options.length : ''].join(' '))"""
+
+
 # How far below the board's upper edge each of its parts begins.
 TOPS = """live => [...live.querySelectorAll('.ps-numbers, .ps-scene, .bk-Figure')]
     .map(part => Math.round(part.getBoundingClientRect().top
@@ -129,15 +180,36 @@ def press(board: Locator, button: str) -> None:
     board.get_by_role("button", name=button).click()
 
 
-def drag(board: Locator, slider: str, share: float) -> None:
-    """Drag a slider's handle to a share of its way."""
-    row = board.locator(".widget-hslider", has_text=slider)
-    way, handle = row.locator(".noUi-base"), row.locator(".noUi-handle")
-    handle.scroll_into_view_if_needed()
-    handle.hover()
-    box = way.bounding_box()
-    assert box is not None
-    mouse = board.page.mouse
-    mouse.down()
-    mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2, steps=8)
-    mouse.up()
+def choose(board: Locator, menu: str, option: str) -> None:
+    board.get_by_label(menu).select_option(option)
+
+
+def open_tab(board: Locator, name: str) -> None:
+    board.get_by_role("tab", name=name).click()
+
+
+def figures(board: Locator) -> list[str]:
+    """Return what the page draws: each figure's model as text, without its sizes."""
+    found: list[str] = board.evaluate(FIGURES)
+    return found
+
+
+def controls(board: Locator) -> list[str]:
+    """Return each control with its value, and whether it can be used."""
+    found: list[str] = board.evaluate(CONTROLS)
+    return found
+
+
+def same_figures(board: Locator, drawn: list[str]) -> bool:
+    """Wait until the page draws from these models, as `figures` gives them."""
+    for _ in range(READY_MS // 500):
+        if figures(board) == drawn:
+            return True
+        board.page.wait_for_timeout(500)
+    return False
+
+
+def links_and_looks(board: Locator) -> list[Any]:
+    """Return what stays while a training goes on: strips, axes, colours, controls."""
+    found: list[Any] = board.evaluate(LOOKS)
+    return [found, controls(board)]

@@ -103,6 +103,12 @@ def open_notebook(page: Page, address: str, name: str) -> None:
     command(page, "application:toggle-left-area")
 
 
+def load_again(page: Page) -> None:
+    """Load the page again, as F5 does, and return when the notebook is there."""
+    page.reload()
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+
 def run_all(page: Page) -> None:
     """Begin to run all cells."""
     command(page, "notebook:run-all-cells")

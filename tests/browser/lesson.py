@@ -12,6 +12,12 @@ from playwright.sync_api import Page
 from tests.browser.lab import ROOT, command
 
 HELLO = "00_hello_cluster.ipynb"
+KERNEL = {"name": "python3", "display_name": "Python 3"}
+EMPTY: dict[str, Any] = {
+    "metadata": {"kernelspec": KERNEL},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 
 
 class Lesson:
@@ -23,11 +29,18 @@ class Lesson:
         self.path = folder / name
         self._content: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
 
+    @classmethod
+    def of(cls, folder: Path, cells: dict[str, str]) -> Lesson:
+        """Make a notebook of these cells, by their names."""
+        made = cls.__new__(cls)
+        code = [_code(cell_id, source) for cell_id, source in cells.items()]
+        made.path, made._content = folder / "cells.ipynb", EMPTY | {"cells": code}
+        made.path.write_text(json.dumps(made._content))
+        return made
+
     def add(self, cell_id: str, source: str, *, after: str) -> None:
         """Put one more cell into the copy."""
-        cell = {"cell_type": "code", "id": cell_id, "source": source}
-        empty: dict[str, Any] = {"metadata": {}, "execution_count": None, "outputs": []}
-        self._content["cells"].insert(self._place(after) + 1, {**cell, **empty})
+        self._content["cells"].insert(self._place(after) + 1, _code(cell_id, source))
         self.path.write_text(json.dumps(self._content))
 
     def run(self, page: Page, first: str, last: str = "") -> None:
@@ -45,3 +58,9 @@ class Lesson:
 
     def _place(self, cell_id: str) -> int:
         return [cell["id"] for cell in self._content["cells"]].index(cell_id)
+
+
+def _code(cell_id: str, source: str) -> dict[str, Any]:
+    cell = {"cell_type": "code", "id": cell_id, "source": source}
+    empty: dict[str, Any] = {"metadata": {}, "execution_count": None, "outputs": []}
+    return cell | empty

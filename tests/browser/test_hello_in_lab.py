@@ -54,6 +54,7 @@ def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
         the_boards_tell_how_it_ended(page)
         it_is_readable_in_both_themes(page)
         save(page, lesson.path)
+        a_page_that_is_loaded_again_draws_the_end(page)
         page.goto("about:blank")
         assert errors == []
 
@@ -106,6 +107,14 @@ def it_is_readable_in_both_themes(page: Page) -> None:
         lost = boards.live_board(page, 1)
         screenshot(lost, f"board-lost-{theme.split()[1].lower()}")
     assert pictures[0].read_bytes() != pictures[1].read_bytes()
+
+
+def a_page_that_is_loaded_again_draws_the_end(page: Page) -> None:
+    page.reload()
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    first = boards.live_board(page)
+    boards.wait_for_head(first, "Stopped after step")
+    first.locator(".bk-Figure:visible").nth(2).wait_for()
 
 
 def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:

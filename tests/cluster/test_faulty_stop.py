@@ -99,30 +99,35 @@ def test_a_stop_leaves_nothing_when_a_process_was_hit_before(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("moment", [(Servers, "stop"), (ReaperHandle, "end")])
+@pytest.mark.parametrize(
+    ("moment", "numbers"),  # each victim meets both signals, and so does each moment
+    [
+        ((Servers, "stop"), [signal.SIGKILL, signal.SIGSTOP]),
+        ((ReaperHandle, "end"), [signal.SIGSTOP, signal.SIGKILL]),
+    ],
+)
 def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
     bootstrap: Bootstrap,
     gone: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
     moment: tuple[type, str],
-    number: signal.Signals,
+    numbers: list[signal.Signals],
 ) -> None:
     real = getattr(*moment)
-    victims: list[Process] = []
+    victims: list[tuple[Process, signal.Signals]] = []
 
     def hit_first(*args: object) -> object:
         while victims:
-            hit(victims.pop(), number)
+            hit(*victims.pop())
         return real(*args)
 
     monkeypatch.setattr(*moment, hit_first)
     monkeypatch.setattr(supervisor, "_GRACE_S", 0.3)
-    for name in VICTIMS[:4]:
+    for name, number in zip(VICTIMS[:4], 2 * numbers, strict=True):
         cluster = Cluster(
             ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap
         ).start()
-        victims.append(victim_of(cluster, name))
+        victims.append((victim_of(cluster, name), number))
 
         stop_in_time(cluster)
 

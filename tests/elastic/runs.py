@@ -50,6 +50,7 @@ class Member:
     coordinator: Coordinator | None
     state: str = "running"
     error: KitError | None = None
+    stepped_at = -1.0  # nothing is told of the time that steps take
 
     @property
     def task(self) -> Task:

@@ -93,6 +93,7 @@ def test_a_stopped_task_is_passed_over_and_takes_part_again_when_it_wakes_up(
     cluster[Task.parse(task)].signal(signal.SIGSTOP)
     until(lambda: len(run.history()) == 1, 20)
     assert run.history()[0].lost == (task,)
+    assert run.history()[0].seconds > 2.0  # the silence counts too
     seen = run.step
     until(lambda: run.step > seen + 20, 20)  # it goes on without
 

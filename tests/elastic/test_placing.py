@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.task import Task
-from kit.training.elastic.generation import Change, Generation, next_generation
+from kit.training.elastic.generation import (
+    MOST_CHANGES,
+    Change,
+    Generation,
+    next_generation,
+)
 from kit.training.elastic.options import Elastic
 from kit.training.elastic.placing import (
     Placing,
@@ -118,6 +123,20 @@ def test_a_spare_takes_over_for_a_lost_task_until_that_is_back() -> None:
         second, members, [*here, "worker:1"], first.placing, NOTHING
     )
     assert (third.places, third.standby) == (first.places, first.standby)
+
+
+def test_a_generation_tells_the_newest_changes_and_a_notebook_remembers_all() -> None:
+    made = [NOTHING._replace(step=step) for step in range(3 * MOST_CHANGES)]
+    now = Generation.first("a" * 32, TASKS, NAMES, Placing())
+    remembered: tuple[Change, ...] = ()
+    for number, change in enumerate(made, 1):
+        now = next_generation(now, TASKS, NAMES, now.placing, change)
+        if number % 7 == 0:  # it does not hear of each
+            remembered = now.remembering(remembered).changes
+
+    assert now.changes == tuple(made[-MOST_CHANGES:])
+    assert now.remembering(remembered).changes == tuple(made)
+    assert now.reached == made[-1].step
 
 
 def test_more_logical_workers_than_tasks_have_names_that_no_task_has() -> None:

@@ -62,6 +62,11 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
         0.25,
         {0.125: "two neighbours", 2 / 9: "another than the first", 9: "of how many"},
     ),
+    "largest rank": (
+        lambda given: checks.largest_rank(given, 400, 600, share=0.1),
+        24,
+        {25: "a little more", 40: "two factors"},
+    ),
 }
 
 
@@ -126,6 +131,14 @@ def test_what_is_no_number_is_told_apart(
     assert words in verdict.words
 
 
+def fed_back(gradients: Any, send: Any) -> list[Any]:
+    """Send what is due in all, less what has arrived."""
+    arrived = [np.zeros(3)]
+    for due in np.cumsum(gradients, axis=0):
+        arrived.append(send(due - np.sum(arrived, axis=0)))
+    return arrived[1:]
+
+
 FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]] = {
     "server step": (
         checks.server_step,
@@ -170,6 +183,17 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]]
             "the first tasks": lambda logical, tasks: [
                 (logical + n) // tasks for n in range(tasks)
             ],
+        },
+    ),
+    "feedback": (
+        checks.feedback,
+        fed_back,
+        {
+            "some elements never arrived": lambda gradients, send: [
+                send(one) for one in gradients
+            ],
+            "a list of 8 arrays": lambda gradients, send: sum(gradients),
+            "of an element was lost": lambda gradients, send: list(gradients),
         },
     ),
     "direction": (

@@ -168,3 +168,20 @@ def test_lesson_on_losses_kills_tasks_and_keeps_the_bits(tmp_path: Path) -> None
     pair = printed(lesson, "pair")
     assert "worker:0 worker:2 lost at once: it goes on" in pair
     assert re.search("worker:0 worker:1 lost at once: .*the only copies", pair)
+
+
+def test_lesson_on_compression_sends_less_and_forgets_nothing(tmp_path: Path) -> None:
+    lesson = run("07_send_less", tmp_path)
+
+    assert f"Measured: {SIZE // 2:,} bytes" in printed(lesson, "reveal")
+    sent, ms, accuracy = {}, {}, {}
+    for cell in ("run", "half", "fewer", "top-k", "power", "forget"):
+        text = printed(lesson, cell)
+        (sent[cell],) = numbers(text, r"([\d,]+) bytes")
+        (ms[cell],) = numbers(text, r"([\d.]+) ms a step")
+        (accuracy[cell],) = numbers(text, r"accuracy ([\d.]+)")
+    assert (sent["run"], sent["half"]) == (SIZE, SIZE / 2)
+    assert sent["top-k"] == sent["forget"] < SIZE / 45
+    assert ms["run"] >= SIZE * 8 / 20e6 * 1e3
+    assert min(accuracy[cell] for cell in ("run", "half", "fewer", "top-k")) > 0.85
+    assert accuracy["forget"] < accuracy["top-k"] - 0.1

@@ -68,7 +68,10 @@ def test_step_that_hangs_is_named_while_it_hangs(
     others = {one.task: one for one in found.rows if one.does == "waiting"}
     assert any(step.who in one.waits_for for one in others.values())
     assert all(one.seconds > 0 for one in others.values())
-    assert f"{step.who} is the first cause: it has been computing" in str(found)
+    assert (
+        f"{step.who} is the first cause: it has been computing in step 3 for "
+        in str(found)
+    )
     assert f"{step.who} (first cause)" in html
     assert {one.does for one in run.flight().rows} == {"over"}
 

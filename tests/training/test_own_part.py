@@ -30,9 +30,9 @@ class Clock:
 
 
 def do_step(part: OwnPart, clock: Clock, step: int, *, queued: int) -> None:
-    part.begin()
+    begin = part.begin()
     clock.now += 2 * MS
-    part.load()
+    part.load(begin)
     clock.now += 7 * MS
     if clock.delay is not None:
         clock.delay += queued
@@ -58,6 +58,21 @@ def test_time_without_a_core_is_taken_from_the_computing() -> None:
         (Phase.COMPUTE, 0, 4),
         (Phase.QUEUE, 0, 3),
     ]
+
+
+def test_mini_batches_of_local_steps_are_one_span_of_loading() -> None:
+    clock, meter = Clock(), Meter(1)
+    part = OwnPart(meter, clock, clock.asked)
+
+    part.begin()
+    for _ in range(3):  # local steps
+        since = part.clock()
+        clock.now += 2 * MS
+        part.load(since)
+        clock.now += 5 * MS
+    part.end(0)
+
+    assert spans(meter)[:2] == [(Phase.LOAD, 0, 6), (Phase.COMPUTE, 0, 15)]
 
 
 def test_more_delay_than_the_step_lasted_is_of_loading_too() -> None:

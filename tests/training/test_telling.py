@@ -23,7 +23,7 @@ class Line:
     def reserve(self) -> None:
         self.shown.append("...")
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, html: str = "") -> None:
         self.shown.append(text)
 
     def finish(self) -> None:
@@ -66,7 +66,7 @@ def test_other_lines_are_not_shown_and_the_end_leaves_the_line_as_it_is() -> Non
 @pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("closed file")])
 def test_window_that_was_closed_ends_nothing(error: Exception) -> None:
     class Closed(Line):
-        def show(self, text: str) -> None:
+        def show(self, text: str, html: str = "") -> None:
             raise error
 
     Teller(Closed()).take(progress(1, 1), is_over=True)

@@ -111,7 +111,7 @@ def test_the_numbers_and_the_words_say_it() -> None:
     moment = Moment(("worker:0",), loss=0.5, accuracy=0.9725)
     facts: dict[str, Any] = {name: more for name, _, more in sentences.facts(moment)}
 
-    assert facts["loss"] == "accuracy 97.2 %"
+    assert facts["loss"] == "batch: 97 % right"
 
 
 def test_a_training_that_tells_it_shows_it() -> None:

@@ -82,10 +82,12 @@ def test_each_curve_ends_where_its_run_has_got_to(
 
     chart = overlays.overlay(runs, "loss", along, smoothing=0)
 
-    last = {one.label: one.points[-1] for one in chart.series if len(one.points)}
+    plain = [one for one in chart.series if len(one.points) and not one.has_dots]
+    last = {one.label: one.points[-1] for one in plain}
+    dots = {one.label: one.points[-1] for one in chart.series if one.has_dots}
     assert last["<ps>"] == pytest.approx([ends[0], FALLING[79]])
     assert last["ring"] == pytest.approx([ends[1], FALLING[29]])
-    assert last["<ps>, held-out data"] == pytest.approx([ends[0], 0.01])
+    assert dots["<ps>"] == pytest.approx([ends[0], 0.01])
     assert chart.x.high == pytest.approx(ends[0])
 
 
@@ -94,7 +96,7 @@ def test_smoothing_adds_a_thick_mean_to_the_thin_curve_of_each_step() -> None:
 
     chart = overlays.overlay(runs, "loss", smoothing=0.1)
 
-    thin, mean = (one for one in chart.series if one.label == "<ps>")
+    thin, mean, _ = (one for one in chart.series if one.label == "<ps>")
     assert thin.is_thin
     assert thin.points[:, 1].tolist() == FALLING
     assert mean.points[40, 1] == pytest.approx(np.mean(FALLING[36:45]))  # a tenth of 80
@@ -109,6 +111,18 @@ def test_runs_that_agree_bit_for_bit_are_said_to() -> None:
     assert said.startswith(f"The last loss: {ends}")
     assert "<ps> and ring agree in each step that they share" in said
     assert "agree" not in overlays.overlay_words(runs, "accuracy", "step")
+
+
+def test_of_many_runs_the_words_name_the_least_and_the_greatest() -> None:
+    made = [outcome(f"run {k}", trace_of([9.0, 1.0 + k], [k, k])) for k in range(14)]
+    runs = overlays.drawn(made)
+
+    curve = overlays.overlay_words(runs, "loss", "step")
+    bars = overlays.bars_words(overlays.bytes_bars(runs))
+
+    ends = "from 1 at step 1 (run 0) to 14 at step 1 (run 13)"
+    assert curve == f"The last loss is {ends}."
+    assert bars == "Moved in a step [bytes]: from run 0 0 to run 13 12."
 
 
 def test_measures_are_offered_and_held_out_ones_go_with_theirs() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bokeh.core.serialization import Deserializer
+from bokeh.document import Document
 
 from kit.trace.trace import Trace
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
@@ -84,6 +85,48 @@ def test_what_the_page_gets_is_what_was_drawn(
     assert all(isinstance(column, np.ndarray) for column in found.values())
 
 
+def test_view_that_appears_late_is_sent_all_that_was_drawn(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+    stage.draw(beat)
+    stage.sent.clear()
+
+    for model in stage.view._models:
+        name = {"kind": "ModelChanged", "model": {"id": model._model.id}}
+        told = {"event": "jsevent", **name, "attr": "name", "new": "light 0.5"}
+        model._handle_custom_msg(told, [])
+
+    text = "".join(part["payload"] for part in stage.sent)
+    view = stage.view
+    drawn: list[Any] = [view.loss._sources[0], view.loss._regions, view.links._lines]
+    drawn += [view.links._switches, view.timeline._spans, view.timeline._flights]
+    assert all(len(next(iter(source.data.values()))) for source in drawn)
+    assert all(f'"id":"{source.id}"' in text for source in drawn)
+
+
+def test_state_that_a_page_asks_for_is_what_is_drawn(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+    stage.draw(beat)
+
+    for model, plot in zip(stage.view._models, stage.view._figures, strict=True):
+        (document,) = json.loads(model.get_state()["render_bundle"])[
+            "docs_json"
+        ].values()
+
+        found: Any = Document.from_json(document)
+        (figure,) = found.roots
+        assert len(figure.renderers) == len(plot.figure.renderers)
+        for one, other in zip(figure.renderers, plot.figure.renderers, strict=True):
+            columns = one.data_source.data, other.data_source.data
+            assert [len(c) for c in columns[0].values()] == [
+                len(c) for c in columns[1].values()
+            ]
+            assert one.visible == other.visible
+
+
 def test_nothing_is_sent_when_nothing_is_new(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
@@ -115,7 +158,7 @@ def test_the_table_of_rates_is_filled_when_it_is_opened(
     stage.draw(one)
     assert view.twin.value == ""
 
-    view._words.selected_index = 0
+    view.tabs.selected_index = 3
     first = view.twin.value
     moment = replace(other.moment, rates={(1, 0): 5.0})
     stage.draw(replace(other, moment=moment))

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import SPAN, STEP, Phase
+from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase, TransferKind
 from widgets.drawing import feed
 
 MakeTrace = Callable[..., Trace]
@@ -210,3 +212,28 @@ def test_an_empty_trace_gives_empty_columns() -> None:
         feed.volume(trace, {}),
     ]
     assert all(len(column) == 0 for columns in empty for column in columns.values())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), min_size=1, max_size=20)
+)
+def test_bytes_are_in_flight_from_the_first_sent_to_the_last_arrived(
+    sent: list[tuple[int, int]],
+) -> None:
+    moves = [
+        (1, 0, TransferKind.PUSH, 1, 7, 5, 10**6 * at, 10**6 * (at + long))
+        for at, long in sent
+    ]
+    trace = Trace(("ps:0", "worker:0"), transfers=rows(TRANSFER, moves))
+    view = feed.TimeWindow(7, 7, 0, 140 * 10**6, 0, "")
+
+    found = feed.flights(trace, view)
+
+    covered = {ms for at, long in sent for ms in range(at, at + long)}
+    told = [
+        ms
+        for left, right in zip(found["left"], found["right"], strict=True)
+        for ms in range(round(left), round(right))
+    ]
+    assert sorted(told) == sorted(covered)
+    assert set(found["task"]) == {"ps:0"}

@@ -106,10 +106,11 @@ def test_the_timeline_tells_phases_apart_without_colour(
 ) -> None:
     bars = [r.glyph for r in drawn["timeline"].renderers if isinstance(r.glyph, HBar)]
 
-    assert len(bars) == 5
-    assert len({(str(bar.hatch_pattern), bar.height) for bar in bars}) == 5
+    assert len(bars) == 6
+    assert len({(str(bar.hatch_pattern), bar.height) for bar in bars}) == 6
     entries = [item.label.value for item in drawn["timeline"].legend[0].items]
-    assert entries == ["compute", "send", "receive", "wait", "apply"]
+    phases = ["compute", "send", "receive", "wait", "apply"]
+    assert entries == [*phases, "bytes in flight"]
 
 
 def test_the_timeline_names_its_steps_and_its_switch(

@@ -88,12 +88,13 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     view = sentences.newest_steps(trace)
     spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
 
-    picture = charts.timeline_chart(curves.timeline(spans, starts, trace.names))
+    coming = feed.flights(trace, view)
+    chart = curves.timeline(spans, starts, trace.names, flights=coming)
 
-    bars = re.findall(r'<rect class="ps-(\w+)"', picture)
-    key = len(Phase)  # one of each, in the legend
-    assert len(bars) == len(spans["task"]) + key
-    assert set(bars) == {phase.name.lower() for phase in Phase}
+    bars = re.findall(r'<rect class="ps-(\w+)"', charts.timeline_chart(chart))
+    key = len(Phase) + 1  # one of each, and of bytes in flight, in the legend
+    assert len(bars) == len(spans["task"]) + len(coming["task"]) + key
+    assert set(bars) == {*(phase.name.lower() for phase in Phase), "flight"}
 
 
 def short_steps(gaps: list[float]) -> curves.Timeline:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import STEP, TRANSFER, TransferKind
+from kit.trace.traffic import MEASURE, STEP, TRANSFER, TransferKind
 from widgets.board.run_state import (
-    WINDOW_NS,
     Moment,
     capacity,
-    mean_rates,
-    numbers,
-    rates,
+    measured,
     whole_steps,
 )
 
@@ -25,29 +25,104 @@ MakeTrace = Callable[..., Trace]
 TASKS = ("ps:0", "worker:0", "worker:1")
 
 
-def moved(*table: tuple[int, int, int, int]) -> Trace:
-    """Return a trace of transfers: source, destination, bytes, end."""
-    full = [
-        (a, b, TransferKind.PUSH, 1, 0, size, end - 1, end) for a, b, size, end in table
-    ]
-    return Trace(TASKS, transfers=rows(TRANSFER, full))
+SECOND = 1_000_000_000
 
 
-def test_a_rate_is_what_arrived_in_the_last_second() -> None:
-    now = 10 * WINDOW_NS
-    trace = moved(
-        (1, 0, 100, now - WINDOW_NS),  # just too old
-        (1, 0, 30, now - WINDOW_NS + 1),
-        (1, 0, 12, now),
-        (2, 0, 5, now - 7),
-        (2, 0, 1000, now + 1),  # not yet
+def played(*ends: float, n_bytes: int = 100) -> Trace:
+    """Return a trace of two workers whose steps ended at these seconds.
+
+    Both push in each step, worker:1 three times as much, halfway through it.
+    """
+    moves, steps = [], []
+    for n, (begin, end) in enumerate(pairwise((0.0, *ends))):
+        start, last = int(begin * SECOND), int(end * SECOND)
+        for task in (1, 2):
+            size, at = n_bytes * (2 * task - 1), (start + last) // 2
+            moves.append((task, 0, TransferKind.PUSH, 1, n, size, start, at))
+            steps.append((task, n, 1, 0.5, 8, start, last, 0, (last - start) // 4, 0))
+    epochs = (EpochRow(1, "ps", 0, 0, ""),)
+    return Trace(
+        TASKS, epochs, transfers=rows(TRANSFER, moves), steps=rows(STEP, steps)
     )
 
-    assert rates(trace, now) == {(1, 0): 42.0, (2, 0): 5.0}
+
+def test_a_rate_is_the_bytes_of_whole_steps_over_their_time() -> None:
+    trace = played(*(n / 10 for n in range(1, 31)))  # ten steps a second
+
+    found = measured(trace)
+
+    # The newest step may lack news, so the second ends with the one before.
+    assert found.numbers.n_steps == 10
+    assert found.numbers.step_rate == pytest.approx(10.0)
+    assert found.rates == pytest.approx({(1, 0): 1000.0, (2, 0): 3000.0})
+    assert found.per_step == {(1, 0): 100.0, (2, 0): 300.0}
 
 
-def test_a_link_that_fell_silent_has_no_rate_any_more() -> None:
-    assert rates(moved((1, 0, 100, 5)), now=WINDOW_NS + 5) == {}
+@given(st.lists(st.integers(20, 900), min_size=4, max_size=40))
+def test_numbers_of_one_moment_agree_with_each_other(lengths_ms: list[int]) -> None:
+    found = measured(played(*(np.cumsum(lengths_ms) / 1000)))
+
+    n = found.numbers
+    assert n.step_rate is not None
+    assert n.step_s is not None
+    assert n.measured == sum(found.per_step.values())
+    assert n.step_rate * n.step_s == pytest.approx(1.0)
+    for link, n_bytes in found.per_step.items():
+        assert found.rates[link] == pytest.approx(n_bytes * n.step_rate)
+
+
+def test_when_no_step_ends_for_long_nothing_moves_and_the_bytes_stay() -> None:
+    trace = played(0.1, 0.2, 0.3, 0.4)
+
+    soon, late = (measured(trace, now=int(at * SECOND)) for at in (1.2, 1.4))
+
+    assert set(soon.rates.values()) == {1000.0, 3000.0}
+    assert set(late.rates.values()) == {0.0}
+    assert late.numbers.step_rate is None
+    assert late.per_step == soon.per_step == {(1, 0): 100.0, (2, 0): 300.0}
+
+
+def test_steps_of_many_seconds_have_a_rate_until_the_next_one_is_overdue() -> None:
+    trace = played(8, 16, 24, 32)  # the third is the newest whole one
+
+    assert measured(trace, now=39 * SECOND).rates[1, 0] == pytest.approx(100 / 8)
+    assert measured(trace, now=41 * SECOND).rates[1, 0] == 0
+
+
+def test_links_of_a_ring_are_equally_fast_right_after_a_switch(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=6, n_bytes=600_000)
+
+    found = measured(trace)
+
+    assert set(found.per_step.values()) == {2 * 2 / 3 * 600_000}
+    assert found.rates.keys() == {(1, 2), (2, 3), (3, 1)}  # none of the server
+    assert len(set(found.rates.values())) == 1
+
+
+def test_a_single_step_after_a_pause_is_shown_whole() -> None:
+    trace = played(0.1, 0.2, 9.0)  # a second, and then one step
+
+    found = measured(trace, now=99 * SECOND, is_complete=True, is_standing=True)
+
+    assert found.numbers.n_steps == 1
+    assert found.per_step == {(1, 0): 100.0, (2, 0): 300.0}
+    assert found.numbers.step_rate is None
+    assert set(found.rates.values()) == {0.0}
+
+
+def test_the_loss_is_that_of_the_newest_whole_step_by_examples() -> None:
+    table = [(1, 7, 1, 1.0, 10, 0, 9, 0, 0, 0), (2, 7, 1, 4.0, 20, 0, 9, 0, 0, 0)]
+    epochs = (EpochRow(1, "ring", 7, 0, ""),)
+    told = [(1, 7, b"accuracy", 0.4, 10, 9), (2, 7, b"accuracy", 0.7, 20, 9)]
+    shares = rows(MEASURE, told)
+    trace = Trace(TASKS, epochs, steps=rows(STEP, table), measures=shares)
+
+    found = measured(trace, is_complete=True)
+
+    assert found.loss == pytest.approx(3.0)
+    assert found.accuracy == pytest.approx(0.6)
 
 
 def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
@@ -57,37 +132,24 @@ def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
     assert [moment.received(i) for i in range(3)] == [12.0, 1.0, 2.0]
 
 
-def test_mean_rates_are_the_totals_over_the_time_of_the_last_epoch(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
-
-    found = mean_rates(trace)
-
-    epoch = trace.epochs[1]
-    elapsed = (int(trace.steps["end"].max()) - epoch.at) / 1e9
-    assert set(found) == {(1, 2), (2, 3), (3, 1)}
-    for (source, _), rate in found.items():
-        assert rate == pytest.approx(trace.sent(source, epoch.number) / elapsed)
-
-
 def test_bytes_a_step_are_those_of_the_formula_also_with_torn_edges(
     make_trace: MakeTrace,
 ) -> None:
     trace = make_trace(("ps",), steps=30, n_bytes=600_000)
     torn = replace(trace, transfers=trace.transfers[4:-3])
 
-    assert numbers(torn, None).measured == 2 * 3 * 600_000
+    assert measured(torn).numbers.measured == 2 * 3 * 600_000
 
 
-def test_rate_and_waiting_are_of_the_newest_epoch_alone() -> None:
-    second = 1_000_000_000
+def test_rate_waiting_and_staleness_are_of_the_newest_epoch_alone() -> None:
     table = [(1, 0, 1, 1.0, 8, 0, 100, 50, 50, 0)]
     for n in range(4):  # in two seconds, of which a quarter is waited
-        begin, end = n * second // 2, (n + 1) * second // 2
-        table.append((1, 1 + n, 2, 1.0, 8, begin, end, 0, second // 8, n))
+        begin, end = n * SECOND // 2, (n + 1) * SECOND // 2
+        table.append((1, 1 + n, 2, 1.0, 8, begin, end, 0, SECOND // 8, n))
     epochs = (EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 1, 0, ""))
-    found = numbers(Trace(TASKS, epochs, steps=rows(STEP, table)), 7)
+    trace = Trace(TASKS, epochs, steps=rows(STEP, table))
+
+    found = measured(trace, 7, is_complete=True).numbers
 
     assert found.step_rate == 2.0
     assert found.waiting == 0.25
@@ -96,7 +158,7 @@ def test_rate_and_waiting_are_of_the_newest_epoch_alone() -> None:
 
 
 def test_nothing_recorded_gives_no_numbers_but_the_formula() -> None:
-    found = numbers(Trace(TASKS), 12)
+    found = measured(Trace(TASKS), 12).numbers
 
     assert (found.step_rate, found.measured, found.waiting) == (None, None, None)
     assert found.formula == 12

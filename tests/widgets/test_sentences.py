@@ -66,17 +66,26 @@ def test_what_comes_from_outside_cannot_become_markup() -> None:
 
 
 def test_numbers_are_rounded_for_reading_and_bytes_are_not() -> None:
-    found = Numbers(1234.4, 43_210.0, 43_210, 0.256, 3)
+    found = Numbers(1200, 0.0008, 1234.4, 43_210.0, 43_210, 0.256, 3)
     facts = {name: (value, more) for name, value, more in sentences.facts(
         replace(NOW, loss=0.123456, numbers=found)
     )}  # fmt: skip
 
     assert facts["step"] == ("7", "of 1,200")
     assert facts["loss"] == ("0.1235", "")
-    assert facts["steps a second"] == ("1,234", "")
-    assert facts["bytes a step"] == ("43,210", "by formula 43,210")
-    assert facts["workers wait"] == ("26 %", "of their time")
+    assert facts["steps a second"] == ("1,234", "in the last second")
+    assert facts["bytes a step"] == ("43,210", "formula 43,210")
+    assert facts["workers wait"] == ("26 %", "in the last second")
     assert facts["staleness"] == ("3", "at most")
+
+
+def test_a_single_step_has_a_time_and_no_rate() -> None:
+    one = replace(NOW, state="paused", numbers=Numbers(1, 0.0384))
+    facts = {name: (value, more) for name, value, more in sentences.facts(one)}
+
+    assert facts["the last step took"] == ("38 ms", "none is under way")
+    assert facts["workers wait"][1] == "of the last step"
+    assert "steps a second" not in facts
 
 
 def test_an_asynchronous_training_counts_updates() -> None:

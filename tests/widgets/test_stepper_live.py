@@ -18,7 +18,8 @@ def stepper(monkeypatch: pytest.MonkeyPatch) -> RingStepper:
     monkeypatch.setattr(front_end, "kernel", object)
     monkeypatch.setattr(front_end, "place", shown.append)
     made._ipython_display_()
-    widget, kept = shown
+    widget, script, kept = shown
+    assert list(script) == ["application/javascript"]
     assert list(widget) == ["application/vnd.jupyter.widget-view+json"]
     assert sorted(kept) == ["text/html", "text/plain"]
     return made

@@ -156,9 +156,12 @@ class TrafficBoard:
         return self._run._repr_html_() if self._run else ""
 
     def _hint(self) -> str:
-        """Say what a live board would need, where there is none."""
-        if self._view is not None or self._beat.is_last:
+        """Say of when a still picture is, and what a live board would need."""
+        if self._beat.is_last:
             return ""
+        if self._view is not None:
+            now = f"{datetime.now(UTC):%H:%M:%S} UTC"
+            return f"A still picture of {now}: the board itself needs its kernel."
         return (
             "This is a still picture, renewed every second. For a live board with "
             "controls: pip install ipywidgets jupyter_bokeh, then restart the kernel."

@@ -86,8 +86,8 @@ class Controls:
             "Steps", PACES, why or "Whether a step waits for all workers' gradients"
         )
         self.pace.disabled = bool(why)
-        self.speed = _slider("Link speed", SPEEDS, speed_name, "", "Of every link")
-        self.latency = _slider(
+        self.speed = _menu("Link speed", SPEEDS, speed_name, "", "Of every link")
+        self.latency = _menu(
             "Latency", LATENCIES, latency_name, 0.0, "Added to each message"
         )
         self.pause = button("Pause", "pause", "Stop between two steps")
@@ -96,10 +96,14 @@ class Controls:
         self.stop = button("Stop", "stop", "End the training; parameters stay")
         self.reason = ipw.HTML(f"<small>{escape(why)}</small>" if why else "")
         self.box = _rows(
-            [self.topology, self.pace, self.reason][: 3 if why else 2],
-            [self.speed, self.latency],
-            [self.pause, self.advance, self.resume, self.stop],
+            [self.topology, self.pace],
+            [
+                *(self.speed, self.latency),
+                *(self.pause, self.advance, self.resume, self.stop),
+            ],
+            [self.reason][: bool(why)],
         )
+        self.box.add_class("ps-controls")
         plain = run.topology.removesuffix("-async")
         self._seen = (plain, run.synchronous, run.link)
         self._show(*self._seen)
@@ -175,12 +179,12 @@ def _set(control: Any, name: str, value: Any) -> None:
         setattr(control, name, value)
 
 
-def _choose(slider: Any, value: Any, name: Callable[[Any], str]) -> None:
-    """Set a slider, which gets one more option if it has not got this one."""
-    known = [option for _, option in slider.options]
+def _choose(menu: Any, value: Any, name: Callable[[Any], str]) -> None:
+    """Set a menu, which gets one more option if it has not got this one."""
+    known = [option for _, option in menu.options]
     if value not in known:
-        slider.options = [*slider.options, (name(value), value)]
-    _set(slider, "value", value)
+        menu.options = [*menu.options, (name(value), value)]
+    _set(menu, "value", value)
 
 
 def _radio(label: str, options: Sequence[str], tooltip: str) -> Any:
@@ -189,28 +193,30 @@ def _radio(label: str, options: Sequence[str], tooltip: str) -> Any:
         value=options[0],
         description=label,
         orientation="horizontal",
+        layout=ipw.Layout(width="auto"),
+        style={"description_width": "initial"},
         tooltip=tooltip,
     )
 
 
-def _slider(
+def _menu(
     label: str,
     values: Sequence[Any],
     name: Callable[[Any], str],
     start: Any,
     tooltip: str,
 ) -> Any:
-    return ipw.SelectionSlider(
+    # A slider would speak the number of its place, and a menu takes less room.
+    return ipw.Dropdown(
         options=[(name(value), value) for value in values],
         value=start,
         description=label,
-        continuous_update=False,
-        layout=ipw.Layout(width="320px"),
+        layout=ipw.Layout(width="auto"),
         style={"description_width": "initial"},
         tooltip=tooltip,
     )
 
 
 def _rows(*rows: Sequence[Any]) -> Any:
-    layout = ipw.Layout(flex_flow="row wrap", grid_gap="0 18px", align_items="center")
-    return ipw.VBox([ipw.HBox(list(row), layout=layout) for row in rows])
+    layout = ipw.Layout(flex_flow="row wrap", grid_gap="0 14px", align_items="center")
+    return ipw.VBox([ipw.HBox(list(row), layout=layout) for row in rows if row])

@@ -25,7 +25,7 @@ from widgets.board.run_state import Link
 WIDTH = 640
 _BOX_W, BOX_H = 148, 66
 _GAP = 24
-_ROW = 196  # from one row's top to the next one's
+_ROW = 196  # from one row's top to the next one's, of boxes of the usual height
 _MOST_IN_A_ROW = 7
 _RIM = 16  # beside a circle, and within a host's panel
 _HOST_HEAD = 34  # for a host's name
@@ -96,9 +96,10 @@ def layout(
     if not rows:
         bottom = _circle(at, workers, top, tall)
         return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
-    y = top + tall / 2 - _ROW
+    apart = _ROW + 3 * (tall - BOX_H)  # more is written on arrows too
+    y = top + tall / 2 - apart
     for row in rows:
-        y = _rows(at, row, y + _ROW, tall)
+        y = _rows(at, row, y + apart, tall)
     return SceneLayout(_ordered(at), frozenset(aside), y + tall / 2 + 8)
 
 

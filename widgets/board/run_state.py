@@ -1,8 +1,7 @@
 """A training at one moment, as plain data: what the board's picture and numbers show.
 
-Pure: it reads no clock. `rates` measures how fast bytes move now from the newest rows;
-`numbers` the rest. Both look at whole steps or at a fixed stretch of time, so that two
-boards on one training say the same.
+Pure: it reads no clock. All numbers are of the same whole steps (`measured`), so that
+they agree with each other, and those of two boards on one training too.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.log import Rows
@@ -30,9 +31,12 @@ class Numbers:
     """The row of numbers; None for what is not known (yet).
 
     `measured` and `formula` are bytes of a step over all links (of an update, when the
-    training is asynchronous); `waiting` is the share of the workers' time.
+    training is asynchronous); `waiting` is the share of the workers' time. They are
+    means over `n_steps` steps, which took `step_s` seconds each.
     """
 
+    n_steps: int = 0
+    step_s: float | None = None
     step_rate: float | None = None
     measured: float | None = None
     formula: int | None = None
@@ -45,9 +49,10 @@ class Moment:
     """Everything about a training at one moment that is not a curve.
 
     `topology` is as the epochs name it (`ps-async` when asynchronous). `rates` are
-    bytes a second for each link (source, destination) that has carried anything or
-    should; `scale` is the rate that fills a bar or the widest arrow, `limit` whether
-    that is the speed of the links. `switching` is what is requested and does not hold
+    bytes a second for each link (source, destination) that carries anything or should,
+    `per_step` the bytes of a step, both of the steps that `numbers` are of; `scale` is
+    the rate that fills a bar or the widest arrow, `limit` whether that is the speed of
+    the links. `switching` is what is requested and does not hold
     yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
     tasks that are gone, `kept` what is left of the trace of a long training, if not
     all. `hosts` has the host of each task where there are several. `bottleneck` is what
@@ -66,6 +71,7 @@ class Moment:
     loss: float | None = None
     accuracy: float | None = None
     rates: Mapping[Link, float] = field(default_factory=dict)
+    per_step: Mapping[Link, float] = field(default_factory=dict)
     scale: float = 1.0
     limit: bool = False
     numbers: Numbers = field(default_factory=Numbers)
@@ -113,6 +119,25 @@ class Moment:
         """Whether nothing more will happen."""
         return self.state in ("done", "failed")
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no news of the newest step are missing."""
+        return self.state in ("paused", "done")
+
+    @property
+    def window(self) -> str:
+        """Which steps the rates and numbers are of, in words.
+
+        >>> Moment((), numbers=Numbers(n_steps=26)).window
+        'in the last second'
+        """
+        if not self.numbers.n_steps:
+            return ""
+        unit = "step" if self.is_synchronous else "update"
+        if self.numbers.n_steps == 1:
+            return f"of the last {unit}"
+        return "in its last second" if self.is_over else "in the last second"
+
     def sent(self, task: int) -> float:
         """Return the bytes a second that a task sends."""
         return sum(rate for (source, _), rate in self.rates.items() if source == task)
@@ -127,27 +152,6 @@ class Moment:
         return max((max(self.sent(i), self.received(i)) for i in all_tasks), default=0)
 
 
-def rates(recent: Trace, now: int) -> dict[Link, float]:
-    """Return the bytes a second of each link in the second before `now` (ns).
-
-    A transfer counts at its end. `now` should be so far back that all tasks' news of it
-    are there, see `LATE_NS`.
-
-    >>> from kit.trace.traffic import TRANSFER, rows
-    >>> table = rows(TRANSFER, [(1, 0, 1, 1, 7, 500, 10, 20)])
-    >>> rates(Trace(("ps:0", "worker:0"), transfers=table), now=100)
-    {(1, 0): 500.0}
-    """
-    table, n = recent.transfers, len(recent.tasks)
-    end = table["end"]
-    inside = (end > now - WINDOW_NS) & (end <= now)
-    # Columns, not rows: to choose among whole rows takes ten times as long.
-    code = table["source"][inside].astype(np.int64) * n + table["destination"][inside]
-    amount = np.bincount(code, table["bytes"][inside]) * (1e9 / WINDOW_NS)
-    links = np.flatnonzero(np.bincount(code)).tolist()
-    return {divmod(link, n): float(amount[link]) for link in links}
-
-
 def of_generation(recent: Trace, number: int) -> Trace:
     """Return a trace with the transfers of one generation and those after it alone.
 
@@ -159,70 +163,129 @@ def of_generation(recent: Trace, number: int) -> Trace:
     return replace(recent, transfers=table[table["epoch"] >= first])
 
 
-def mean_rates(trace: Trace) -> dict[Link, float]:
-    """Return the bytes a second of each link over the steps of the last epoch.
+class Measured(NamedTuple):
+    """What the newest steps tell: numbers, and for each link bytes a second, a step."""
 
-    Exact totals over the time of the kept steps' share: for a training that is over.
+    numbers: Numbers
+    rates: Mapping[Link, float]
+    per_step: Mapping[Link, float]
+    loss: float | None
+    accuracy: float | None
+
+
+def measured(
+    recent: Trace,
+    formula: int | None = None,
+    *,
+    now: int | None = None,
+    is_complete: bool = False,
+    is_standing: bool = False,
+) -> Measured:
+    """Return what the newest whole steps of the newest epoch tell.
+
+    These are all that ended within a second before the last one did, so that each
+    number is of the same steps: a link's rate is its bytes of a step times the steps
+    a second. If no step ended for long before `now` (ns), nothing moves. With
+    `is_complete` no news are missing, so the newest step is whole too. `is_standing` is
+    so in a pause: nothing moves, and all is of the last step alone.
+
+    >>> from kit.trace.trace import EpochRow
+    >>> from kit.trace.traffic import STEP, TRANSFER, rows
+    >>> epochs = (EpochRow(1, "ps", 7, 0, ""),)
+    >>> steps = rows(STEP, [(1, 7, 1, 0.5, 8, 0, 500_000_000, 0, 0, 0)])
+    >>> moved = rows(TRANSFER, [(1, 0, 1, 1, 7, 600, 10, 20)])
+    >>> trace = Trace(("ps:0", "worker:0"), epochs, transfers=moved, steps=steps)
+    >>> measured(trace, is_complete=True).rates
+    {(1, 0): 1200.0}
     """
-    if not trace.epochs or not len(trace.steps):
-        return {}
-    epoch = max(trace.epochs)
-    elapsed = int(trace.steps["end"].max()) - epoch.at
-    table = trace.totals[trace.totals["epoch"] == epoch.number]
-    table = table[np.isin(table["kind"], STEP_KINDS)]
-    found: dict[Link, float] = {}
-    for row in table if elapsed > 0 else ():
-        link = int(row["source"]), int(row["destination"])
-        found[link] = found.get(link, 0.0) + float(row["bytes"]) * 1e9 / elapsed
-    return found
-
-
-def numbers(recent: Trace, formula: int | None) -> Numbers:
-    """Return the numbers of the newest epoch's complete steps among recent rows."""
+    nothing = Measured(Numbers(formula=formula), {}, {}, None, None)
     if not recent.epochs:
-        return Numbers(formula=formula)
-    epoch, table = max(recent.epochs).number, recent.steps
-    works = (table["epoch"] == epoch) & (table["examples"] > 0)
-    if not works.any():
-        return Numbers(formula=formula)
-    start, end = table["start"][works], table["end"][works]
-    elapsed, spent = int(end.max()) - int(start.min()), int((end - start).sum())
-    n_steps = len(np.unique(table["step"][works]))
-    return Numbers(
-        step_rate=n_steps * 1e9 / elapsed if elapsed > 0 else None,
-        measured=_bytes_of_a_step(recent, epoch),
+        return nothing
+    epoch = max(recent.epochs).number
+    steps = recent.steps[(recent.steps["epoch"] == epoch)]
+    steps = steps[steps["examples"] > 0]
+    table = recent.transfers
+    moved = (table["epoch"] == epoch) & np.isin(table["kind"], STEP_KINDS)
+    # Columns, not rows: to choose among whole rows takes ten times as long.
+    step, target = table["step"][moved], table["destination"][moved]
+    low, high = whole_steps(
+        np.concatenate([steps["task"], len(recent.tasks) + target.astype(np.int64)]),
+        np.concatenate([steps["step"], step]),
+        is_complete=is_complete,
+    )
+    inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
+    if not len(inside):
+        return nothing
+    last = int(inside["end"].max())
+    ended = np.unique(inside["step"][inside["end"] > last - WINDOW_NS])
+    ended = ended[-1:] if is_standing else ended
+    used = inside[np.isin(inside["step"], ended)]
+    elapsed = max(1, last - int(used["start"].min()))
+    silent = 0 if now is None else now - last
+    is_still = is_standing or silent > max(WINDOW_NS, 2 * elapsed)
+    code = table["source"][moved].astype(np.int64) << 16 | target
+    chosen = np.isin(step, ended)
+    amount = _sums(code[chosen], table["bytes"][moved][chosen])
+    a_second = 0.0 if is_still else 1e9 / elapsed
+    spent = int((used["end"] - used["start"]).sum())
+    found = Numbers(
+        n_steps=len(ended),
+        step_s=elapsed / len(ended) / 1e9,
+        step_rate=None if is_still else len(ended) * a_second,
+        measured=sum(amount.values()) / len(ended) if len(step) else None,
         formula=formula,
-        waiting=float(table["wait"][works].sum()) / spent if spent > 0 else None,
-        staleness=int(table["staleness"][works].max()),
+        waiting=float(used["wait"].sum()) / spent if spent > 0 else None,
+        staleness=int(used["staleness"].max()),
+    )
+    return Measured(
+        found,
+        {link: n_bytes * a_second for link, n_bytes in amount.items()},
+        {link: n_bytes / len(ended) for link, n_bytes in amount.items()},
+        *_learned(recent, high),
     )
 
 
-def _bytes_of_a_step(recent: Trace, epoch: int) -> float | None:
-    """Return the mean over the steps that all receivers have told of as a whole."""
-    table = recent.transfers
-    kept = (table["epoch"] == epoch) & np.isin(table["kind"], STEP_KINDS)
-    step = table["step"][kept]
-    low, high = whole_steps(table["destination"][kept], step)
-    if high < low:
-        return None
-    inner = (step >= low) & (step <= high)
-    return float(table["bytes"][kept][inner].sum()) / (high - low + 1)
+def _sums(code: npt.NDArray[np.int64], n_bytes: Rows) -> dict[Link, float]:
+    """Return the bytes of each link, which `code` has as one number."""
+    links, place = np.unique(code, return_inverse=True)
+    sums = np.bincount(place, n_bytes, len(links)).tolist()
+    pairs = zip(links.tolist(), sums, strict=True)
+    return {(link >> 16, link & 0xFFFF): amount for link, amount in pairs}
 
 
-def whole_steps(task: Rows, step: Rows) -> tuple[int, int]:
+def _learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
+    """Return the loss and the accuracy of a step, means over its examples."""
+    shares = recent.measures[recent.measures["name"] == b"accuracy"]
+    found: list[float | None] = []
+    for table, name in ((recent.steps, "loss"), (shares, "value")):
+        mine = table[(table["step"] == step) & (table["examples"] > 0)]
+        weights = mine["examples"].astype(np.float64)
+        found.append(
+            float(np.average(mine[name], weights=weights)) if len(mine) else None
+        )
+    return found[0], found[1]
+
+
+def whole_steps(
+    task: Rows, step: Rows, *, is_complete: bool = False
+) -> tuple[int, int]:
     """Return the first and last step of which no task's newest rows are missing.
 
     The rows of a task begin and end anywhere within a step, so its outermost steps are
-    left out. (0, -1) when there is no such step.
+    left out; with `is_complete` the newest is kept. (0, -1) when there is no such step.
 
     >>> whole_steps(np.array([0, 0, 0, 1, 1, 1]), np.array([4, 5, 6, 4, 5, 7]))
     (5, 5)
+    >>> whole_steps(np.array([0, 1]), np.array([9, 9]), is_complete=True)
+    (9, 9)
     """
     mine = [step[task == one] for one in np.unique(task)]
     if not mine:
         return 0, -1
     low = max(int(some.min()) for some in mine) + 1
-    high = min(int(some.max()) for some in mine) - 1
+    high = min(int(some.max()) for some in mine) - (not is_complete)
+    if is_complete:  # all that is known of a training may be one step
+        low = min(low, high)
     return (low, high) if low <= high else (0, -1)
 
 

@@ -8,7 +8,8 @@ text is right on light and on dark ground.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from html import escape
 
 from kit.exchange.topologies.topology import registered
@@ -26,12 +27,17 @@ from widgets.board.run_state import Link, Moment
 from widgets.drawing.feed import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5
-_FOOT = 26  # for the line below
+_FOOT = 56  # for the two lines below
 _LABELS = 12  # more arrows than that are not labelled one by one
+_BOTH = 8  # of so many arrows the bytes of a step are written too
 _UNIT = " MB/s"
-_LINE = 18  # of text in a box
-_LETTER_PX = 7.2
-_RATE_PX = 40  # of a number on an arrow
+# Text is half as large again as it is seen: a board is about 420 pixels wide.
+_MOST_PX = 350  # in height, if the width can be less: so much has a board for it
+_LINE = 23  # of text in a box
+_TALL = BOX_H + 18
+_LETTER_PX = 9.4
+_RATE_PX = 70  # of a number on an arrow
+_BARS = 30, 23  # the first one below a box's top, and from one to the next
 
 
 def scene(moment: Moment) -> str:
@@ -39,7 +45,7 @@ def scene(moment: Moment) -> str:
     names, hosts = moment.names, moment.hosts
     hosting = moment.hosting
     groups = hosting.groups() if hosting else None
-    tall = BOX_H + _LINE if hosting and hosting.words() else BOX_H
+    tall = _TALL + _LINE if hosting and hosting.words() else _TALL
     found = layout(names, moment.topology, hosts, groups, tall)
     forms = (moment.topology, *(one.name for one in registered()))
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
@@ -50,24 +56,55 @@ def scene(moment: Moment) -> str:
     labelled = len(order) <= _LABELS
     panels = "".join(map(_panel, found.panels))
     arrows = "".join(_arrow(found, link, rate, moment) for link, rate in order)
-    shown = order if labelled else ()
-    labels = "".join(_label(found, *item, moment) for item in shown)
+    labels = "".join(_labels(found, moment)) if labelled else ""
     boxes = "".join(_box(i, name, found, moment) for i, name in enumerate(names))
     return (
         f'<svg class="ps-scene" viewBox="0 {-above:.0f} {WIDTH} {height:.0f}" '
+        f'style="max-width:{min(540, _MOST_PX * WIDTH / height):.0f}px" '
         f'role="img" xmlns="http://www.w3.org/2000/svg" '
         f'aria-label="{escape(title(moment))}">{panels}{arrows}{boxes}{labels}'
-        f'<text class="ps-way" x="{WIDTH / 2}" y="{height - above - 8:.0f}" '
-        f'text-anchor="middle">{_measure(moment)}</text></svg>'
+        f"{_foot(measure(moment), height - above)}</svg>"
     )
 
 
-def _measure(moment: Moment) -> str:
-    """Say what a full bar and the widest arrow stand for."""
-    what = "the speed of the links" if moment.limit else "the fastest so far"
+def _foot(lines: Sequence[str], bottom: float) -> str:
+    """Write two lines at the bottom of the picture."""
+    return "".join(
+        f'<text class="ps-way" x="{WIDTH / 2}" y="{bottom - 34 + 24 * row:.0f}" '
+        f'text-anchor="middle">{line}</text>'
+        for row, line in enumerate(lines)
+    )
+
+
+def measure(moment: Moment) -> list[str]:
+    """Say what the numbers at the arrows are, and what a full bar stands for.
+
+    >>> measure(Moment((), per_step={(1, 0): 9e3}, state="paused"))
+    ['at arrows: bytes of the last step']
+    """
+    unit = "step" if moment.is_synchronous else "update"
     if not any(moment.rates.values()):
-        return ""
-    return f"numbers are{_UNIT}; full bar: {speed(moment.scale)}, {what}"
+        return [f"at arrows: bytes of the last {unit}"] if moment.per_step else []
+    what = "the speed of the links"
+    if not moment.limit:
+        what = "the busiest task" if moment.is_over else "the fastest so far"
+    both = f"bytes a {unit}," if len(moment.rates) <= _BOTH else ""
+    return [
+        f"at arrows: {both}{_UNIT} {moment.window}".replace("  ", " "),
+        f"full bar: {speed(moment.scale)}, {what}",
+    ]
+
+
+def size(n_bytes: float) -> str:
+    """Return bytes of a step in words.
+
+    >>> size(437_646.0), size(12), size(1_500_000)
+    ('438 kB', '12 B', '1.5 MB')
+    """
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            return f"{n_bytes / factor:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
 
 
 def title(moment: Moment) -> str:
@@ -129,6 +166,8 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
     far = " ps-far" if moment.is_far(link) else ""
     kind = "still" if not rate else "pull" if _pulls(found, link, moment) else "push"
     told = escape(f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}")
+    if n_bytes := moment.per_step.get(link):
+        told += f", {size(n_bytes)} a step"
     return (
         f'<g class="ps-arrow{far} ps-{kind}" data-link="{link[0]}-{link[1]}" '
         f'data-rate="{rate:.0f}"><title>{told}</title>{drawn}</g>'
@@ -145,32 +184,62 @@ def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
     return moment.hosting is not None and not found.is_ring and is_above
 
 
-def _label(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
-    if not rate:
-        return ""
-    at = 0.5
+def _labels(found: SceneLayout, moment: Moment) -> Iterator[str]:
+    """Write beside each arrow what it carries, where nothing else stands."""
+    taken = [*found.boxes]
+    for link, rate in sorted(moment.rates.items()):
+        n_bytes = moment.per_step.get(link, 0.0) if len(moment.rates) <= _BOTH else 0.0
+        lines = [size(n_bytes)] * bool(n_bytes)
+        lines += [speed(rate).removesuffix(_UNIT)] * bool(rate)
+        if not lines:
+            continue
+        tall = len(lines) * _LINE
+        x, y, anchor = min(  # the first one of those that cover least
+            _beside(found, link, moment, tall), key=partial(_covers, taken, tall)
+        )
+        taken.append(TaskBox(_middle(x, anchor), y, _RATE_PX, tall))
+        for row, line in enumerate(lines):
+            at = y + 6 + (row - (len(lines) - 1) / 2) * _LINE
+            yield (
+                f'<text class="ps-rate" x="{x:.1f}" y="{at:.1f}" '
+                f'text-anchor="{anchor}">{line}</text>'
+            )
+
+
+def _beside(
+    found: SceneLayout, link: Link, moment: Moment, tall: float
+) -> Iterator[tuple[float, float, str]]:
+    """Yield the places for what an arrow carries, the best first."""
+    order = [0.5, 0.35, 0.65, 0.2, 0.8]
     if not found.is_ring:
         # Nearer to the workers, who stand apart, than to their server.
-        at = 0.24 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.76
+        order = [0.24, 0.36, 0.5, 0.64, 0.76]
+        if found.boxes[link[0]].y < found.boxes[link[1]].y:
+            order.reverse()
     # In a ring outwards, where there is room, but not between there and back.
     is_alone = link[::-1] not in moment.rates
     is_outwards = found.is_ring and not found.panels and is_alone
-    for there in (at, 0.5, 1 - at):
-        placed = path(found, link).beside(there, (9, 15), is_outwards=is_outwards)
-        if not any(_covers(box, *placed) for box in found.boxes):
-            break
-    x, y, anchor = placed
-    return (
-        f'<text class="ps-rate" x="{x:.1f}" y="{y + 5:.1f}" text-anchor="{anchor}">'
-        f"{speed(rate).removesuffix(_UNIT)}</text>"
-    )
+    off = 11.0, 8.0 + tall / 2
+    for side in (is_outwards, not is_outwards):
+        for there in order:
+            yield path(found, link).beside(there, off, is_outwards=side)
 
 
-def _covers(box: TaskBox, x: float, y: float, anchor: str) -> bool:
-    """Whether a box lies where a rate would be written."""
-    middle = x + {"start": 0.5, "middle": 0.0, "end": -0.5}[anchor] * _RATE_PX
-    is_beside = abs(middle - box.x) >= (box.width + _RATE_PX) / 2
-    return not is_beside and abs(y - box.y) < (box.height + _LINE) / 2
+def _middle(x: float, anchor: str) -> float:
+    return x + {"start": 0.5, "middle": 0.0, "end": -0.5}[anchor] * _RATE_PX
+
+
+def _covers(
+    taken: Sequence[TaskBox], tall: float, place: tuple[float, float, str]
+) -> float:
+    """Return how much of what is there already a label at a place would cover."""
+    x, y, anchor = place
+    covered = 0.0
+    for one in taken:
+        wide = (one.width + _RATE_PX) / 2 - abs(_middle(x, anchor) - one.x)
+        high = (one.height + tall) / 2 - abs(y - one.y)
+        covered += max(0.0, wide) * max(0.0, high)
+    return covered
 
 
 def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
@@ -183,7 +252,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
     state = " ps-lost" if is_lost else " ps-idle" if fate or task in found.idle else ""
     text = f"{escape(name)} {fate}" if fate and fate != STANDS_BY else escape(name)
     bars = "".join(
-        _bar(word, rate, left, top + 28 + 17 * row, box.width, moment.scale)
+        _bar(word, rate, left, top + _BARS[0] + _BARS[1] * row, box, moment.scale)
         for row, (word, rate) in enumerate(
             (("out", moment.sent(task)), ("in", moment.received(task)))
         )
@@ -192,7 +261,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
     return (
         f'<g class="ps-task{state}"><rect x="{left:.1f}" y="{top:.1f}" rx="7" '
         f'width="{box.width:.1f}" height="{box.height}"/>'
-        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 20:.1f}">{text}</text>'
+        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 23:.1f}">{text}</text>'
         f"{'' if fate else bars}{told}</g>"
     )
 
@@ -204,9 +273,13 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
     if fate and elsewhere not in ("", name):
         lines.append([f"now on {elsewhere}", elsewhere])
     elif members and members != (name,):
-        lines.append([f"hosts {compact(members)}", f"hosts {len(members)}"])
+        told, job = compact(members), name.partition(":")[0]
+        # Of its own job the numbers are enough.
+        short = told.removeprefix(f"{job}:")
+        short = told if ":" in short else short
+        lines.append([f"hosts {told}", f"hosts {short}", f"hosts {len(members)}"])
     # Below the name where there are no bars, else below these.
-    first = box.y - box.height / 2 + (20 + _LINE if fate else 28 + 2 * 17 + 13)
+    first = box.y - box.height / 2 + (23 if fate else _BARS[0] + _BARS[1] + 18) + _LINE
     fitting = (_fitting(some, box.width) for some in lines)
     return "".join(
         f'<text class="ps-way" x="{box.x:.1f}" y="{first + _LINE * row:.1f}" '
@@ -221,15 +294,15 @@ def _fitting(texts: Sequence[str], width: float) -> str:
 
 
 def _bar(
-    word: str, rate: float, left: float, y: float, width: float, scale: float
+    word: str, rate: float, left: float, y: float, box: TaskBox, scale: float
 ) -> str:
     """Draw one direction's rate against what the link can carry."""
-    room = max(8.0, width - 46)
+    room = max(8.0, box.width - 52)
     full = room * min(1.0, rate / scale if scale else 0.0)
     return (
-        f'<text class="ps-way" x="{left + 8:.1f}" y="{y + 11:.1f}">{word}</text>'
-        f'<rect class="ps-trough" x="{left + 36:.1f}" y="{y + 2:.1f}" rx="2" '
-        f'width="{room:.1f}" height="10"/>'
-        f'<rect class="ps-{word}" x="{left + 36:.1f}" y="{y + 2:.1f}" rx="2" '
-        f'width="{full:.1f}" height="10"><title>{word}: {speed(rate)}</title></rect>'
+        f'<text class="ps-way" x="{left + 8:.1f}" y="{y + 15:.1f}">{word}</text>'
+        f'<rect class="ps-trough" x="{left + 44:.1f}" y="{y + 3:.1f}" rx="2" '
+        f'width="{room:.1f}" height="13"/>'
+        f'<rect class="ps-{word}" x="{left + 44:.1f}" y="{y + 3:.1f}" rx="2" '
+        f'width="{full:.1f}" height="13"><title>{word}: {speed(rate)}</title></rect>'
     )

@@ -73,32 +73,39 @@ def placement(moment: Moment) -> list[str]:
 
 def facts(moment: Moment) -> list[tuple[str, str, str]]:
     """Return the row of numbers: name, value, remark."""
-    n = moment.numbers
+    n, when = moment.numbers, moment.window
     unit = "step" if moment.is_synchronous else "update"
     article = "a" if moment.is_synchronous else "an"
-    formula = "" if n.formula is None else f"by formula {n.formula:,}"
-    right = "" if moment.accuracy is None else f"accuracy {moment.accuracy:.1%}"
-
-    def said(value: float | None, form: str) -> str:
-        return "\u2013" if value is None else format(value, form)
-
+    formula = "" if n.formula is None else f"formula {n.formula:,}"
+    right = "" if moment.accuracy is None else f"batch: {moment.accuracy:.0%} right"
     return [
         ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
-        ("loss", said(moment.loss, ".4g"), right.replace("%", " %")),
-        (f"{unit}s a second", said(n.step_rate, ",.0f"), ""),
-        (f"bytes {article} {unit}", said(n.measured, ",.0f"), formula),
-        ("workers wait", said(n.waiting, ".0%").replace("%", " %"), "of their time"),
-        ("staleness", said(n.staleness, ""), "at most"),
+        ("loss", _said(moment.loss, ".4g"), right.replace("%", " %")),
+        _pace(moment, unit),
+        (f"bytes {article} {unit}", _said(n.measured, ",.0f"), formula),
+        ("workers wait", _said(n.waiting, ".0%").replace("%", " %"), when),
+        ("staleness", _said(n.staleness, ""), "at most"),
     ]
+
+
+def _pace(moment: Moment, unit: str) -> tuple[str, str, str]:
+    """Return how fast steps come; of one alone, how long it took."""
+    n = moment.numbers
+    if n.n_steps == 1 and n.step_s is not None:
+        remark = "none is under way" if moment.state == "paused" else ""
+        return f"the last {unit} took", f"{1e3 * n.step_s:,.0f} ms", remark
+    digits = ",.1f" if n.step_rate and n.step_rate < 10 else ",.0f"
+    return f"{unit}s a second", _said(n.step_rate, digits), moment.window
+
+
+def _said(value: float | None, form: str) -> str:
+    return "\u2013" if value is None else format(value, form)
 
 
 def numbers(moment: Moment) -> str:
     """Return the row of numbers as HTML."""
-    said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
-    return (
-        f'<div class="ps-board ps-room">{cells(facts(moment))}'
-        f"{bottleneck(moment)}{said}</div>"
-    )
+    said = f"{cells(facts(moment))}{bottleneck(moment)}"
+    return f'<div class="ps-board ps-room">{said}</div>'
 
 
 def bottleneck(moment: Moment) -> str:
@@ -139,11 +146,18 @@ def kept(moment: Moment) -> str:
     return said if moment.kept else ""
 
 
-def newest_steps(recent: Trace, n_steps: int = 3) -> TimeWindow:
-    """Return the newest steps that all members have told of, as a window."""
+def newest_steps(
+    recent: Trace, n_steps: int = 3, *, is_complete: bool = False
+) -> TimeWindow:
+    """Return the newest steps that all members have told of, as a window.
+
+    With `is_complete` no news are missing, so that even a single step is whole.
+    """
     spans, steps = recent.spans, recent.steps
     new = spans["start"] > spans["end"].max(initial=0) - WINDOW_NS
-    low, high = whole_steps(spans["task"][new], spans["step"][new])
+    low, high = whole_steps(
+        spans["task"][new], spans["step"][new], is_complete=is_complete
+    )
     low = max(low, high - n_steps + 1)
     inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
     if not len(inside):

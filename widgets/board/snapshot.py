@@ -46,22 +46,24 @@ def html(
         f"{f'<p>{escape(hint)}</p>' if hint else ''}"
         f"{sentences.status(moment)}{sentences.numbers(moment)}"
         f'<div class="ps-board"><div class="ps-pictures">{figures}</div>'
-        f"<details><summary>Rates of the links, as a table</summary>"
-        f"{rates_table(beat)}</details>{more}</div></div>"
+        f"<details><summary>The links, as a table</summary>"
+        f"{rates_table(beat)}</details>{kept(beat)}{more}</div></div>"
     )
 
 
 def pictures(beat: Beat) -> Pictures:
     """Return each picture as SVG with what it shows in words; those with data only."""
     history, recent = beat.history, beat.recent
-    lines, window = history.links(), sentences.newest_steps(recent)
+    lines = history.links()
+    window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
     active = [name for name in recent.names if name in set(spans["task"])]
     changes, shares = beat.moment.changes, history.measure("accuracy")
     again = history.changes(changes)
     loss = curves.loss(history.loss(), history.regions(), shares, again)
     links = curves.links(lines, history.switches(changes))
-    times = curves.timeline(spans, starts, active, window.label)
+    coming = feed.flights(recent, window)
+    times = curves.timeline(spans, starts, active, window.label, coming)
     found = [
         (scene(beat.moment), title(beat.moment)),
         (charts.curves_chart(loss), loss_words(beat)),
@@ -94,17 +96,50 @@ def loss_words(beat: Beat) -> str:
 
 
 def rates_table(beat: Beat) -> str:
-    """Return the picture of the topology as a table: each link and its rate."""
+    """Return the picture of the topology as a table: each link, its bytes and rate."""
     moment = beat.moment
     rows = "".join(
-        f'<tr><th scope="row">{escape(moment.where(source))} to '
-        f"{escape(moment.where(target))}</th><td>{speed(rate)}</td></tr>"
-        for (source, target), rate in sorted(moment.rates.items())
+        f'<tr><th scope="row">{escape(moment.where(link[0]))} to '
+        f"{escape(moment.where(link[1]))}</th><td>{moment.per_step.get(link, 0):,.0f}"
+        f"</td><td>{speed(rate)}</td></tr>"
+        for link, rate in sorted(moment.rates.items())
     )
-    when = "mean of the last configuration" if moment.is_over else "now"
+    unit = "step" if moment.is_synchronous else "update"
     return (
-        f"<table><caption>Rate of each link, {when}</caption><thead><tr>"
-        f'<th scope="col">link</th><th scope="col">rate</th></tr></thead>'
+        f"<table><caption>What each link carries, {moment.window or 'so far'}</caption>"
+        f'<thead><tr><th scope="col">link</th><th scope="col">bytes a {unit}</th>'
+        f'<th scope="col">rate</th></tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def kept(beat: Beat) -> str:
+    """Say what is left of the trace of a long training, as HTML; "" if all is."""
+    said = sentences.kept(beat.moment)
+    return f"<p>{escape(said)}</p>" if said else ""
+
+
+def commands(beat: Beat) -> str:
+    """Return what does the same as the controls, in code, with what holds now."""
+    moment = beat.moment
+    pairs = [
+        ("another topology", f'run.topology = "{moment.plain_topology}"'),
+        ("the same, as a magic", f"%topology {moment.plain_topology}"),
+        ("wait for all workers", f"run.synchronous = {moment.is_synchronous}"),
+        ("speed and latency of links", f'run.link = "{moment.link}"'),
+        ("pause, one step, go on", "run.pause(); run.advance(1); run.resume()"),
+        ("end it", "run.stop()"),
+        ("bytes by topology and task", "run.traffic"),
+        ("one row a step", "run.frame()"),
+        ("keep what was recorded", 'run.trace.save("run.json")'),
+        ("this board as a page", 'TrafficBoard(run).save("board.html")'),
+    ]
+    rows = "".join(
+        f'<tr><th scope="row">{what}</th><td><code>{escape(code)}</code></td></tr>'
+        for what, code in pairs
+    )
+    return (
+        "<table><caption>The same in a cell, with what holds now</caption><thead><tr>"
+        '<th scope="col">what</th><th scope="col">command</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
 

@@ -14,11 +14,13 @@ import time
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
+
+import numpy as np
 
 from kit.errors import KitError
 from kit.exchange.topologies.topology import by_name, per_link
@@ -29,7 +31,7 @@ from kit.training.client.run import Run
 from widgets.board import run_state
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting
-from widgets.board.run_state import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
+from widgets.board.run_state import LATE_NS, WINDOW_NS, Link, Measured, Moment
 from widgets.drawing.words import listed
 
 Listener = Callable[["Beat"], None]
@@ -192,32 +194,39 @@ class RunFollower:
         hosting, heard = _hosting(run), recent
         if hosting is not None:
             heard = run_state.of_generation(recent, hosting.generation.number)
-        moving = run_state.rates(heard, self._newest + since_ns - LATE_NS)
-        if run.done:
-            moving = mean_rates(run.trace)
         topology = row.topology if row else run.job.topology
         formula = self._formula(topology)
-        rates = dict.fromkeys(formula, 0.0) | moving
+        # The bytes of a step; an asynchronous one is one worker's alone.
+        shares = len(run.job.workers) if topology.endswith("-async") else 1
+        a_step = sum(formula.values()) // shares or None
+        found = run_state.measured(
+            heard,
+            a_step,
+            now=None if run.done else self._newest + since_ns - LATE_NS,
+            is_complete=state in ("paused", "done"),
+            is_standing=state == "paused",
+        )
+        rates = dict.fromkeys(formula, 0.0) | _alive(found.rates, self._tasks, run.lost)
+        per_step = found.per_step
         if hosting is not None:
-            rates = hosting.between(rates)
+            rates, per_step = hosting.between(rates), hosting.between(per_step)
         # At the end, what a board that was opened later would find too.
         before = 0.0 if run.done else self._peak
         tasks = hosting.tasks if hosting is not None else self._tasks
         self._peak = max(Moment(tasks, rates=rates).peak(), before)
-        # The bytes of a step; an asynchronous one is one worker's alone.
-        found = self._slowest_part()
-        shares = len(run.job.workers) if topology.endswith("-async") else 1
-        a_step = sum(formula.values()) // shares or None
+        slowest = self._slowest_part()
         link, error = row.link if row else run.job.link, run.error
         return replace(
-            _known(history, recent, rates, link, self._peak, a_step),
+            _known(recent, found, link, self._peak),
             tasks=tasks,
+            rates=rates,
+            per_step=per_step,
             state=state,
             step=run.step,
             steps=run.job.steps,
             hosts=_hosts(run, hosting),
             hosting=hosting,
-            bottleneck=found,
+            bottleneck=slowest,
             topology=topology,
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
@@ -241,6 +250,14 @@ class RunFollower:
         if plain not in self._formulas:  # some count their plans, at every beat
             self._formulas[plain] = per_link(job.traffic(by_name(plain)))
         return self._formulas[plain]
+
+
+def _alive(
+    rates: Mapping[Link, float], tasks: tuple[str, ...], lost: Collection[str]
+) -> dict[Link, float]:
+    """Return rates without those of tasks that are gone."""
+    gone = {number for number, name in enumerate(Trace(tasks).names) if name in lost}
+    return {link: rate for link, rate in rates.items() if not gone & {*link}}
 
 
 def _hosting(run: Run) -> Hosting | None:
@@ -316,10 +333,12 @@ def beat_of(trace: Trace) -> Beat:
     history = TrainingHistory(trace.tasks)
     history.add(trace)
     epoch = max(trace.epochs, default=None)
-    rates, recent = mean_rates(trace), newest(trace, 3 * WINDOW_NS)
-    link, peak = epoch.link if epoch else "", Moment(trace.tasks, rates=rates).peak()
+    recent = newest(trace, 3 * WINDOW_NS)
+    found = run_state.measured(recent, is_complete=True)
+    link = epoch.link if epoch else ""
+    peak = Moment(trace.tasks, rates=found.rates).peak()
     end = replace(
-        _known(history, recent, rates, link, peak, None),
+        _known(recent, found, link, peak),
         state="done",
         step=history.n_steps,
         steps=history.n_steps,
@@ -329,27 +348,19 @@ def beat_of(trace: Trace) -> Beat:
     return Beat(end, history, recent, is_last=True)
 
 
-def _known(
-    history: TrainingHistory,
-    recent: Trace,
-    rates: Mapping[Link, float],
-    link: str,
-    peak: float,
-    a_step: int | None,
-) -> Moment:
+def _known(recent: Trace, found: Measured, link: str, peak: float) -> Moment:
     """Return what both a living training and a trace tell of."""
     scale, limit = run_state.capacity(link, peak)
-    losses = history.loss()["loss"]
-    shares = history.measure("accuracy")["value"]
     return Moment(
         recent.tasks,
         link=link,
-        loss=losses[-1] if losses else None,
-        accuracy=shares[-1] if shares else None,
-        rates=rates,
+        loss=found.loss,
+        accuracy=found.accuracy,
+        rates=found.rates,
+        per_step=found.per_step,
         scale=scale,
         limit=limit,
-        numbers=run_state.numbers(recent, a_step),
+        numbers=found.numbers,
         kept=str(recent.kept),
     )
 
@@ -360,4 +371,7 @@ def newest(trace: Trace, length_ns: int) -> Trace:
     last = max((int(t["end"].max()) for t in tables if len(t)), default=0)
     kept = (table[table["end"] > last - length_ns] for table in tables)
     transfers, spans, steps = kept
-    return Trace(trace.tasks, trace.epochs, transfers, spans, steps, trace.totals)
+    measures = trace.measures[np.isin(trace.measures["step"], steps["step"])]
+    return replace(
+        trace, transfers=transfers, spans=spans, steps=steps, measures=measures
+    )

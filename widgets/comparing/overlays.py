@@ -23,6 +23,7 @@ from widgets.drawing.words import listed
 #: By what curves can be laid over each other, and how a heading says it.
 ALONG = {"step": "by step", "seconds": "by time", "bytes": "by bytes moved"}
 VALIDATION = "validation_"  # begins the name of what was measured on held-out data
+_FEW = 6  # runs, of each of which a sentence tells
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
@@ -92,8 +93,7 @@ def overlay(
         series.append(line)
         held_out = _columns(run, VALIDATION + measure, 1, scale)
         if len(held_out["step"]):
-            label = f"{run.name}, held-out data"
-            look = (label, run.colour, held_out, along)
+            look = (run.name, run.colour, held_out, along)
             series.append(
                 Series(*look, VALIDATION + measure, dash="dotted", has_dots=True)
             )
@@ -216,7 +216,7 @@ def _number(value: object) -> float:
 
 def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
     """Say where each run has got to."""
-    ends = []
+    ends: list[tuple[float, str, str]] = []
     scale, unit = unit_of(max((_end(run.curves.bytes) for run in runs), default=0.0))
     for run in runs:
         values = run.values(measure)
@@ -229,11 +229,19 @@ def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
             "seconds": f"after {found.seconds[last]:.3g} s",
             "bytes": f"after {found.bytes[last] / scale:.3g} {unit}",
         }
-        ends.append(f"{run.name} {values[last]:.3g} {where[along]}")
+        text = f"{values[last]:.3g} {where[along]}"
+        ends.append((float(values[last]), run.name, text))
     name = measure.replace("_", " ")
     if not ends:
         return f"No {name} is known yet."
-    said = f"The last {name}: {'; '.join(ends)}."
+    if len(ends) > _FEW:
+        low, high = (f"{text} ({who})" for _, who, text in (min(ends), max(ends)))
+        said = f"The last {name} is from {low} to {high}."
+    else:
+        each = "; ".join(f"{who} {text}" for _, who, text in ends)
+        said = f"The last {name}: {each}."
+    if any(VALIDATION + measure in run.curves.measures for run in runs):
+        said += " Dots were measured on held-out data."
     for names in _equal(runs, measure) if along == "step" else ():
         said += f" {listed(names)} agree in each step that they share, bit for bit."
     return said
@@ -264,6 +272,8 @@ def bars_words(chart: Bars) -> str:
         total = sum(part.value for part in parts)
         most = max(parts, key=lambda part: part.value, default=None)
         inner = f" (most of it {most.label})" if most and most.label else ""
-        said.append(f"{label} {total:.3g}{inner}")
+        said.append((total, f"{label} {total:.3g}{inner}"))
     what = f"{chart.x.label[:1].upper()}{chart.x.label[1:]}"
-    return f"{what}: {'; '.join(said)}."
+    if len(said) > 2 * _FEW:
+        return f"{what}: from {min(said)[1]} to {max(said)[1]}."
+    return f"{what}: {'; '.join(text for _, text in said)}."

@@ -95,7 +95,7 @@ def _curves(runs: Sequence[Drawn], measure: str, along: str) -> Drawing:
             name = f"{theme.name} {scale}" if measure == "loss" else theme.name
             by_class[name] = overlay_figure(chart, theme, shared)
     said = overlays.overlay_words(runs, measure, along)
-    return Drawing(chart.title, said, by_class, wide=False)
+    return Drawing(chart.title, said, by_class, wide=along == "step")
 
 
 def _has_points(chart: Chart) -> bool:

@@ -59,7 +59,7 @@ def dress(axis: Axis, theme: Theme) -> None:
         kinds += ["group", "subgroup"]
         axis.separator_line_color = theme.grid
     for kind in kinds:
-        looks = {"color": theme.ink, "font": FONT, "font_size": _TEXT}
+        looks = {"color": theme.ink, "font": FONT, "font_size": f"{theme.text_px}px"}
         looks["font_style"] = "normal"
         axis.update(**{f"{kind}_text_{name}": look for name, look in looks.items()})
 
@@ -95,6 +95,8 @@ def legend(
         spacing=18 if place == "above" and columns is None else 4,
     )
     box.update(padding=2, margin=6, ncols=columns or "auto")
+    if place == "above" and columns is None and len(items) > 4:
+        box.update(ncols=4, glyph_height=16, label_height=16)
     fig.add_layout(box, place)
 
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from kit.trace.traffic import Phase
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
-from widgets.drawing.theme import PHASE_HEIGHT
+from widgets.drawing.theme import FLIGHT, FLIGHT_OFF, PHASE_HEIGHT
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
-_STRIP, _ROW, _BAR = 26, 40, 30
+_STRIP, _ROW, _BAR, _THIN = 26, 40, 30, 5
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
@@ -150,6 +150,10 @@ def timeline_chart(chart: Timeline) -> str:
         tall = _ROW * 0.8 * PHASE_HEIGHT[Phase[phase.upper()]]
         box = (x(begin), middle[task] - tall / 2, max(0.6, x(end) - x(begin)), tall)
         parts.append(_bar(Phase[phase.upper()], *box))
+    columns = (chart.flights[name] for name in ("task", "left", "right"))
+    for task, begin, end in zip(*columns, strict=True):
+        y = middle[task] - _ROW * FLIGHT_OFF - _THIN / 2
+        parts.append(_flight(x(begin), y, max(0.6, x(end) - x(begin))))
     parts += _marks(chart.starts, x, "ps-grid", _OVER + 6, height - _UNDER)
     return _chart(height, chart.title, "", parts)
 
@@ -187,6 +191,12 @@ def sample(colour: str, dash: str) -> str:
         f'aria-hidden="true"><path class="ps-curve" d="M1,6 H43"{dashes} '
         f'style="stroke:var(--ps-{colour})"/></svg>'
     )
+
+
+def _flight(x: float, y: float, width: float) -> str:
+    """Draw the thin bar of bytes that are on their way."""
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
+    return f'<rect class="ps-flight" {place} height="{_THIN}"/>'
 
 
 def _curve(series: Series, x: Scale, y: Scale) -> str:
@@ -326,8 +336,10 @@ def _key() -> str:
     """Draw the legend of the phases."""
     parts = []
     for place, phase in enumerate(Phase):
-        at = 20 + place * 88
+        at = 8 + place * 78
         tall = 18 * PHASE_HEIGHT[phase]
-        parts.append(_bar(phase, at, 13 - tall / 2, 26, tall))
-        parts.append(f'<text x="{at + 32}" y="18">{phase.name.lower()}</text>')
-    return "".join(parts)
+        parts.append(_bar(phase, at, 13 - tall / 2, 20, tall))
+        parts.append(f'<text x="{at + 25}" y="18">{phase.name.lower()}</text>')
+    at = 8 + len(Phase) * 78
+    parts.append(_flight(at, 13 - _THIN / 2, 20))
+    return "".join([*parts, f'<text x="{at + 25}" y="18">{FLIGHT}</text>'])

@@ -111,7 +111,8 @@ class Bars(NamedTuple):
 class Timeline(NamedTuple):
     """Bars of time: a row for each task, a colour, height and hatch for each phase.
 
-    `spans` has the columns task, phase, left and right.
+    `spans` has the columns task, phase, left and right; `flights`, when bytes were on
+    their way to a task, has task, left and right.
     """
 
     title: str
@@ -120,6 +121,7 @@ class Timeline(NamedTuple):
     spans: Columns
     starts: tuple[Mark, ...]  # of the steps
     zero: str  # what happened at 0; "" if nothing
+    flights: Columns
 
 
 def loss(
@@ -134,8 +136,7 @@ def loss(
     step and value (from 0 to 1), `changes` those of `feed.changes_of`.
     """
     mean = Series("mean", "ink", loss, "step", "loss")
-    words = "least to greatest of the workers"
-    band = Series(words, "faint", loss, "step", "low", to="high")
+    band = Series("range of the workers", "faint", loss, "step", "low", to="high")
     found = shares or {"step": [], "value": []}
     share = Series("accuracy", "h0", found, "step", "value", dash="dashed")
     whole = (mean, band, share._replace(is_right=True))
@@ -222,11 +223,16 @@ def links(lines: Mapping[str, Columns], switches: Columns) -> Chart:
 
 
 def timeline(
-    spans: Columns, starts: Columns, tasks: Sequence[str], zero: str = ""
+    spans: Columns,
+    starts: Columns,
+    tasks: Sequence[str],
+    zero: str = "",
+    flights: Columns | None = None,
 ) -> Timeline:
     """Describe what each task did: spans of `feed.timeline`, and where steps began.
 
-    `starts` has at and step, `zero` is what happened at 0 ms.
+    `starts` has at and step, `zero` is what happened at 0 ms, `flights` are those of
+    `feed.flights`.
     """
     known = bool(len(spans["left"]))
     low = float(min(spans["left"])) if known else 0.0
@@ -240,4 +246,5 @@ def timeline(
         spans,
         tuple(Mark(at, f"step {step}") for at, step in begun),
         zero,
+        flights or {"task": [], "left": [], "right": []},
     )

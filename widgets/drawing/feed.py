@@ -309,6 +309,30 @@ def _joined(table: Rows, pixels: Bins) -> list[tuple[int, int, int]]:
     ]
 
 
+def flights(trace: Trace, view: TimeWindow) -> Columns:
+    """Return task, left and right: when bytes were on their way to a task.
+
+    In ms, as `timeline` has them. Messages that overlap, or have less than a pixel
+    between them, are one stretch.
+    """
+    table = trace.transfers
+    table = table[(table["end"] > view.start) & (table["start"] < view.end)]
+    pixel = max(1, -(-(view.end - view.start) // _PIXELS))
+    found: Columns = {"task": [], "left": [], "right": []}
+    for number, name in enumerate(trace.names):
+        mine = np.sort(table[table["destination"] == number], order="start")
+        if not len(mine):
+            continue
+        begin = np.maximum(mine["start"], view.start)
+        reached = np.maximum.accumulate(np.minimum(mine["end"], view.end))
+        first = np.flatnonzero(np.r_[True, begin[1:] > reached[:-1] + pixel])
+        last = np.append(first[1:], len(mine)) - 1
+        found["task"] += [name] * len(first)
+        found["left"] += ((begin[first] - view.zero) / 1e6).tolist()
+        found["right"] += ((reached[last] - view.zero) / 1e6).tolist()
+    return found
+
+
 def step_starts(trace: Trace, view: TimeWindow) -> Columns:
     """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
     table = trace.steps

@@ -31,9 +31,16 @@ from kit.trace.traffic import Phase
 from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.feed import Columns
-from widgets.drawing.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
+from widgets.drawing.theme import (
+    FLIGHT,
+    FLIGHT_HEIGHT,
+    FLIGHT_OFF,
+    PHASE_HATCH,
+    PHASE_HEIGHT,
+    Theme,
+)
 
-_ROW_PX = 44  # of a task in the timeline
+_ROW_PX = 34  # of a task in the timeline
 _LETTERS = 56  # more than fit side by side into half a page
 _STRIP_PX = 34  # of a link
 _BAR_PX = 34
@@ -100,7 +107,7 @@ def overlay_figure(
     """
     labels = dict.fromkeys(one.label for one in chart.series)
     # Names of runs may be long: they stand in as many columns as there is room for.
-    n_columns = max(1, int(_HALF_PX // (70 + 7.5 * max(map(len, labels), default=0))))
+    n_columns = max(1, int(_HALF_PX // (48 + 6.5 * max(map(len, labels), default=0))))
     n_rows = -(-len(labels) // n_columns)
     kind = "log" if chart.is_log else "linear"
     size = {"height": 320 + 28 * n_rows, "y_axis_type": kind}
@@ -195,12 +202,15 @@ def _strip(strip: Any, series: Series, data: ColumnDataSource, theme: Theme) -> 
 
 
 def timeline_figure(
-    chart: Timeline, theme: Theme, spans: ColumnDataSource | None = None
+    chart: Timeline,
+    theme: Theme,
+    spans: ColumnDataSource | None = None,
+    flights: ColumnDataSource | None = None,
 ) -> figure:
     """Draw what each task did: one row per task, a coloured bar per stretch of time.
 
-    `spans` is the source of its spans where figures share one. Phases differ in colour,
-    thickness and hatch.
+    `spans` and `flights` are sources where figures share them. Phases differ in colour,
+    thickness and hatch; below them is a thin bar while bytes are on their way.
     """
     rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
     height = 130 + _ROW_PX * max(1, len(chart.rows))
@@ -209,12 +219,28 @@ def timeline_figure(
     data = source(chart.spans) if spans is None else spans
     drawn = {phase: _stretches(fig, data, phase, theme) for phase in PHASE_HEIGHT}
     entries = {phase.name.lower(): drawn[phase] for phase in Phase}
+    coming = source(under(chart.flights)) if flights is None else flights
+    entries[FLIGHT] = fig.hbar(
+        y="under",
+        left="left",
+        right="right",
+        height=FLIGHT_HEIGHT,
+        source=coming,
+        fill_color=theme.ink,
+        line_color=None,
+    )
     legend(fig, theme, entries, "above")
     mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
     fig.add_tools(HoverTool(tooltips=[*tips, ("to", "@right{0.000} ms")]))
     fig.ygrid.grid_line_color = None
     return fig
+
+
+def under(flights: Columns) -> Columns:
+    """Return stretches of time with their places: below the middle of a task's row."""
+    places = [(task, FLIGHT_OFF) for task in flights["task"]]
+    return {"under": places, "left": flights["left"], "right": flights["right"]}
 
 
 def volume_figure(volume: Data, theme: Theme) -> figure:

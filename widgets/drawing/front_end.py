@@ -24,16 +24,89 @@ const tell = () => {
           && matchMedia("(prefers-color-scheme: dark)").matches);
   figure.name = (dark ? "dark " : "light ") + Math.random();
 };
-for (const place of document.querySelectorAll(".ps-status .widget-html-content")) {
-  place.setAttribute("role", "status");
-  place.setAttribute("aria-live", "polite");
-}
 new MutationObserver(tell).observe(document.body,
   {attributes: true, attributeFilter: ["data-jp-theme-light"]});
 tell();
 """
 
-_loaded_in: list[object] = []  # the kernel whose page has BokehJS
+# Runs in the page once a second, for all boards there: what a kernel that is gone
+# cannot do. It counts its own turns, not time, so a laptop that wakes up has lost
+# nothing. A radio button of ipywidgets has no name, so each is a stop of the Tab key.
+WATCH = """
+const PATIENCE = 4;
+const dress = (live) => {
+  for (const group of live.querySelectorAll(".widget-radio")) {
+    const box = group.querySelector(".widget-radio-box") || group;
+    const label = group.querySelector(".widget-label");
+    box.setAttribute("role", "radiogroup");
+    if (label) box.setAttribute("aria-label", label.textContent);
+    box.psName ||= "ps-" + Math.random().toString(36).slice(2);
+    for (const radio of box.querySelectorAll("input")) radio.name ||= box.psName;
+  }
+  for (const place of live.querySelectorAll(".ps-status .widget-html-content")) {
+    place.setAttribute("role", "status");
+    place.setAttribute("aria-live", "polite");
+  }
+  for (const handle of live.querySelectorAll(".noUi-handle")) {
+    speak(handle);
+    handle.psSpeaks ||= new MutationObserver(() => speak(handle));
+    handle.psSpeaks.observe(handle, {attributes: true});
+  }
+  for (const figure of live.querySelectorAll("[class*=ps-figure-]")) {
+    const name = figure.className.match(/ps-figure-(\\w+)/)[1];
+    figure.setAttribute("role", "group");
+    figure.setAttribute("aria-label", `figure of the ${name}, also in the table`);
+  }
+};
+const keys = (live) => {
+  if (live.psKeys || !live.querySelector(".ps-stepper")) return;
+  live.psKeys = true;  // arrows turn a stepper wherever its focus is
+  live.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, .noUi-handle, [role=region]")) return;
+    const turn = {ArrowLeft: ".ps-back", ArrowRight: ".ps-next"}[event.key];
+    if (turn) live.querySelector(turn).click();
+  });
+};
+const speak = (handle) => {
+  const label = handle.closest(".widget-slider").querySelector(".widget-label");
+  const now = Math.round(handle.getAttribute("aria-valuenow"));
+  const said = `${now} of ${Math.round(handle.getAttribute("aria-valuemax"))}`;
+  if (handle.getAttribute("aria-valuetext") === said) return;
+  handle.setAttribute("aria-label", label.textContent);
+  handle.setAttribute("aria-valuetext", said);
+};
+const look = () => {
+  for (const live of document.querySelectorAll(".ps-live")) {
+    dress(live);
+    keys(live);
+    const sign = live.querySelector(".ps-beat");
+    if (!sign) continue;
+    const beat = sign.dataset.beat, last = live.psBeat;
+    if (beat !== last) live.psHeard = new Date();
+    live.psMissed = beat !== last || beat === "over" ? 0 : live.psMissed + 1;
+    live.psBeat = beat;
+    const isGone = live.psMissed >= PATIENCE;
+    if (isGone === live.classList.contains("ps-gone")) continue;
+    live.classList.toggle("ps-gone", isGone);
+    const since = live.psHeard.toLocaleTimeString();
+    live.querySelector(".ps-silence").textContent = !isGone ? "" : "Disconnected: "
+      + `no news from the kernel since ${since}. What is shown is from then.`;
+    for (const part of live.querySelectorAll(".ps-controls")) part.inert = isGone;
+  }
+};
+// Lab takes arrows for its cells, wherever the focus is, unless it is told not to.
+window.psKeys ||= window.addEventListener("keydown", (event) => {
+  const live = event.target.closest?.(".ps-live");
+  const isOurs = /^(Arrow|Home|End|Page| )/.test(event.key);
+  live?.toggleAttribute("data-lm-suppress-shortcuts", isOurs);
+}, true) || true;
+clearInterval(window.psWatch);
+window.psWatch = setInterval(look, 1000);
+look();
+"""
+
+# The kernel and the page that have BokehJS, and the output that it is in.
+_loaded_in: list[tuple[object, str, Any]] = []
 
 
 def kernel() -> Any:
@@ -44,9 +117,13 @@ def kernel() -> Any:
 
 
 def load_bokeh() -> None:
-    """Put BokehJS into the page, once for each kernel: 1.3 MB of output."""
-    here = kernel()
-    if here is None or here in _loaded_in:
+    """Put BokehJS into the page, once for each page of a kernel: 1.3 MB of output.
+
+    A page that was loaded again may have lost it with an output that was not saved. The
+    older output is emptied, so a notebook holds it once.
+    """
+    here, page = kernel(), _page()
+    if here is None or any(known[:2] == (here, page) for known in _loaded_in):
         return
     from bokeh.io.notebook import load_notebook
     from bokeh.resources import Resources
@@ -56,9 +133,23 @@ def load_bokeh() -> None:
         load_notebook(Resources(mode="inline", components=["bokeh"]), hide_banner=True)
     # The plain script: it runs when a loaded page is put together, before the kernel
     # tells of any figure. Bokeh's own form waits until the page shows its cell.
-    for output in caught.outputs:
-        place({kind: text for kind, text in output.data.items() if kind == _SCRIPT})
-    _loaded_in[:] = [here]
+    forms = [output.data for output in caught.outputs if _SCRIPT in output.data]
+    script = "\n".join(form[_SCRIPT] for form in forms)
+    for known, _, output in _loaded_in:
+        if known is here:
+            output.update({"text/plain": ""}, raw=True)
+    _loaded_in[:] = [(here, page, place({_SCRIPT: script}))]
+
+
+def _page() -> str:
+    """Return what tells the page that runs this cell from others of the same kernel."""
+    found: str = kernel().get_parent().get("header", {}).get("session", "")
+    return found
+
+
+def watch_page() -> None:
+    """Have the page look after what is shown that has no figure of bokeh."""
+    place({_SCRIPT: f"(() => {{ {WATCH} }})();"})
 
 
 def display_widget(widget: Any) -> None:
@@ -93,7 +184,7 @@ def button(label: str, icon: str, tooltip: str) -> Any:
     """Return a button; needs ipywidgets."""
     import ipywidgets
 
-    layout = ipywidgets.Layout(width="96px")
+    layout = ipywidgets.Layout(width="auto", min_width="92px")
     return ipywidgets.Button(
         description=label, icon=icon, tooltip=tooltip, layout=layout
     )

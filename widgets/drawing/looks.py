@@ -26,15 +26,16 @@ _STYLE = """
 .ps-board .ps-alarm { border-left: 4px solid var(--ps-alarm); padding-left: 8px; }
 .ps-board .ps-wait { border-left: 4px solid var(--ps-accent); padding-left: 8px; }
 .ps-board .ps-note { border-left: 4px solid var(--ps-faint); padding-left: 8px; }
-.ps-scene { display: block; width: 100%; max-width: 760px; height: auto;
+.ps-scene { display: block; width: 100%; height: auto;
   margin: 0 auto; }
-.ps-scene text, .ps-chart text { font: 500 15px FONT; fill: var(--ps-ink); }
-.ps-chart text { font-size: TEXTpx; font-weight: 400; }
+.ps-scene text { font: 500 20px FONT; fill: var(--ps-ink); }
+.ps-chart text { font: 400 TEXTpx FONT; fill: var(--ps-ink); }
 .ps-chart { display: block; width: 100%; max-width: 760px; height: auto; }
-.ps-board .ps-scene, .ps-board .ps-chart { min-width: 592px; }
+.ps-board .ps-scene { min-width: 404px; }
+.ps-board .ps-chart { min-width: 592px; }
 .ps-scene .ps-name { text-anchor: middle; font-weight: 650; }
-.ps-scene .ps-way { font-size: 14px; fill: var(--ps-faint); }
-.ps-scene .ps-rate { font-size: 14px; paint-order: stroke;
+.ps-scene .ps-way { font-size: 19px; fill: var(--ps-faint); }
+.ps-scene .ps-rate { font-size: 19px; paint-order: stroke;
   stroke: var(--ps-background); stroke-width: 5px; stroke-linejoin: round; }
 .ps-task rect { fill: var(--ps-panel); stroke: var(--ps-faint); stroke-width: 1.3; }
 .ps-task .ps-trough { fill: var(--ps-grid); stroke: none; }
@@ -70,6 +71,7 @@ _STYLE = """
 .ps-apply { fill: var(--ps-h3); }
 .ps-load { fill: var(--ps-h5); }
 .ps-queue { fill: var(--ps-h4); }
+.ps-flight { fill: var(--ps-ink); }
 .ps-wait:not(p) { fill: var(--ps-waiting); }
 .ps-board .ps-title { font: 600 15px FONT; fill: var(--ps-ink); }
 .ps-board table { border-collapse: collapse; margin: 4px 0 10px; font-size: 14px; }
@@ -83,17 +85,45 @@ _STYLE = """
 .ps-room { container-type: inline-size; }
 .ps-board .ps-numbers { display: grid; gap: 8px; margin: 4px 0;
   grid-template-columns: repeat(6, minmax(0, 1fr)); }
-@container (max-width: 900px) { .ps-board .ps-numbers {
+@container (max-width: 700px) { .ps-board .ps-numbers {
   grid-template-columns: repeat(3, minmax(0, 1fr)); } }
 .ps-board .ps-numbers > div { background: var(--ps-panel); border-radius: 6px;
-  padding: 5px 12px; min-height: 66px; overflow: hidden; }
+  padding: 2px 8px; min-height: 58px; overflow: hidden; }
 .ps-board .ps-numbers span { display: block; font-size: TEXTpx;
   color: var(--ps-faint); white-space: nowrap; }
-.ps-board .ps-numbers b { display: block; font-size: 18px; font-weight: 500;
-  white-space: nowrap; font-variant-numeric: tabular-nums; }
+.ps-board .ps-numbers b { display: block; font-size: 17px; line-height: 1.3;
+  font-weight: 500; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .ps-board details summary { cursor: pointer; }
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
+.ps-board code { color: var(--ps-ink); }
+.ps-live .ps-status { overflow: hidden auto; max-height: 110px; }
+.ps-board.ps-line { white-space: nowrap; }
+.ps-silence:empty { display: none; }
+.ps-gone > :not(:has(.ps-silence)) { opacity: .55; }
+.ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
+.ps-live .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 1 auto;
+  min-width: 0; }
+.ps-live .widget-radio { display: flex; align-items: center; gap: 8px; }
+.ps-live .widget-checkbox label { display: flex; align-items: center; gap: 6px; }
+.ps-live .widget-radio .widget-radio-box { flex-flow: row wrap; gap: 0 12px;
+  margin: 0 !important; }
+.ps-live *:focus-visible { outline: 3px solid Highlight; outline-offset: 2px; }
+.ps-large .ps-board { font-size: 19px; --ps-faint: var(--ps-ink); }
+.ps-large .ps-board .ps-head { font-size: 21px; }
+.ps-large .ps-board .ps-numbers b { font-size: 23px; }
+.ps-large .ps-board .ps-numbers > div { padding: 2px 4px; }
+.ps-large .ps-board .ps-numbers span { font-size: 14px; }
+.ps-large .widget-button { padding: 0 4px; }
+.ps-large .ps-line { font-size: 15px; }
+.ps-large .ps-scene .ps-name, .ps-large .ps-scene .ps-rate { font-size: 25px; }
+.ps-large .ps-board table { font-size: 18px; }
+.ps-large .ps-board code { font-size: 18px; }
+.ps-large label { font-size: 16px; }
+.ps-large select { font-size: 16px; }
+.ps-large button { font-size: 16px; }
+.ps-large .lm-TabBar-tabLabel { font-size: 16px; }
+.ps-large .ps-scene .ps-way { font-size: 22px; }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
 .ps-board .ps-key { display: flex; flex-wrap: wrap; gap: 2px 20px; max-width: none; }
 .ps-board .ps-chart.ps-sample { display: inline-block; width: 44px; min-width: 0;

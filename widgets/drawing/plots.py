@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from bokeh.core.properties import value
 from bokeh.models import (
+    AdaptiveTicker,
+    BasicTickFormatter,
     ColumnDataSource,
     DataRange1d,
     FixedTicker,
     HoverTool,
     LinearAxis,
+    LinearScale,
+    LogScale,
+    LogTicker,
     Range1d,
 )
 from bokeh.models.annotations import Legend
@@ -27,9 +32,17 @@ from widgets.drawing import curves, strips
 from widgets.drawing.canvas import canvas, dress, legend
 from widgets.drawing.curves import Chart, Timeline
 from widgets.drawing.feed import Columns
-from widgets.drawing.figures import curve, sources_of, timeline_figure, tint, tips_of
+from widgets.drawing.figures import (
+    curve,
+    sources_of,
+    timeline_figure,
+    tint,
+    tips_of,
+    under,
+)
 from widgets.drawing.theme import FONT, LIGHT, TEXT_PX, Theme
 
+PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options
 _NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
 _NO_REGIONS: Columns = {"left": [], "right": [], "topology": []}
 
@@ -42,8 +55,8 @@ def paint(fig: Any, theme: Theme) -> None:
     for axis in fig.axis:
         dress(axis, theme)
     for box in fig.select({"type": Legend}):
-        box.label_text_color = theme.ink
-        box.background_fill_color = theme.background
+        box.update(label_text_color=theme.ink, background_fill_color=theme.background)
+        box.label_text_font_size = f"{theme.text_px}px"
 
 
 class LossPlot:
@@ -53,7 +66,7 @@ class LossPlot:
         chart = curves.loss(_NO_LOSS, _NO_REGIONS)
         room = DataRange1d(range_padding=0.16)  # for the names of the regions
         labels = chart.x.label, chart.y.label
-        self.figure: Any = canvas(LIGHT, *labels, height=280, y_range=room)
+        self.figure: Any = canvas(LIGHT, *labels, height=LOSS_PX, y_range=room)
         self._regions = _source("left", "right", "colour", "name", "top")
         self._names = _regions(self.figure, self._regions)
         self._again = _source("left", "right")
@@ -66,6 +79,7 @@ class LossPlot:
         # Below the names of the regions, and below a share of 1.
         self._marks[1].glyph.y_offset = 3 * TEXT_PX
         self._right = self._right_axis(chart)
+        self._scales = self._linear_and_log()
         self._curves = dict[str, Any]()
         pairs = [*zip(chart.series, self._sources, strict=True)]
         for series, data in sorted(pairs, key=lambda pair: not pair[0].to):
@@ -75,10 +89,26 @@ class LossPlot:
             )
         left = [one.label for one in chart.series if not one.is_right]
         drawn = {label: self._curves[label] for label in left}
-        room.update(renderers=[*drawn.values(), _least(self.figure, [0.0, 0.0])])
+        self._drawn = list(drawn.values())
+        self._least = _least(self.figure, [0.0, 0.0])
+        room.update(renderers=[*self._drawn, self._least])
         legend(self.figure, LIGHT, drawn, "above")
         self.figure.add_tools(tips_of(chart, self._curves))
         self._theme: Theme | None = None
+
+    def _linear_and_log(self) -> tuple[Any, Any]:
+        """Return a scale and a ticker for the loss, and the same for logarithms."""
+        self.figure.extra_y_scales = {n: LinearScale() for n in ("frame", "right")}
+        axis = self.figure.yaxis[0]
+        axis.formatter = BasicTickFormatter()
+        linear = self.figure.y_scale, AdaptiveTicker(mantissas=[1, 2, 5])
+        axis.ticker = linear[1]
+        return linear, (LogScale(), LogTicker(mantissas=[1, 2, 5]))
+
+    def scale(self, *, is_log: bool) -> None:
+        """Measure the loss in logarithms, or not; 0 is then not on the axis."""
+        self.figure.y_scale, self.figure.yaxis[0].ticker = self._scales[is_log]
+        self.figure.y_range.renderers = [*self._drawn, *[self._least] * (not is_log)]
 
     def _right_axis(self, chart: Chart) -> Any:
         """Add the axis at the right, which is seen once something is drawn on it."""
@@ -97,7 +127,8 @@ class LossPlot:
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
-            self._names.glyph.text_color = theme.ink
+            size = f"{theme.text_px}px"
+            self._names.glyph.update(text_color=theme.ink, text_font_size=size)
             self._bands.glyph.fill_color = theme.faint
             _tint(self._marks, theme)
             for series in chart.series:
@@ -124,7 +155,7 @@ class LinksPlot:
         rows = Range1d(start=1.05, end=-0.7)
         x_range = DataRange1d(range_padding=0)
         self.figure: Any = canvas(
-            LIGHT, nothing.x.label, "", height=330, y_range=rows, x_range=x_range
+            LIGHT, nothing.x.label, "", height=PANE_PX, y_range=rows, x_range=x_range
         )
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
         self._lines = _source("xs", "ys", "colour", "dash", "name")
@@ -168,12 +199,13 @@ class TimelinePlot:
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._spans = _source("task", "phase", "left", "right")
+        self._flights = _source("under", "left", "right")
         nothing: Columns = {"at": [], "step": []}
         chart = curves.timeline({"left": []}, nothing, tasks)
-        self.figure: Any = timeline_figure(chart, LIGHT, self._spans)
+        self.figure: Any = timeline_figure(chart, LIGHT, self._spans, self._flights)
         above: Any = self.figure.above
         self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
-        self._bars: list[Any] = list(self.figure.renderers)
+        *self._bars, self._coming = list[Any](self.figure.renderers)
         self._tasks = tuple(tasks)
         _least(self.figure, [tasks[0], tasks[0]])
         self._theme: Theme | None = None
@@ -187,6 +219,7 @@ class TimelinePlot:
                 phase = Phase[bars.view.filter.group.upper()]
                 looks = {"fill_color": theme.phase(phase), "hatch_color": theme.hatch}
                 bars.glyph.update(**looks)
+            self._coming.glyph.fill_color = theme.ink
         self._steps.major_label_overrides = {at: label for at, label in chart.starts}
         self._steps.ticker.ticks = [at for at, _ in chart.starts]
         self.figure.xaxis[-1].axis_label = chart.x.label
@@ -201,6 +234,7 @@ class TimelinePlot:
             "phase": [*spans["phase"], *missing],
             **packed({side: [*spans[side], *none] for side in ("left", "right")}),
         }
+        _put(self._flights, under(chart.flights))
 
 
 def packed(columns: Columns) -> Columns:
@@ -244,6 +278,7 @@ def _marks(fig: Any, source: ColumnDataSource) -> tuple[Any, Any]:
 def _tint(marks: tuple[Any, Any], theme: Theme) -> None:
     lines, labels = marks
     lines.glyph.line_color = labels.glyph.text_color = theme.ink
+    labels.glyph.text_font_size = f"{theme.text_px}px"
 
 
 def _words(fig: figure, x: str, text: str, source: ColumnDataSource) -> Any:

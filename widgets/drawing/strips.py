@@ -69,6 +69,27 @@ def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]
     return found
 
 
+def smoothed(loss: Columns, share: float) -> tuple[Columns, int]:
+    """Return the loss as a mean over a share of the points so far, and over how many.
+
+    Each point is the mean of itself and those before it, as far as there are any; the
+    range of the workers stays as it is.
+
+    >>> loss = {"step": [0, 1, 2, 3], "loss": [4.0, 2.0, 6.0, 8.0]}
+    >>> found, width = smoothed(loss, 0.5)
+    >>> found["loss"], width
+    ([4.0, 3.0, 4.0, 7.0], 2)
+    """
+    width = max(1, round(share * len(loss["step"])))
+    if width == 1:
+        return loss, 1
+    sums = np.cumsum([0.0, *loss["loss"]])
+    ends = np.arange(1, len(sums))
+    first = np.maximum(ends - width, 0)
+    means = (sums[ends] - sums[first]) / (ends - first)
+    return loss | {"loss": means.tolist()}, width
+
+
 _FRAME_PX = 420.0  # how wide a narrow figure's frame is
 _LETTER_PX = 7.5
 

@@ -8,7 +8,7 @@ meaning hangs on colour alone: phases have a hatch and a thickness, links a dash
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from kit.exchange.topologies.topology import registered
@@ -30,6 +30,9 @@ PHASE_HEIGHT = {
     Phase.LOAD: 0.7,
     Phase.QUEUE: 0.4,
 }
+#: Bytes on their way to a task: a thin bar, so far below the middle of its row.
+FLIGHT_HEIGHT, FLIGHT_OFF = 0.13, -0.44
+FLIGHT = "bytes in flight"
 PHASE_HATCH = {
     Phase.WAIT: " ",
     Phase.COMPUTE: " ",
@@ -54,6 +57,7 @@ class Theme:
     hues: tuple[str, str, str, str, str, str]
     waiting: str
     hatch: str  # the pattern drawn on a filled bar
+    text_px: int = TEXT_PX  # the text of figures
 
     def hue(self, place: int) -> str:
         """Return the colour number `place`, starting again after the last."""
@@ -107,6 +111,12 @@ DARK = Theme(
     hatch="#14181d",
 )
 THEMES = (LIGHT, DARK)
+_BLACK, _WHITE = "#000000", "#ffffff"
+#: For a projector: larger, and as far apart in brightness as can be.
+PROJECTED = {
+    "light": replace(LIGHT, ink=_BLACK, faint="#24292f", grid="#c4ccd4", text_px=18),
+    "dark": replace(DARK, background=_BLACK, ink=_WHITE, faint="#dfe6ee", text_px=18),
+}
 
 
 def topology_hues(shown: Iterable[str]) -> dict[str, int]:

@@ -72,6 +72,8 @@ def timeline(trace: Trace, view: TimeWindow) -> str:
     jobs = dict.fromkeys(name.split(":")[0] for name in trace.names)
     shares = [share for job in jobs if (share := _share(trace, job, spent))]
     where = f"Steps {view.first_step} to {view.last_step}"
+    if view.first_step == view.last_step:
+        where = f"Step {view.first_step}"
     switch = f", around the switch from {view.label}" if view.label else ""
     return f"{where}{switch}. Of the time recorded, {'; '.join(shares)}."
 

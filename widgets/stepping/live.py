@@ -41,6 +41,8 @@ class LiveStepper:
         )  # fmt: skip
         self.back = button("Back", "step-backward", "Take the last message back")
         self.next = button("Next", "step-forward", "Let one more message arrive")
+        self.back.add_class("ps-back")
+        self.next.add_class("ps-next")
         self.play = ipw.Play(
             value=position, min=0, max=last, interval=_INTERVAL_MS, show_repeat=False
         )

@@ -162,6 +162,7 @@ class ExchangeStepper:
             self._make_view()
         if self._view is not None:
             front_end.display_widget(self._view.root)
+            front_end.watch_page()
         front_end.place(self._bundle())
 
     def _make_view(self) -> None:

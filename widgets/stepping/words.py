@@ -71,7 +71,8 @@ def _beginning(recording: SteppedExchange) -> str:
         return "Nothing here that another worker needs: no message is sent."
     return (
         f"Each worker has a gradient of its own, {_count(count, 'number')}. The aim: "
-        f"every worker gets the sum of all."
+        f"every worker gets the sum of all, which divided by {len(recording.workers)} "
+        f"is their mean."
     )
 
 
@@ -118,7 +119,8 @@ def _end(recording: SteppedExchange, state: SteppedState) -> str:
     done = [worker for worker in recording.workers if has_result(state, worker)]
     if len(done) < len(recording.workers) or not recording.messages:
         return ""
-    return "All workers have the same result now."
+    n = len(recording.workers)
+    return f"All workers have the same sum now; divided by {n} it is the mean."
 
 
 def has_result(state: SteppedState, member: int) -> bool:

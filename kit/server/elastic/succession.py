@@ -218,6 +218,7 @@ class Succession:
         if began is None:  # another one has led meanwhile
             return
         ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
+        asked_at = self._now.clock()
         asked = {*old.processes, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
         # One that has to end its members first is not lost.
@@ -253,13 +254,15 @@ class Succession:
         placing = _placing(old, noted, fresh)
         # Of a generation that was still doing steps again, those count that it did.
         reached = max(moment.step, *(good[n]["step"] for n in stay))
+        is_paused = requests is not None and bool(requests.get("paused"))
+        since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
         change = Change(
             lost=tuple(lost),
             joined=in_order(fresh),
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
             step=max(reached, old.reached),
             repeated=reached - moment.step,
-            seconds=self._now.clock() - began[0],
+            seconds=self._now.clock() - since,
             reason=began[1],
         )
         following = rules.next_generation(old, job.tasks, [*good], placing, change)
@@ -355,6 +358,15 @@ def _has_ended(reply: Plain | KitError) -> bool:
     """
     is_refused = isinstance(reply, UnavailableError) and not isinstance(reply, LinkLost)
     return is_refused or isinstance(reply, NotFoundError)
+
+
+def _stood_since(good: Mapping[str, Plain], asked_at: float) -> float:
+    """Return since when no step was done; `asked_at` at the latest, by the own clock.
+
+    A process that is silent was lost then, and not when that was noticed.
+    """
+    idle = [reply["idle"] for reply in good.values() if reply["idle"] is not None]
+    return asked_at - min(idle, default=0.0)
 
 
 def _held(reply: Plain) -> list[Held]:

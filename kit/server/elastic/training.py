@@ -253,6 +253,7 @@ class ElasticTraining:
             if is_old or self._now.is_closed:
                 return {**self.look(), "granted": False, "ballot": newest}
             self._now.promised = ballot
+        idle_s = self._idle_s()
         members = self._end_members()
         leads = next((one for one in members if one.coordinator is not None), None)
         return {
@@ -261,12 +262,22 @@ class ElasticTraining:
             "ballot": self._now.promised,
             "held": self.copies.held(),
             "step": max((one.step for one in members), default=0),
+            "idle": idle_s,
             "requests": leads.coordinator.requests()
             if leads is not None and leads.coordinator is not None
             else None,
             "noted": self._noted(),
             "may_begin_anew": self._may_begin_anew,
         }
+
+    def _idle_s(self) -> float | None:
+        """Return for how long no share of a step has ended here; None before one has.
+
+        A log may begin with what another process has told, by its own clock.
+        """
+        now, stepped = self._now.clock(), [one.stepped_at for one in self._members()]
+        own = [at for at in stepped if self._began_at <= at <= now]
+        return now - max(own) if own else None
 
     def _end_members(self) -> list[Member]:
         members = self._members()

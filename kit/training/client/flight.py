@@ -122,7 +122,7 @@ def _line(row: FlightRow) -> str:
     if not np.isnan(row.seconds):
         parts[0] += f", {row.seconds:.1f} s"
     parts += [f"after {row.step:,} steps"]
-    parts += [f"in {row.where}"] * bool(row.where)
+    parts += [f"at {row.where}"] * bool(row.where)
     parts += [f"last {text}" for text in (*row.messages[:1], *row.spans[:1])]
     return "; ".join(parts)
 
@@ -234,8 +234,8 @@ def _root(
         said += f"has not been heard for {(now - one.heard_at) / 1e9:.1f} s"
     else:
         long = "" if np.isnan(seconds) else f" for {seconds:.1f} s"
-        said += f"has been {what}{long} after {one.doing.get('step', 0):,} steps"
-    said += f", in {one.doing['where']}" if one.doing.get("where") else ""
+        said += f"has been {what} in step {one.doing.get('step', 0):,}{long}"
+    said += f", at {one.doing['where']}" if one.doing.get("where") else ""
     verb = "waits" if len(waiting) == 1 else "wait"
     return cause, f"{said}. {listed(waiting)} {verb} for it."
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from kit.errors import (
     DeadlineExceededError,
-    FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
     KitError,
@@ -31,139 +31,14 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.client.flight import Flight, Seen, flight
 from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
+from kit.training.client.report import LOOK
+from kit.training.client.requests import CommandSender, Newest
 from kit.training.client.watched import Once, Watched, gone
-from kit.training.commands import check_command
 from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
-
-# --------------------------------------------------------------------------------------
-# How the requests for a training get to its coordinator: by one link, when needed. A
-# request that was interrupted, by a Ctrl-C for example, takes its link with it: the
-# answer may still come, and would be taken for that of the next request, which gets a
-# new link.
-
-
-class CommandSender:
-    """The way to one training's coordinator. Threads may use it at the same time."""
-
-    def __init__(
-        self, job: Job, dial: Callable[[Task, str], Caller], is_over: Callable[[], bool]
-    ) -> None:
-        """`is_over` tells whether the training is; then nothing is sent any more."""
-        self._job, self._dial, self._is_over = job, dial, is_over
-        # Not shared with anything else: a coordinator that is gone is dialled for long.
-        self._guard = threading.Lock()
-        self._caller: Caller | None = None
-
-    def send(self, what: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and return what the coordinator says of the training now.
-
-        Raises `InvalidArgumentError` for values that no training can take, before
-        anything is sent, `FailedPreconditionError` when the training is over, and what
-        the coordinator answers.
-        """
-        values = check_command(what, values)
-        question = {"run": self._job.run, "what": what, "values": values}
-        caller = self._way()
-        try:
-            limit = self._job.settings.call_deadline_s
-            return caller.call("run.command", limit, question)[0]
-        except BaseException as error:
-            with self._guard:
-                if caller.is_closed and self._caller is caller:
-                    self._caller = None
-            if isinstance(error, UnavailableError) and self._is_over():
-                raise over() from error
-            raise
-
-    def close(self) -> None:
-        """Close the link; only when the training is over, so that no other follows."""
-        with self._guard:
-            caller, self._caller = self._caller, None
-        if caller is not None:
-            caller.close()
-
-    def _way(self) -> Caller:
-        with self._guard:
-            if self._is_over():
-                raise over()
-            if self._caller is None:
-                task = self._job.tasks[self._job.coordinator]
-                self._caller = self._dial(task, "")
-            return self._caller
-
-
-def over() -> FailedPreconditionError:
-    """Return what a command to a training that is over is refused with."""
-    return FailedPreconditionError(
-        "the training is over; start another one with kit.train()."
-    )
-
-
-# --------------------------------------------------------------------------------------
-# The newest parameters of a training, as they are fetched from its tasks.
-#
-# Nothing of the training is stopped for it. Its end is the last moment at which all
-# tasks are sure to have them: `keep` takes them then.
-
-
-class Newest:
-    """Knows whom to ask for which part of the parameters."""
-
-    def __init__(
-        self,
-        job: Job,
-        dial: Callable[[Task, str], Caller],
-        watched: Sequence[Watched],
-        trusted: int,
-    ) -> None:
-        """Ask the `trusted` worker first, as long as the training goes on."""
-        self._job, self._dial = job, dial
-        self._watched, self._trusted = watched, trusted
-        self._kept: bytearray | None = None
-
-    def fetch(self) -> bytearray:
-        """Return the flat parameters of the last committed step."""
-        return self._kept if self._kept is not None else self._of(self._trusted)
-
-    @property
-    def kept(self) -> bytearray | None:
-        """What the training has ended with, if it has and anybody could tell."""
-        return self._kept
-
-    def keep(self) -> None:
-        """Fetch what the training ended with, from a live member, and keep it."""
-        workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        # A killed task may have left one worker a step ahead of another.
-        workers.sort(key=lambda w: (-self._watched[w].step, w != self._trusted))
-        for worker in workers:
-            try:
-                self._kept = self._of(worker)
-            except Exception:  # who asks for them later hears of it
-                continue
-            return
-
-    def _of(self, worker: int) -> bytearray:
-        """Return a worker's parameters, or what the servers have where they lead."""
-        flat, job = self._ask(worker), self._job
-        epochs = self._watched[self._trusted].epochs
-        is_asynchronous = epochs[-1].is_asynchronous if epochs else not job.synchronous
-        if is_asynchronous:  # a worker has only what it pulled last
-            for server, shard in zip(job.ps, job.group.shards, strict=True):
-                if self._watched[server].state == "lost":
-                    continue  # what the worker pulled is the newest that is left
-                held = self._ask(server)
-                for part in shard:
-                    flat[part.lo : part.hi] = held[part.lo : part.hi]
-        return flat
-
-    def _ask(self, member: int) -> bytearray:
-        limit = self._job.settings.step_deadline_s
-        with closing(self._dial(self._job.tasks[member], "")) as caller:
-            return caller.call("run.params", limit, {"run": self._job.run})[1]
 
 
 def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
@@ -493,7 +368,7 @@ class Observer:
                 f"{task} is gone, or the way to it is cut (step {watched.step}): "
                 f"{error.message}"
             )
-            if member == self._job.coordinator:
+            if member == self._job.coordinator and self._job.generation is None:
                 text += f" It leads this training, which ends with it. {SURVIVED}"
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
@@ -539,6 +414,8 @@ class Observer:
         return True
 
     def _move_on(self, job: Job) -> None:
+        assert job.generation is not None, "it is elastic"
+        job = replace(job, generation=job.generation.remembering(self.changes()))
         with self._guard:
             n_epochs = max((row.number for row in self.epochs()), default=0)
             self._watched = [one.move_on(n_epochs) for one in self._watched]
@@ -587,7 +464,7 @@ class Observer:
         if error is None:
             self.finished.set_result(None)
         else:
-            error.add_note("run.flight() shows what each task did and waited for.")
+            error.add_note(f"{LOOK}.")
             self.finished.set_exception(error)
         self._requests.close()
 

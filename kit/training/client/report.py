@@ -16,6 +16,9 @@ from kit.training.client import changes
 from kit.training.client.metrics import Entry
 from kit.training.elastic.generation import Change
 
+#: Where to look when a training has failed.
+LOOK = "run.flight() shows what each task did and waited for"
+
 
 @dataclass(frozen=True)
 class RunReport:
@@ -73,7 +76,7 @@ def _facts(picture: RunReport) -> list[tuple[str, str]]:
     if picture.kept:
         facts.append(("trace", picture.kept))
     if picture.error:
-        facts.append(("error", picture.error))
+        facts += [("error", picture.error), ("why", LOOK)]
     return facts
 
 

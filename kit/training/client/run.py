@@ -89,6 +89,9 @@ class Run:
         run.params["w"], run.loss
     """
 
+    #: Why this topology, if `kit.train` was asked to choose one.
+    recommendation: Recommendation | None = None
+
     def __init__(
         self,
         job: Job,
@@ -104,7 +107,6 @@ class Run:
         `bring` lets the tasks have a topology of one's own, before a switch to it.
         """
         self.job, self._bring = job, bring
-        self.recommendation: Recommendation | None = None
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
@@ -566,8 +568,8 @@ class Run:
         """What an elastic training has lost so far, and what each loss has cost.
 
         Each is a `Change`: the tasks, the step, how many steps were done again, and the
-        seconds until the tasks had agreed how to go on. `history` has those that joined
-        too.
+        seconds from the last step before it until the tasks had agreed how to go on.
+        `history` has those that joined too.
         """
         return tuple(one for one in self.history() if one.lost)
 

@@ -88,8 +88,10 @@ class Change(NamedTuple):
         left: the tasks whose processes take part no more, as was asked for.
         step: how many steps the training had committed.
         repeated: how many of them were done again.
-        seconds: from the first sign of it until the processes had agreed how to go on;
-            their members take their links up after that.
+        seconds: from the end of the last step before it, so not later than what was
+            lost fell silent (in a pause: from the first sign of it), until the
+            processes had agreed how to go on; their members take their links up after
+            that.
         reason: what was noticed.
     """
 
@@ -102,6 +104,8 @@ class Change(NamedTuple):
     reason: str
 
 
+#: So many changes go with a generation, whenever a process is told of it.
+MOST_CHANGES: Final = 50
 _FIELDS: Final = {
     "origin": text(pattern="[0-9a-f]{32}"),
     "number": whole(0),
@@ -129,7 +133,8 @@ class Generation:
         known: all processes that have taken part so far.
         placing: how the members are to be spread over the processes.
         addresses: where each member's server listens; empty: as the cluster says.
-        changes: why there were generations before this one.
+        changes: why there were generations before this one: the newest of them, one
+            for each.
     """
 
     origin: str
@@ -169,6 +174,17 @@ class Generation:
     def is_at_home(self, tasks: Sequence[Task]) -> bool:
         """Whether the process of each member is that of its own task."""
         return self.places == tuple(task.short for task in tasks)
+
+    def remembering(self, earlier: Sequence[Change]) -> Generation:
+        """Return it with all changes since the first: `earlier` ones, and its own.
+
+        >>> one, two = (Change((), (), (), step, 0, 0.0, "") for step in (1, 2))
+        >>> found = Generation("", number=2, changes=(two,)).remembering((one,))
+        >>> found.changes == (one, two)
+        True
+        """
+        before = self.number - len(self.changes)
+        return replace(self, changes=(*earlier[:before], *self.changes))
 
     @property
     def reached(self) -> int:
@@ -320,5 +336,5 @@ def next_generation(
         after,
         number=generation.number + 1,
         known=in_order((*generation.known, *here)),
-        changes=(*generation.changes, change),
+        changes=(*generation.changes, change)[-MOST_CHANGES:],
     )

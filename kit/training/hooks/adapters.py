@@ -22,6 +22,7 @@ from kit.hooks import (
     SessionRunHook,
     StepCounterHook,
     SummarySaverHook,
+    ValidationHook,
 )
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.graph_step.step import GraphStep
@@ -34,8 +35,10 @@ REFUSED: Mapping[type[SessionRunHook], str] = {
     ProfilerHook: "a training records what it does anyway: see run.trace.save()",
     SummarySaverHook: "there are no summaries; use run.metrics or LoggingTensorHook",
 }
-# These look and never ask for the end, so members need not meet after each step.
+# These look and tell, and those below look: neither asks for the end, so members need
+# not meet after each step.
 LOOKING_ON = (LoggingTensorHook, StepCounterHook)
+QUIET = (*LOOKING_ON, ValidationHook)
 
 
 class HookList:
@@ -63,7 +66,7 @@ class HookList:
     @property
     def may_stop(self) -> bool:
         """Whether one of them may ask for the end after any step."""
-        return any(type(hook) not in LOOKING_ON for hook in self._hooks)
+        return any(type(hook) not in QUIET for hook in self._hooks)
 
     @property
     def tell(self) -> bool:

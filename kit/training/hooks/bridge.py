@@ -24,7 +24,7 @@ import logging
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -37,10 +37,12 @@ from kit.errors import (
     StepFailed,
     UnimplementedError,
 )
+from kit.exchange.ports.memory import Array
 from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.hooks.calls import after as call_after
 from kit.hooks.calls import before as call_before
 from kit.hooks.environment import inside
+from kit.trace.traffic import MeasureRow
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.hooks.adapters import LOSS, STEP, HookList
 from kit.training.job import Job
@@ -169,6 +171,27 @@ class HookEnvironment:
     def timeline(self, run_metadata: Any) -> Sequence[dict[str, Any]]:
         """Return nothing; see `tracing`."""
         return ()
+
+    def measuring(self) -> HookEnvironment:
+        """See `Environment`: this records measures, too."""
+        return self
+
+    def parameters(self) -> dict[str, Array]:
+        """See `Measuring`."""
+        context = self._inside()
+        return {k: v.copy() for k, v in context.memory.leaves(context.now).items()}
+
+    def is_last(self, step: int) -> bool:
+        """See `Measuring`."""
+        return step + 1 >= self._job.steps
+
+    def measured(self, step: int, values: Mapping[str, float]) -> None:
+        """See `Measuring`."""
+        context = self._inside()
+        end = context.endpoint.clock()
+        for name, value in values.items():
+            row = MeasureRow(context.me, step, name.encode(), value, 1, end)
+            context.meter.measured(row)
 
     def progress(self, text: str) -> None:
         """See `Environment`."""

@@ -63,11 +63,10 @@ class CompressedWorker(SyncServer):
         self._encoded_ns = 0
 
     def _work(self, step: int) -> tuple[float, int, int]:
-        context, clock = self._context, self._context.endpoint.clock
-        begin = clock()
+        context = self._context
+        begin = context.own_part.begin()
         loss, examples = self._place.compute(step, lambda bucket: None)
-        computed = clock()
-        context.meter.span(Phase.COMPUTE, step, begin, computed)
+        computed = context.own_part.end(step)
         context.reach("compute.done", step)
         self._encoded_ns = 0
         self._exchange(step)

@@ -157,6 +157,12 @@ class Member:
         return self._thread.ident
 
     @property
+    def stepped_at(self) -> float:
+        """When its newest share of a step had ended, by the monotonic clock; or 0."""
+        newest = self.meter.steps.newest(1)["end"]
+        return float(newest[0]) * 1e-9 if len(newest) else 0.0
+
+    @property
     def is_over(self) -> bool:
         """Whether the training has ended here, well or not."""
         return self.state in ("done", "failed")

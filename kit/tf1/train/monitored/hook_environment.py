@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
+from kit.errors import UnimplementedError
 from kit.hooks import environment
 from kit.hooks.environment import CheckpointBackend
 from kit.tf1 import logging
@@ -49,6 +50,13 @@ class GraphEnvironment:
     def timeline(self, run_metadata: Any) -> list[Event]:
         """Return what a run noted as events of a Chrome trace."""
         return events_of(run_metadata.step_stats)
+
+    def measuring(self) -> NoReturn:
+        """Refuse: a session records no measures."""
+        raise UnimplementedError(
+            "a session records no measures; give the hook to kit.train, or use a "
+            "LoggingTensorHook."
+        )
 
     def progress(self, text: str) -> None:
         """Tell where things stand."""

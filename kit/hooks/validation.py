@@ -1,0 +1,105 @@
+"""How good a model is on data that it does not train on, measured now and then."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.hooks import environment
+from kit.hooks.hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+
+PREFIX = "validation_"
+_LONGEST = 32 - len(PREFIX)  # bytes of a measure's name
+
+
+class ValidationHook(SessionRunHook):
+    """Measures a model on held-out data, every so many steps and after the last.
+
+    `function(params, data)` returns the loss, or what a step function returns: the
+    loss, the gradients, which are not used, and a dict of further measures. So the step
+    function itself will do. `run.frame()` has what it gives as `validation_loss`,
+    `validation_accuracy` and the like, at the step after whose update it was measured;
+    `kit.compare` draws it beside the loss. `data` is given to the function as it is.
+
+    It is called in the first worker between two steps, with a copy of the parameters,
+    and all others wait for it in their next step.
+
+    Raises `InvalidArgumentError` for a function that cannot be called, and for `every`
+    below 1; a training ends with that error if the function returns anything else.
+
+    Examples
+    --------
+    Every 50 steps, on what is kept for the test::
+
+        hook = kit.hooks.ValidationHook(step, (test_images, test_labels), every=50)
+        run = kit.train(step, params, data, hooks=[hook])
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], data: Any, every: int = 50
+    ) -> None:
+        if not callable(function):
+            raise InvalidArgumentError(
+                f"the function is {type(function).__name__}; give one that is called "
+                f"with parameters and data, such as the step function."
+            )
+        try:
+            self._every = operator.index(every)
+        except TypeError:
+            self._every = 0
+        if self._every < 1:
+            raise InvalidArgumentError(f"every is {every!r}; give 1 step or more.")
+        self._function, self._data = function, data
+        self._due, self._step = self._every, None
+
+    def begin(self) -> None:
+        """Find what counts the steps; `UnimplementedError` in a session."""
+        where = environment.current()
+        where.measuring()
+        self._due, self._step = self._every, where.global_step()
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the number of the step."""
+        return SessionRunArgs(self._step)
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Measure, if it is time."""
+        step, where = int(run_values.results), environment.current().measuring()
+        if step + 1 < self._due and not where.is_last(step):
+            return
+        self._due = ((step + 1) // self._every + 1) * self._every
+        found = self._function(where.parameters(), self._data)
+        where.measured(step, {PREFIX + k: v for k, v in _numbers(found).items()})
+
+
+def _numbers(found: Any) -> dict[str, float]:
+    """Return the loss and the measures of what a step function or a loss gave.
+
+    >>> _numbers((0.5, {"w": 1}, {"accuracy": 1}))
+    {'loss': 0.5, 'accuracy': 1.0}
+    """
+    parts = found if isinstance(found, tuple) else (found,)
+    more = parts[-1] if len(parts) > 2 and isinstance(parts[-1], Mapping) else {}
+    numbers: dict[str, float] = {}
+    try:
+        for name, value in {"loss": parts[0], **more}.items():
+            if not 0 < len(name.encode()) <= _LONGEST:
+                raise InvalidArgumentError(
+                    f"it measured {name!r}; a name has 1 to {_LONGEST} letters."
+                )
+            numbers[name] = float(value)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"its function returned {found!r:.200}; let it return the loss, or the "
+            f"loss, the gradients and a dict of numbers."
+        ) from error
+    return numbers

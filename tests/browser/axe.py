@@ -1,0 +1,53 @@
+"""axe-core, which finds in a page what keys and screen readers cannot use."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.lab import ROOT
+
+VERSION = "4.10.3"
+INSTALL_S = 60
+SERIOUS = """async where => (await axe.run(where)).violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .flatMap(one => one.nodes.map(node => one.id + ': ' + node.html.slice(0, 200)))"""
+
+
+def script() -> Path:
+    """Return the script; npm puts it into the folder `build` once."""
+    folder = ROOT / "build" / "axe"
+    found = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if not found.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("there is no npm, which installs axe-core")
+        folder.mkdir(parents=True, exist_ok=True)
+        options = [
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            str(folder),
+        ]
+        done = subprocess.run(
+            [npm, "install", *options, f"axe-core@{VERSION}"],
+            capture_output=True,
+            timeout=INSTALL_S,
+        )
+        if done.returncode:
+            pytest.skip(
+                f"npm could not install axe-core {VERSION}; is there a network?"
+            )
+    return found
+
+
+def serious(page: Page, where: str) -> list[str]:
+    """Return what is seriously wrong in a part of a page: the rule and the element."""
+    page.evaluate(script().read_text("utf-8"))
+    found: list[str] = page.evaluate(SERIOUS, where)
+    return found

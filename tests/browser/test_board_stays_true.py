@@ -1,0 +1,233 @@
+"""A board whose page is loaded again, whose kernel is busy or gone; its size and keys.
+
+All in one JupyterLab and one page, as each costs seconds to start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from tests.browser import axe
+from tests.browser import board as boards
+from tests.browser.lab import (
+    browser_page,
+    change_theme,
+    chromium,
+    command,
+    jupyter_lab,
+    load_again,
+    open_notebook,
+    resize,
+    screenshot,
+)
+from tests.browser.lesson import Lesson
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.engines,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.lasting("thread", "descriptor", "process"),  # of browser and server
+    pytest.mark.skipif(
+        chromium() is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
+MOST_PX = 650
+IS_SAVED = "() => !jupyterapp.shell.currentWidget.context.model.dirty"
+SCREENS = (
+    (1920, 1080, "JupyterLab Light", ["Loss"]),
+    (1280, 720, "JupyterLab Light", ["Loss"]),
+    (1024, 768, "JupyterLab Dark", ["Timeline", "Links", "Table", "Commands", "Loss"]),
+)
+CELLS = {
+    "load": "%load_ext kit\nimport os\nopen('pid', 'w').write(str(os.getpid()))",
+    "start": "%%cluster --ps 1 --worker 2\nimport kit, time\n"
+    "from kit.demo.digits import digits_mlp\nmodel = digits_mlp(seed=0)",
+    "train": "run = kit.train(model.step, model.params, model.train, steps=100_000,\n"
+    "    batch=64, optimizer=kit.Adam(0.003), link='100mbit')\nrun",
+    "again": "run",
+    "busy": "time.sleep(6)",
+}
+
+
+class Room(NamedTuple):
+    """A page with a training on a board."""
+
+    page: Page
+    lesson: Lesson
+
+    @property
+    def board(self) -> Locator:
+        return boards.live_board(self.page)
+
+    def load_again(self) -> None:
+        """Press F5, and return when the board is there."""
+        command(self.page, "docmanager:save")
+        self.page.wait_for_function(IS_SAVED)
+        load_again(self.page)
+        self.page.wait_for_function(
+            "document.querySelectorAll('.ps-live .bk-Figure').length >= 3"
+        )
+        self.board.locator("[role=radiogroup]").first.wait_for()
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    folder = tmp_path_factory.mktemp("lab")
+    lesson = Lesson.of(folder, CELLS)
+    with jupyter_lab(folder) as address, browser_page() as page:
+        resize(page, 1280, 720)
+        open_notebook(page, address, lesson.path.name)
+        page.evaluate("jupyterapp.shell.collapseLeft()")
+        lesson.run(page, "load", "train")
+        boards.wait_for_bytes(boards.live_board(page))
+        yield Room(page, lesson)
+
+
+def test_switch_traffic_and_loss_stand_on_one_screen(room: Room) -> None:
+    for width, height, theme, tabs in SCREENS:
+        resize(room.page, width, height)
+        change_theme(room.page, theme)
+        for name in tabs:
+            boards.open_tab(room.board, name)
+            room.page.wait_for_timeout(300)  # it is laid out, and drawn
+            assert boards.cut_off(room.board) == [], (name, width)
+            assert boards.small_texts(room.board) == [], (name, width)
+            screenshot(room.board, f"board-{name.lower()}-{width}")
+        for part in ("[role=radiogroup]", ".ps-scene", ".ps-figure-loss"):
+            bottom = room.board.evaluate(boards.BOTTOM, part)
+            assert bottom <= MOST_PX, (part, width)
+        assert room.board.evaluate("live => live.offsetHeight") <= MOST_PX
+
+
+def test_the_board_does_not_move_while_it_is_drawn(room: Room) -> None:
+    places = boards.tops(room.board)
+
+    boards.press_topology(room.board, "ring")
+    boards.wait_for_head(room.board, "ring at 100mbit")
+    boards.wait_for_more_steps(room.board)
+
+    assert boards.tops(room.board) == places
+
+
+def test_a_group_is_one_stop_of_the_tab_key_and_all_have_names(room: Room) -> None:
+    room.board.locator("[role=radiogroup] input:checked").first.focus()
+    stops = []
+    for _ in range(12):
+        stops.append(room.page.evaluate(boards.STOP))
+        room.page.keyboard.press("Tab")
+
+    names = [stop.replace("\N{NO-BREAK SPACE}", " ") for stop in stops if stop]
+    assert names[:8] == [
+        *("Topology: ring", "Steps: synchronous"),
+        *("Link speed: 100 Mbit/s", "Latency: none"),
+        *("Pause", "Step", "Stop"),  # one cannot resume what is not paused
+        "Loss",
+    ]
+    assert len(set(names)) == len(names)
+    room.board.locator("[role=radiogroup] input:checked").first.focus()
+    room.page.keyboard.press("ArrowRight")
+    boards.wait_for_head(room.board, "mesh at 100mbit")
+    room.page.keyboard.press("ArrowLeft")
+    boards.wait_for_head(room.board, "ring at 100mbit")
+
+
+def test_axe_finds_nothing_serious_on_any_tab(room: Room) -> None:
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        change_theme(room.page, theme)
+        for name in ("Table", "Timeline", "Loss"):
+            boards.open_tab(room.board, name)
+            room.page.wait_for_timeout(300)  # it is laid out, and drawn
+            assert axe.serious(room.page, ".ps-live") == [], (theme, name)
+
+
+def test_a_single_step_is_seen_and_told(room: Room) -> None:
+    boards.press(room.board, "Pause")
+    boards.wait_for_head(room.board, "Paused at step")
+    boards.settled_headline(room.board)
+    boards.press(room.board, "Step")
+    room.board.locator("text=the last step took").wait_for()
+    boards.settled_headline(room.board)
+
+    assert "MB/s" not in boards.text_of(room.board.locator(".ps-scene").first)
+    rates = room.board.locator(".ps-rate").all_text_contents()
+    assert len(rates) == 2  # of the ring of two: bytes of the step, and no rate
+    assert all(text.endswith(" kB") for text in rates)
+    boards.open_tab(room.board, "Timeline")
+    room.board.locator("p:has-text('Of the time recorded')").wait_for()
+    screenshot(room.board, "board-single-step")
+
+
+@pytest.mark.parametrize("tab", ["Loss", "Links"])
+def test_a_paused_board_is_the_same_after_a_reload(room: Room, tab: str) -> None:
+    boards.open_tab(room.board, tab)
+    room.page.wait_for_timeout(1000)
+    drawn, controls = boards.figures(room.board), boards.controls(room.board)
+    assert "Paused" in boards.headline(room.board)
+
+    room.load_again()
+
+    assert boards.same_figures(room.board, drawn)
+    assert boards.controls(room.board) == controls
+    assert room.board.get_by_role("tab", name=tab, selected=True).count() == 1
+    screenshot(room.board, f"board-reloaded-{tab.lower()}")
+
+
+def test_a_second_board_draws_the_same(room: Room) -> None:
+    room.lesson.run(room.page, "again")
+    second = boards.live_board(room.page, 1)
+    second.locator("[role=radiogroup]").first.wait_for()
+
+    assert boards.same_figures(second, boards.figures(room.board))
+    assert boards.scene(second) == boards.scene(room.board)
+
+
+def test_a_live_board_goes_on_whole_after_reloads_also_with_a_busy_kernel(
+    room: Room,
+) -> None:
+    boards.press(room.board, "Resume")
+    boards.wait_for_head(room.board, "Training")
+    boards.press_topology(room.board, "ps")
+    boards.wait_for_head(room.board, "ps at 100mbit")
+    before = boards.links_and_looks(room.board)
+
+    for _ in range(3):
+        room.lesson.run(room.page, "busy")
+        room.load_again()
+
+        boards.wait_for_more_steps(room.board)
+        assert boards.links_and_looks(room.board) == before
+
+
+def test_a_board_whose_kernel_is_gone_says_so_and_cannot_be_used(room: Room) -> None:
+    silence = room.board.locator(".ps-silence")
+    assert boards.text_of(silence) == ""
+    step = boards.number(room.board, "step")
+
+    os.kill(int((room.lesson.path.parent / "pid").read_text()), signal.SIGKILL)
+
+    gone = "text=Disconnected: no news from the kernel since"
+    room.board.locator(gone).wait_for()
+    missed = room.board.evaluate("live => live.psMissed")
+    assert missed < 10  # seconds of the page, of which four are enough
+    screenshot(room.board, "board-disconnected")
+    assert boards.number(room.board, "step") >= step  # the last state is kept
+    assert room.board.locator(".ps-controls[inert]").count() == 3
+
+
+def test_without_its_kernel_a_loaded_page_shows_a_still_picture(room: Room) -> None:
+    command(room.page, "docmanager:save")
+    room.page.wait_for_function(IS_SAVED)
+    load_again(room.page)
+
+    still = room.page.locator(".ps-snapshot:visible").first
+    still.wait_for()
+    assert "A still picture of" in boards.text_of(still)
+    assert still.locator(".ps-scene:visible").count() == 1
+    screenshot(still, "board-without-kernel")

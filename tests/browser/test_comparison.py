@@ -1,0 +1,48 @@
+"""The page of a comparison in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import browser_page, chromium
+from tests.widgets.test_comparing import some
+from widgets.comparing import page as comparison_page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(
+        chromium() is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
+# How many figures of each scale are seen.
+SEEN = """() => ['linear', 'log'].map(scale =>
+    [...document.querySelectorAll('.' + scale)]
+        .filter(place => place.getClientRects().length).length)"""
+DRAWN = "() => document.querySelectorAll('.bk-Figure').length > 0"
+
+
+def test_the_scale_is_chosen_in_the_page_which_asks_for_nothing_else(
+    tmp_path: Path,
+) -> None:
+    comparison_page.write(some(), tmp_path / "page.html")
+    errors, asked = list[str](), list[str]()
+
+    with browser_page() as page:
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.set_viewport_size({"width": 1024, "height": 900})
+        page.goto(f"file://{tmp_path}/page.html#dark")
+        page.wait_for_function(DRAWN)
+        linear = page.evaluate(SEEN)
+        page.get_by_label("logarithmic").check()
+        logarithmic = page.evaluate(SEEN)
+        width = page.evaluate("() => document.documentElement.scrollWidth")
+
+    assert (linear, logarithmic) == ([3, 0], [0, 3])  # by step, by time, by bytes
+    assert width <= 1024
+    assert errors == []
+    assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/page.html"]

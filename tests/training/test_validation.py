@@ -1,0 +1,114 @@
+"""How good a model is on held-out data, measured while it trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit import tf1 as tf
+from kit.errors import InvalidArgumentError, StepFailed, UnimplementedError
+from kit.hooks import ValidationHook
+from kit.testing.cluster import LocalCluster
+from tests.cases import for_each
+from tests.training.hook_scene import begin
+from tests.training.toy import Params, fit, replayed, same_bits
+
+DICE = np.random.default_rng(11)
+HELD_OUT = DICE.normal(size=(7, 3)).astype(np.float32), DICE.normal(size=7)
+DESCENT = kit.GradientDescent()
+pytestmark = pytest.mark.slow
+
+
+def told(params: Params, batch: Any) -> Any:
+    """As `fit`, with a measure that depends on the parameters."""
+    return (*fit(params, batch), {"size": abs(params["w"]).sum()})
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+def test_what_is_measured_is_of_the_parameters_after_that_step(
+    cluster: LocalCluster, topology: str
+) -> None:
+    hook = ValidationHook(told, HELD_OUT, every=3)
+
+    run = begin(cluster, hook, step=told, steps=8, topology=topology).wait(30)
+
+    steps, losses = run.trace.measured("validation_loss")
+    after = [replayed(step + 1, 2, DESCENT) for step in (2, 5, 7)]
+    assert steps.tolist() == [2, 5, 7]  # each third, and the last
+    assert losses.tolist() == [fit(params, HELD_OUT)[0] for params in after]
+    sizes = run.frame()["validation_size"].dropna()
+    assert sizes.tolist() == [float(abs(params["w"]).sum()) for params in after]
+    assert same_bits(run.params, after[-1])
+
+
+def test_a_training_that_is_measured_moves_no_more_bytes(
+    cluster: LocalCluster,
+) -> None:
+    plain = begin(cluster).wait(30)
+    measured = begin(cluster, ValidationHook(fit, HELD_OUT, every=1)).wait(30)
+
+    assert np.array_equal(plain.trace.totals, measured.trace.totals)
+    assert len(measured.trace.measures) == 4
+
+
+def test_a_comparison_has_the_held_out_loss_beside_the_loss(
+    cluster: LocalCluster,
+) -> None:
+    def loss(params: Params, data: Any) -> float:
+        return fit(params, data)[0]
+
+    plain = begin(cluster, steps=4).wait(30)
+    seen = begin(cluster, ValidationHook(loss, HELD_OUT, every=2), steps=4).wait(30)
+
+    frame = kit.compare(plain, seen, names=["plain", "seen"]).frame()
+
+    found = frame[frame["validation_loss"].notna()]
+    assert found["run"].tolist() == ["seen", "seen"]
+    assert found["step"].tolist() == [1, 3]
+
+
+def nothing(params: Params, data: Any) -> None:
+    return None
+
+
+def fails(params: Params, data: Any) -> float:
+    raise ValueError("no such data")
+
+
+@for_each(
+    ("function", "error", "said"),
+    [
+        (nothing, InvalidArgumentError, "returned None; let it return the loss"),
+        (lambda p, d: (), InvalidArgumentError, "let it return the loss"),
+        (lambda p, d: (1.0, {}, {"x" * 23: 1}), InvalidArgumentError, "1 to 21"),
+        (lambda p, d: (1.0, {}, {"a": "b"}), InvalidArgumentError, "dict of numbers"),
+        (fails, StepFailed, "no such data"),
+    ],
+)
+def test_a_function_that_measures_nothing_ends_the_training_with_its_name(
+    cluster: LocalCluster, function: Any, error: type[Exception], said: str
+) -> None:
+    run = begin(cluster, ValidationHook(function, HELD_OUT, every=1))
+
+    with pytest.raises(error, match=f"ValidationHook.after_run.*{said}"):
+        run.wait(30)
+
+
+@for_each(
+    ("function", "every", "said"),
+    [(3, 1, "function is int"), (fit, 0, "every is 0"), (fit, 1.5, "every is 1.5")],
+)
+def test_a_hook_that_cannot_be_is_refused(function: Any, every: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        ValidationHook(function, HELD_OUT, every)
+
+
+def test_in_a_session_the_hook_says_where_it_belongs() -> None:
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        hook = ValidationHook(fit, HELD_OUT)
+        with pytest.raises(UnimplementedError, match=r"give the hook to kit\.train"):
+            tf.train.MonitoredSession(hooks=[hook])

@@ -1,0 +1,114 @@
+"""A figure of bokeh as a widget that every view begins with as it is now.
+
+A widget of jupyter_bokeh keeps the figure of the start for ever: a page that is loaded
+again, or a second one, would begin with that. So its state is made anew whenever a page
+asks for it, and what has changed while the page put the view together is sent again
+when the view says that it is there.
+"""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from bokeh.core.serialization import BytesRep, Serializer
+from bokeh.document import Document
+from bokeh.document.events import ColumnDataChangedEvent, ModelChangedEvent
+from bokeh.document.json import PatchJson
+from bokeh.models import CustomJS
+from bokeh.protocol.messages.patch_doc import patch_doc
+from jupyter_bokeh import BokehModel
+
+from widgets.drawing.front_end import TELL, WATCH
+
+
+class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
+    """A figure that takes nothing from the page but its own new name.
+
+    The page tells of every colour that it has set, in a form that bokeh then refuses;
+    and an error in such a message makes the cell that runs meanwhile a failed one.
+
+    What changes goes to the page when `tell` is called, all together: a change alone
+    takes three messages, and each wakes threads here and in the page's server.
+    """
+
+    def __init__(
+        self, figure: Any, guard: Any, told: Callable[[LiveFigure, str], None]
+    ) -> None:
+        """Make it; `told` is called with what a view that has appeared says of itself.
+
+        Pages ask on another thread than the one that draws, which holds the `guard`.
+        """
+        self._guard = guard
+        self._events: list[Any] = []
+        self._changed: dict[tuple[Any, str], None] = {}
+        document = Document()
+        document.add_root(figure)
+        tells = CustomJS(args={"figure": figure}, code=TELL + WATCH)
+        document.js_on_event("document_ready", tells)
+        figure.on_change("name", lambda _, __, new: told(self, str(new)))
+        document.on_change(self._on_change)
+        super().__init__(figure)
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Return what a page begins with: the figure as it is now."""
+        if key is None and self.comm is not None:  # not while it is being made
+            with self._guard:
+                bundle = self._model_to_traits(self._model)
+            # Without a word to the pages that have it: they would draw all of it again.
+            self._trait_values["render_bundle"] = bundle
+        return super().get_state(key, drop_defaults)
+
+    def _on_change(self, event: Any) -> None:
+        is_known = isinstance(event, ModelChangedEvent | ColumnDataChangedEvent)
+        if is_known and event.attr != "name":
+            self._changed[event.model, event.attr] = None
+
+    def _document_patched(self, event: Any) -> None:
+        if event.setter is not self:
+            self._events.append(event)
+
+    def repeat(self) -> None:
+        """Have all that has ever changed sent once more, with the next `tell`."""
+        for model, attr in list(self._changed):
+            value = getattr(model, attr)
+            model.trigger(attr, value, value)
+
+    def tell(self) -> None:
+        """Send what has changed."""
+        events, self._events = self._events, []
+        if not events:
+            return
+        # As Protocol.create does, but with the numbers in the text: each buffer would
+        # be two more messages.
+        models = events[0].document.models
+        writer = _Writer(references=models.synced_references)
+        content = PatchJson(events=writer.encode(events))
+        models.flush_synced(lambda model: not writer.has_ref(model))
+        patch = patch_doc(patch_doc.create_header(), {}, content)
+        for part in (patch.header_json, patch.metadata_json, patch.content_json):
+            self.send({"msg": "patch", "payload": part})
+
+    def _sync_model(self, model: Any, content: dict[str, Any], buffers: Any) -> None:
+        if content.get("attr") == "name":
+            super()._sync_model(model, content, buffers)
+
+
+class _Writer(Serializer):
+    """Writes arrays into the text of a patch; one that was just written costs little.
+
+    All links of a figure have the same times, and bokeh's own way asks for two settings
+    and a number for each array.
+    """
+
+    def _encode_bytes(self, obj: bytes | memoryview) -> BytesRep:
+        return BytesRep(type="bytes", data=_text(bytes(obj)))
+
+
+@lru_cache(64)
+def _text(raw: bytes) -> str:
+    """Return bytes as bokeh's page reads them, with the least of compression."""
+    return b64encode(gzip.compress(raw, compresslevel=1, mtime=1)).decode()
