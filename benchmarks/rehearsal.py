@@ -14,6 +14,7 @@ agrees when no other topology was measured to be more than 2 % quicker.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from statistics import quantiles
 from typing import Any, NamedTuple
@@ -199,6 +200,9 @@ def main() -> None:
     found = []
     for _ in range(options.groups or (_QUICK if options.quick else _ALL)):
         found.append(compare(dice))
+        case, topology, some = found[-1]
+        errors = ", ".join(f"{one.topology} {one.error:.1%}" for one in some)
+        print(f"{case}: {errors}; {agrees(topology, some)}", file=sys.stderr)
     figures = [
         {
             **case._asdict(),

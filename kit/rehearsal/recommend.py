@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, SupportsIndex
 
 from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
+from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import registered
 from kit.rehearsal.rehearsal import Rehearsal, time_text
@@ -113,14 +114,15 @@ def recommend(
     hosts: Hosts = None,
     optimizer: Optimizer | str = "gradient_descent",
     placement: str = "round_robin",
+    compress: Compressor | str | None = None,
     rates: Rates | None = None,
 ) -> Recommendation:
     """Rehearse every topology that some tasks can form, and name the quickest.
 
     Parameters
     ----------
-    model_or_sizes, ps, worker, link, compute, hosts, optimizer, placement, rates
-        As for `kit.rehearse`.
+    model_or_sizes : dict of str to array, list of shapes, int, or callable
+        As for `kit.rehearse`, and so are all others.
 
     Returns
     -------
@@ -155,6 +157,7 @@ def recommend(
             link=link,
             optimizer=optimizer,
             placement=placement,
+            compress=compress,
         )
 
     return choose(job, compute_of(compute, tasks), rates_of(rates))

@@ -125,10 +125,15 @@ class Rehearsal:
         beside = f" and {_some(servers, 'parameter server')}" if needs else ""
         return (
             f"{self.topology} with {_some(workers, 'worker')}{beside} at "
-            f"{self.link or 'full speed'}: predicted {time_text(self.seconds)} a step, "
-            f"of which {time_text(self.exchange)} beside the computing; exactly "
+            f"{self._where}: predicted {time_text(self.seconds)} a step, of which "
+            f"{time_text(self.exchange)} beside the computing; exactly "
             f"{self.n_bytes:,} bytes in {_some(self.n_messages, 'message')} a step."
         )
+
+    @property
+    def _where(self) -> str:
+        speed, compress = self.link or "full speed", self.job.compress
+        return f"{speed}, {compress}" if compress else speed
 
     def __repr__(self) -> str:
         return f"<Rehearsal of {self}>"
@@ -149,7 +154,7 @@ class Rehearsal:
         )
         head = f"Prediction, not a measurement: {self.topology}, "
         head += f"{_some(len(self.job.workers), 'worker')}, "
-        head += self.link or "full speed"
+        head += self._where
         return f"<table><caption>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 
 

@@ -13,10 +13,14 @@ from statistics import fmean
 from typing import SupportsIndex
 
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.wires import WireSpecs, checked_specs
 from kit.exchange.layout import CHUNK_BYTES, Spec
+from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies.cost import Rates
-from kit.exchange.topologies.topology import Topology, first
+from kit.exchange.topologies.topology import first
 from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.footprint import buffer_bytes
 from kit.rehearsal.machine_rates import machine_rates
@@ -55,6 +59,7 @@ def rehearse(
     hosts: Hosts = None,
     optimizer: Optimizer | str = "gradient_descent",
     placement: str = "round_robin",
+    compress: Compressor | str | None = None,
     rates: Rates | None = None,
 ) -> Rehearsal:
     """Play a training's steps on a simulated clock: exact bytes, predicted times.
@@ -85,6 +90,9 @@ def rehearse(
         Its slots take memory, and one without slots is applied earlier.
     placement : {"round_robin", "greedy"}
         How parameters are dealt out to the parameter servers.
+    compress : str or Compressor, optional
+        How gradients are compressed, as for `kit.train`. What encoding and decoding
+        take is not known: add it to `compute`.
     rates : Rates, optional
         What a message, and bytes that are moved and added cost a task; see
         `kit.exchange.topologies.cost`. By default measured on this machine, once.
@@ -126,6 +134,7 @@ def rehearse(
         link=link,
         optimizer=optimizer,
         placement=placement,
+        compress=compress,
     )
     return play(job, compute_of(compute, tasks), rates_of(rates))
 
@@ -149,6 +158,7 @@ def job_of(
     link: str,
     optimizer: Optimizer | str,
     placement: str,
+    compress: Compressor | str | None,
 ) -> Job:
     """Return the job of such a training, which never begins.
 
@@ -164,6 +174,11 @@ def job_of(
             f"more than {_MOST_CHUNKS:,} pieces; rehearse larger buckets with "
             f"settings(bucket_bytes=...), or a smaller model."
         )
+    compressor = compressor_of(compress)
+    wire_specs: WireSpecs = ()
+    if compressor is not None:
+        given = compressor.wires(specs, n_workers)
+        wire_specs = checked_specs(given, str(compressor))
     return Job(
         run="0" * 32,
         tasks=tuple(tasks),
@@ -175,6 +190,9 @@ def job_of(
         link=str(LinkSettings.parse(link)),
         placement=placement,
         hosts=tuple(hosts),
+        keeps_state=compressor is not None,
+        compress="" if compressor is None else str(compressor),
+        wire_specs=wire_specs,
         settings=settings,
     )
 
@@ -185,19 +203,18 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     one = job.plan(topology, job.workers[-1])
     if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
         raise too_many(topology.name, job.layout)  # at once, and not on the way
-    update = MeanUpdate(job.optimizer, len(job.workers))
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 
     def plans() -> Iterator[tuple[int, Plan]]:
-        for member, plan in plans_of(job, topology):
-            memory[job.tasks[member].short] = buffer_bytes(
-                *(plan, job.layout, job.group, member),
-                n_slots=len(job.slots),
-                overwrites=plan.overwrites and update.spends,
-            )
-            yield member, plan
+        for member in job.group.members:
+            plan = job.plan(topology, member)
+            if plan is not None:
+                memory[job.tasks[member].short] = memory_of(job, plan, member)
+                # Those of compressed gradients are woven as they are made.
+                is_woven = bool(job.wires)
+                yield member, plan if is_woven else woven(job, plan)
 
-    found = schedule(plans(), job.layout, name=topology.name, early=not job.slots)
+    found = schedule(plans(), job.layout, topology.name)
     seconds = [compute.get(job.tasks[member], 0.0) for member in found.members]
     n_bytes = job.layout.payload_bytes
     clock = SimulatedClock(found, job.group, link, rates, seconds, n_bytes=n_bytes)
@@ -214,12 +231,24 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     )
 
 
-def plans_of(job: Job, topology: Topology) -> Iterator[tuple[int, Plan]]:
-    """Make the members' plans one by one; those that do nothing have none."""
-    for member in job.group.members:
-        plan = job.plan(topology, member)
-        if plan is not None:
-            yield member, plan
+def woven(job: Job, plan: Plan) -> Plan:
+    """Return a plan as it is carried out, see `kit.exchange.pipeline`."""
+    return pipelined(plan, job.layout, early=not job.slots)
+
+
+def memory_of(job: Job, plan: Plan, member: int) -> int:
+    """Return the bytes of a member's buffers.
+
+    Of compressed gradients each worker updates all parameters, and has all slots.
+    """
+    update, n_slots = MeanUpdate(job.optimizer, len(job.workers)), len(job.slots)
+    buffers = buffer_bytes(
+        *(plan, job.layout, job.group, member),
+        n_slots=0 if job.wires else n_slots,
+        overwrites=plan.overwrites and update.spends,
+    )
+    has_all = bool(job.wires) and member in job.workers
+    return buffers + n_slots * job.layout.payload_bytes * has_all
 
 
 def in_row(found: Schedule, group: Group) -> int:

@@ -1,8 +1,8 @@
 """The plans of all members of a step as columns, with each message's two ends paired.
 
 Pure. A thousand plans of a ring hold some millions of operations. Each plan is made,
-woven (`kit.exchange.pipeline`), read and let go of before the next one is made; what is
-kept of an operation takes some twenty bytes.
+read and let go of before the next one is made; what is kept of an operation takes some
+twenty bytes.
 
 Copies have no row: reading a range and putting it down is what taking its message
 costs, as in `kit.exchange.topologies.cost`. Neighbouring additions are one row.
@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.layout import Layout
-from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Add, Apply, Op, Plan, Receive, Send
 from kit.trace.log import Rows
 from kit.trace.traffic import TOTAL
@@ -91,19 +90,17 @@ class Schedule:
         return found
 
 
-def schedule(
-    plans: Iterable[tuple[int, Plan]], layout: Layout, *, name: str, early: bool
-) -> Schedule:
+def schedule(plans: Iterable[tuple[int, Plan]], layout: Layout, name: str) -> Schedule:
     """Return the step that members do by their plans, which are asked for one by one.
 
-    `name` is the topology's, for messages. `early` says whether each bucket is updated
-    as soon as it is summed, see `kit.exchange.pipeline.pipelined`. Raises
-    `InvalidArgumentError` when the plans do not fit together, `ResourceExhaustedError`
-    when they are too many operations. Takes about 3 microseconds for an operation.
+    The plans are as they are carried out, with their buckets woven together; `name` is
+    the topology's, for messages. Raises `InvalidArgumentError` when the plans do not
+    fit together, `ResourceExhaustedError` when they are too many operations. Takes
+    about 3 microseconds for an operation.
     """
     members, parts, total = [], [], 0
     for member, plan in plans:
-        part = _columns(pipelined(plan, layout, early=early))
+        part = _columns(plan)
         total += len(part.code)
         if total > MOST_ROWS:
             raise too_many(name, layout)

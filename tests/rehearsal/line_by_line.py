@@ -35,12 +35,14 @@ class PlayedMember:
 
     def begin(self) -> deque[Op]:
         job = self.job
-        plan = job.check_topology(job.topology).plan(job.layout, job.group, self.me)
+        plan = job.plan(job.check_topology(job.topology), self.me)
         if plan is None:
             return deque()
         base_s = self.rates.base if self.me in job.workers else 0.0
         self.now += round((base_s + self.compute_s) * 1e9)
-        return deque(pipelined(plan, job.layout, early=not job.slots).ops)
+        if not job.wires:  # else they are woven as they are made
+            plan = pipelined(plan, job.layout, early=not job.slots)
+        return deque(plan.ops)
 
     def do(self, op: Op, mail: Mapping[tuple[int, int], deque[int]]) -> bool:
         """Do one operation; False if its message has not been sent."""

@@ -27,6 +27,7 @@ from tests.rehearsal.line_by_line import play
 TOPOLOGIES = ["ring", "ps", "ring-whole", "mesh", "hierarchical"]
 FREE = Rates(0.0, 0.0, 0.0, 0.0)
 LINKS = ["", "1mbit", "3ms", "2mbit,1ms", "500kbit,1ms,2ms"]
+COMPRESSORS = [None, None, "float16", "int8"]
 MIB = 1 << 20
 
 
@@ -41,25 +42,32 @@ def arrays(specs: list[Spec]) -> dict[str, Any]:
     st.integers(1, 6),
     st.integers(1, 2),
     st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from(COMPRESSORS),
 )
 def test_bytes_and_messages_are_those_of_the_formulas(
-    specs: list[Spec], name: str, n: int, n_ps: int, hosts: int | None
+    specs: list[Spec],
+    name: str,
+    n: int,
+    n_ps: int,
+    hosts: int | None,
+    compress: str | None,
 ) -> None:
-    hosts = hosts and min(hosts, n + n_ps)
+    asked: dict[str, Any] = {"hosts": hosts and min(hosts, n + n_ps), "rates": FREE}
     with kit.settings(bucket_bytes=64):
         found = kit.rehearse(
-            arrays(specs), name, ps=n_ps, worker=n, hosts=hosts, rates=FREE
+            arrays(specs), name, ps=n_ps, worker=n, compress=compress, **asked
         )
 
-    job, names = found.job, found.trace.names
-    formula = by_name(name).traffic(job.layout, job.group)
+    job, names, topology = found.job, found.trace.names, by_name(name)
+    formula = job.traffic(topology)
     assert found.traffic() == {
         (names[source], names[target], kind.name): size
         for (source, target, kind), size in formula.items()
         if size
     }
     assert found.n_bytes == sum(formula.values())
-    assert found.n_messages == by_name(name).n_messages(job.layout, job.group)
+    layouts = job.wires or ((job.layout, job.group),)
+    assert found.n_messages == sum(topology.n_messages(*one) for one in layouts)
 
 
 @pytest.mark.slow
@@ -73,6 +81,7 @@ def test_bytes_and_messages_are_those_of_the_formulas(
     st.lists(st.floats(0, 0.01), min_size=5, max_size=5),
     st.sampled_from(["gradient_descent", "adagrad"]),
     st.sampled_from([FREE, Rates(1e-4, 2e-5, 3e-6, 1.7e-6)]),
+    st.sampled_from(COMPRESSORS),
 )
 def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     specs: list[Spec],
@@ -84,6 +93,7 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     compute: list[float],
     optimizer: str,
     rates: Rates,
+    compress: str | None,
 ) -> None:
     hosts = hosts and min(hosts, n + n_ps)
     with kit.settings(bucket_bytes=64):
@@ -97,6 +107,7 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
             hosts=hosts,
             optimizer=optimizer,
             rates=rates,
+            compress=compress,
         )
 
     steps = found.trace.steps
@@ -288,6 +299,7 @@ def test_plans_that_cannot_be_carried_out_are_refused(
         ({"optimizer": "adm"}, "did you mean"),
         ({"placement": "even"}, "no placement"),
         ({"rates": 1e-9}, "Rates"),
+        ({"compress": "int9"}, "Did you mean 'int8'"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_do(given: dict[str, Any], said: str) -> None:
@@ -325,13 +337,23 @@ def touched_bytes(cluster: LocalCluster) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n_ps", "n"), [("ps", 2, 3), ("ring-whole", 0, 4), ("hierarchical", 0, 3)]
+    ("name", "n_ps", "n", "compress"),
+    [
+        ("ps", 2, 3, None),
+        ("ring-whole", 0, 4, None),
+        ("hierarchical", 0, 3, None),
+        ("ring", 0, 3, "int8"),
+    ],
 )
 def test_real_training_moves_the_rehearsed_bytes_in_the_rehearsed_memory(
-    name: str, n_ps: int, n: int
+    name: str, n_ps: int, n: int, compress: str | None
 ) -> None:
     params = {"a": np.zeros((512, 700), np.float32), "b": np.zeros(11)}
-    asked: dict[str, Any] = {"topology": name, "optimizer": "adam"}
+    asked: dict[str, Any] = {
+        "topology": name,
+        "optimizer": "adam",
+        "compress": compress,
+    }
     with kit.settings(bucket_bytes=2**18), local_cluster(n_ps, n) as cluster:
         predicted = kit.rehearse(params, ps=n_ps, worker=n, **asked)
         run = kit.train(
