@@ -315,7 +315,7 @@ def _launch(
     if compressor is not None:
         n_workers = sum(task.job != "ps" for task in tasks)
         given = compressor.wires(specs, n_workers)
-        wire_specs = checked_specs(given, str(compressor))
+        wire_specs = checked_specs(given, f"compress={compressor}")
     job = Job(
         run=run_id,
         tasks=tasks,
