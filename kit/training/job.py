@@ -148,6 +148,8 @@ class Job:
                 )
 
     def _check_compress(self) -> None:
+        if self.wire_specs:
+            wires.checked_specs(self.wire_specs, f"compress={self.compress}")
         if self.wire_specs and self.has_backups:
             raise InvalidArgumentError(
                 f"compress={self.compress} adds up what every worker sends, and "

@@ -420,7 +420,8 @@ def _wire_specs(
     if compressor is None:
         return ()
     n_workers = sum(task.job != "ps" for task in tasks)
-    return checked_specs(compressor.wires(specs, n_workers), str(compressor))
+    found = compressor.wires(specs, n_workers)
+    return checked_specs(found, f"compress={compressor}")
 
 
 def _work(

@@ -78,6 +78,7 @@ def total(sent: Sequence[Arrays]) -> Arrays:
     return found
 
 
+@pytest.mark.slow
 @for_each("compressor", [*OWN, kit.TopK(1), kit.TopK(1e-9), kit.PowerSGD(1)])
 def test_ours_keep_the_contract(compressor: Compressor) -> None:
     check_compressor(compressor)

@@ -162,6 +162,7 @@ def test_small_buckets_change_no_sum_of_whole_numbers() -> None:
     assert same_bits(runs[0].params, runs[2].params)
 
 
+@pytest.mark.slow
 def test_all_elements_of_top_k_are_the_training_without_it(three: LocalCluster) -> None:
     runs = [
         begin(three, compress=compressor, topology="ring").wait(20)

@@ -117,6 +117,18 @@ def test_a_compressed_training_cannot_become_asynchronous(
     assert run.wait(20).step == 5
 
 
+def test_an_exchange_that_is_no_generator_is_named(cluster: LocalCluster) -> None:
+    class Hasty(Compressor):
+        def wires(self, specs: Any, n_workers: int) -> Any:
+            return [specs]
+
+        def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:
+            raise LookupError("at once")
+
+    with pytest.raises(StepFailed, match="compress=Hasty raised LookupError: at once"):
+        begin(cluster, Hasty()).wait(20)
+
+
 class Own(Compressor):
     """Sends everything as it is, but for what a test changes."""
 

@@ -107,11 +107,18 @@ def test_a_compressed_job_survives_json_with_its_wires() -> None:
     assert job.layout.payload_bytes == made().layout.payload_bytes
 
 
-def test_what_cannot_be_added_up_is_no_wire() -> None:
-    plain = made(**COMPRESSED).to_plain()
-    plain["wire_specs"] = [[["w", [3], "object"]]]
+@for_each(
+    ("wire_specs", "words"),
+    [
+        ([[["w", [3], "object"]]], "wire_specs"),
+        ([[]], "at least one array"),
+        ([[["w", [3], "int8"], ["w", [], "int8"]]], "'w' twice"),
+    ],
+)
+def test_what_cannot_be_added_up_is_no_wire(wire_specs: Any, words: str) -> None:
+    plain = made(**COMPRESSED).to_plain() | {"wire_specs": wire_specs}
 
-    with pytest.raises(InvalidArgumentError, match="wire_specs"):
+    with pytest.raises(InvalidArgumentError, match=words):
         Job.from_plain(plain)
 
 

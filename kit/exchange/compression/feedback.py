@@ -67,7 +67,7 @@ class Feedback:
             for name, value in self._kept.items()
             if name.startswith(STATE)
         }
-        steps = self._compressor.exchange(corrected, state, turn)
+        steps = self._begun(corrected, state, turn)
         sums: Arrays | None = None
         for number, wire in enumerate(self._wires):
             given = self._next(steps, sums, turn)
@@ -91,6 +91,10 @@ class Feedback:
         found = np.asarray(found)  # numpy makes numbers of sums without axes
         found.flags.writeable = False
         return found
+
+    def _begun(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
+        """Begin with the first `next`, where errors are caught, of whatever kind."""
+        return (yield from self._compressor.exchange(gradients, state, turn))
 
     def _next(
         self, steps: Exchange, sums: Arrays | None, turn: Turn
