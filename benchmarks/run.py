@@ -20,7 +20,8 @@ from benchmarks.results import FOLDER, Table, arguments, machine
 
 BENCHMARKS = (
     *("allreduce", "scaling", "many_parameters"),
-    *("training", "overlap", "graph_step", "overhead", "startup", "roundtrip"),
+    *("training", "overlap", "graph_step", "overhead", "recording"),
+    *("startup", "roundtrip"),
     *(
         "session",
         "memory",

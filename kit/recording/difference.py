@@ -141,14 +141,14 @@ def _terms(content: Content) -> dict[str, str]:
 
 
 def _facts(one: Content, other: Content) -> Iterator[str]:
-    said = difference(_terms(other), _terms(one))
+    said = difference(_terms(one), _terms(other))
     if said:
         yield said
     pairs = {name: (one.about[name], other.about[name]) for name in ("data", "step")}
     if None not in pairs["data"] and (said := data_difference(*pairs["data"])):
         yield said.replace(" and was ", " in the second and was ")
     if None not in pairs["step"] and (said := step_difference(*pairs["step"])):
-        yield said
+        yield said.replace("in the recording", "in the first")
     if 0 in one.states and 0 in other.states:
         first, second = one.state(0), other.state(0)
         names = [n for n in first if first[n].tobytes() != second[n].tobytes()]

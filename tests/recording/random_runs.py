@@ -26,8 +26,8 @@ from kit.testing.cluster import LocalCluster
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
 
 OPTIMIZERS = (
-    kit.GradientDescent(0.01),
-    kit.Momentum(0.01),
+    kit.GradientDescent(0.002),
+    kit.Momentum(0.002),
     kit.Adagrad(0.05),
     kit.Adam(0.01),
 )

@@ -19,7 +19,10 @@ from kit.checkpoint import Files
 from kit.errors import AbortedError, FailedPreconditionError, UnimplementedError
 from kit.recording import recorder
 from kit.recording.folder import RecordingFolder
+from kit.testing.processes import process_cluster
 from kit.training.optimizers.rule import MeanUpdate
+from tests.elastic.scene import LEADER, kill, slowly
+from tests.elastic.scene import train as train_elastic
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -206,3 +209,23 @@ def test_killed_program_leaves_a_recording_that_can_be_replayed(tmp_path: Path) 
     assert loaded.step > 20
     assert found.n_losses > 0
     assert found.mismatch is None
+
+
+@pytest.mark.slow
+def test_elastic_training_that_loses_its_leader_is_recorded_whole_and_replayed(
+    tmp_path: Path,
+) -> None:
+    wanted = kit.Recording(tmp_path / "run", state_every_s=0.1, digest_every=5)
+    with process_cluster(ps=0, worker=3) as cluster:
+        run = train_elastic(cluster, steps=150, record=wanted)
+        run.topology = "mesh"
+        kill(cluster, run, LEADER, 40)
+        run.wait(30)
+
+    loaded = kit.load_run(wanted.path)
+    found = kit.replay(loaded, step=slowly, data=DATA)
+    assert loaded.losses == run.losses
+    assert [one.lost for one in loaded.losses] == [("worker:0",)]
+    assert loaded.metrics == run.metrics
+    assert same_bits(found.params, run.params)
+    assert found.n_losses == 3 * run.step

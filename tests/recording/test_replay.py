@@ -19,12 +19,14 @@ from kit.errors import (
 from kit.recording.parts import LOG, read_parts
 from tests.recording.conftest import STEPS, Recorded
 from tests.training.toy import (
+    BATCH,
     DATA,
     X,
     Y,
     fit,
     gradients,
     initial,
+    quick_cluster,
     replayed,
     same_bits,
 )
@@ -123,8 +125,6 @@ def test_replay_names_the_first_difference(
 def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
     tmp_path: Path, recorded: Recorded
 ) -> None:
-    from tests.training.toy import BATCH, quick_cluster
-
     factor = np.float64(2.0)
 
     def local(params: Any, batch: Any) -> Any:
@@ -169,3 +169,54 @@ def test_parts_of_the_log_are_as_documented(recorded: Recorded) -> None:
     assert kinds[-1] == "DONE"
     assert not found.is_torn
     assert {"DATA", "STAT", "EPOC", "STEP", "DIGS", "LAST"} < {*kinds}
+
+
+def test_loss_that_is_a_tensor_is_replayed(tmp_path: Path) -> None:
+    def loss() -> tuple[Any, Any, Any]:
+        with kit.Graph().as_default():
+            x, y = kit.placeholder("float32", [None, 3]), kit.placeholder("float32")
+            w = kit.Variable(np.array([0.1, 0.2, 0.3], np.float32), name="w")
+            return x, y, (((x * w).sum(axis=1) - y) ** 2).mean()
+
+    x, y, error = loss()
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            error,
+            {x: X, y: Y},
+            optimizer="adam",
+            steps=30,
+            batch=BATCH,
+            record=tmp_path / "run",
+            cluster=cluster,
+        ).wait(20)
+        assert run.params
+    x, y, again = loss()  # another line, in another graph
+
+    found = kit.replay(tmp_path / "run", step=again, data={x: X, y: Y})
+    assert same_bits(found.params, run.params)
+
+
+def test_recordings_are_compared_as_far_as_they_go(
+    recorded: Recorded, copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    folder = copied()
+    log = folder / "run.log"
+    log.write_bytes(log.read_bytes()[:-400])
+
+    shorter = kit.diff(recorded.folder, folder, step=fit)
+    itself = kit.diff(recorded.folder, kit.load_run(recorded.folder), step=fit)
+    assert not itself
+    assert "do not differ in any step" in str(itself)
+    assert not shorter.facts
+    with quick_cluster(1, 2) as cluster:
+        kit.train(
+            fit,
+            initial(),
+            DATA,
+            steps=5,
+            batch=BATCH,
+            record=tmp_path / "other",
+            cluster=cluster,
+        ).wait(20)
+    with pytest.raises(InvalidArgumentError, match="tasks is"):
+        kit.diff(recorded.folder, tmp_path / "other")
