@@ -71,7 +71,9 @@ def test_a_page_that_is_loaded_again_draws_the_end_without_a_complaint(
 
         end = stop(board)
         the_picture_is_there_after_a_reload(page, lesson, end, idle=())
-        page.locator(".ps-live .bk-Figure:visible").nth(2).wait_for()
+        for name in ("Timeline", "Links", "Loss"):
+            boards.open_tab(board, name)
+            board.locator(".bk-Figure:visible").first.wait_for()
 
         assert errors == []
         lesson.run(page, "stop")
