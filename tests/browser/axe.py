@@ -27,15 +27,9 @@ def script() -> Path:
         if npm is None:
             pytest.skip("there is no npm, which installs axe-core")
         folder.mkdir(parents=True, exist_ok=True)
-        options = [
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--prefix",
-            str(folder),
-        ]
+        options = ["--ignore-scripts", "--no-audit", "--no-fund"]
         done = subprocess.run(
-            [npm, "install", *options, f"axe-core@{VERSION}"],
+            [npm, "install", *options, "--prefix", str(folder), f"axe-core@{VERSION}"],
             capture_output=True,
             timeout=INSTALL_S,
         )

@@ -32,7 +32,7 @@ def requests(moment: Moment) -> list[str]:
     found = []
     if moment.switching:
         found.append(f"switching to {moment.switching}\u2026 at the next step boundary")
-    if moment.halting:
+    if moment.halting and moment.state == "running":
         found.append(f"{moment.halting}\u2026 after this step")
     return found
 

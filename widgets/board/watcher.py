@@ -255,7 +255,12 @@ class RunFollower:
 def _alive(
     rates: Mapping[Link, float], tasks: tuple[str, ...], lost: Collection[str]
 ) -> dict[Link, float]:
-    """Return rates without those of tasks that are gone."""
+    """Return rates without those of tasks that are gone.
+
+    >>> tasks = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
+    >>> _alive({(1, 0): 5.0, (2, 0): 7.0}, tasks, ["worker:1"])
+    {(1, 0): 5.0}
+    """
     gone = {number for number, name in enumerate(Trace(tasks).names) if name in lost}
     return {link: rate for link, rate in rates.items() if not gone & {*link}}
 

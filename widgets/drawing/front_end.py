@@ -94,11 +94,10 @@ const look = () => {
     for (const part of live.querySelectorAll(".ps-controls")) part.inert = isGone;
   }
 };
-// Lab takes arrows for its cells, wherever the focus is, unless it is told not to.
+// Lab takes arrows for its cells, wherever the focus is; so it must not see these.
 window.psKeys ||= window.addEventListener("keydown", (event) => {
-  const live = event.target.closest?.(".ps-live");
-  const isOurs = /^(Arrow|Home|End|Page| )/.test(event.key);
-  live?.toggleAttribute("data-lm-suppress-shortcuts", isOurs);
+  const isNative = event.target.matches?.(".ps-live [type=radio], .ps-live select");
+  if (isNative && /^(Arrow|Home|End|Page| )/.test(event.key)) event.stopPropagation();
 }, true) || true;
 clearInterval(window.psWatch);
 window.psWatch = setInterval(look, 1000);

@@ -100,6 +100,7 @@ _STYLE = """
 .ps-live .ps-status { overflow: hidden auto; max-height: 110px; }
 .ps-board.ps-line { white-space: nowrap; }
 .ps-silence:empty { display: none; }
+.ps-live .jupyter-widgets-disconnected::before { display: none; }
 .ps-gone > :not(:has(.ps-silence)) { opacity: .55; }
 .ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
 .ps-live .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 1 auto;

@@ -22,6 +22,7 @@ from bokeh.models import (
     LinearScale,
     LogScale,
     LogTicker,
+    NoOverlap,
     Range1d,
 )
 from bokeh.models.annotations import Legend
@@ -78,6 +79,7 @@ class LossPlot:
         self._marks = _marks(self.figure, self._changes)
         # Below the names of the regions, and below a share of 1.
         self._marks[1].glyph.y_offset = 3 * TEXT_PX
+        self.figure.xaxis.major_label_policy = NoOverlap()
         self._right = self._right_axis(chart)
         self._scales = self._linear_and_log()
         self._curves = dict[str, Any]()
@@ -158,6 +160,7 @@ class LinksPlot:
             LIGHT, nothing.x.label, "", height=PANE_PX, y_range=rows, x_range=x_range
         )
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
+        self.figure.xaxis.major_label_policy = NoOverlap()
         self._lines = _source("xs", "ys", "colour", "dash", "name")
         self._switches = _source("second", "label", "top", "align", "offset")
         fill: dict[str, Any] = {"fill_color": "colour", "fill_alpha": 0.3}

@@ -196,10 +196,10 @@ _STYLE = """
 .ps-board.ps-stepper .ps-numbers { max-width: 690px;
   grid-template-columns: repeat(3, minmax(0, 1fr)); }
 .ps-stepper .ps-where { font-weight: 600; }
-.ps-stepper .ps-both { display: flex; flex-wrap: wrap-reverse; gap: 10px 20px;
+.ps-stepper .ps-both { display: flex; flex-wrap: wrap-reverse; gap: 10px;
   align-items: flex-end; }
-.ps-board.ps-stepper .ps-both > svg { flex: 1 1 384px; min-width: 384px;
-  max-width: 480px; margin: 0; }
+.ps-board.ps-stepper .ps-both > svg { flex: 1 1 308px; min-width: 308px;
+  max-width: 440px; margin: 0; }
 .ps-stepper .ps-both > div { flex-grow: 3; min-width: 0; overflow-x: auto; }
 .ps-stepper .ps-both > div:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-stepper .ps-matrix { border-collapse: separate; border-spacing: 4px;
@@ -231,9 +231,9 @@ _STYLE = """
 .ps-stepper .ps-meter div { height: 5px; border-radius: 2px;
   background: var(--ps-accent); }
 .ps-stepper .ps-full .ps-meter div { background: var(--ps-pull); }
-.ps-stepper .ps-scene text { font-size: 21px; }
-.ps-stepper .ps-scene .ps-way { font-size: 20px; }
-.ps-stepper .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
+.ps-stepper .ps-scene text { font-size: 25px; }
+.ps-stepper .ps-scene .ps-way { font-size: 25px; }
+.ps-stepper .ps-scene .ps-rate { font-size: 25px; font-weight: 650; }
 .ps-stepper .ps-waits path { stroke-dasharray: 9 6; opacity: .75; }
 .ps-stepper .ps-key { font-size: TEXTpx; color: var(--ps-faint); }
 .ps-stepper .ps-buttons { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0;
