@@ -38,6 +38,7 @@ _KNOWN: Final = {
     *("run", "tasks", "specs", "optimizer", "topology", "steps", "batch", "seed"),
     *("synchronous", "aggregate", "link", "placement", "checkpoints", "restore"),
     *("keeps_state", "hosts", "generation", "settings"),
+    *("accumulate", "local_steps", "inner"),  # the worker's, who is the same here
 }
 
 
