@@ -26,8 +26,8 @@ def lesson(request: pytest.FixtureRequest) -> Stored:
     return read(request.param)
 
 
-def test_there_are_eight_lessons_in_a_row() -> None:
-    assert [path.stem[:2] for path in LESSONS] == [f"{k:02}" for k in range(8)]
+def test_there_are_nine_lessons_in_a_row() -> None:
+    assert [path.stem[:2] for path in LESSONS] == [f"{k:02}" for k in range(9)]
 
 
 def test_lesson_names_its_goal_first(lesson: Stored) -> None:

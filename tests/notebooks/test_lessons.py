@@ -185,3 +185,26 @@ def test_lesson_on_compression_sends_less_and_forgets_nothing(tmp_path: Path) ->
     assert ms["run"] >= SIZE * 8 / 20e6 * 1e3
     assert min(accuracy[cell] for cell in ("run", "half", "fewer", "top-k")) > 0.85
     assert accuracy["forget"] < accuracy["top-k"] - 0.1
+
+
+def test_lesson_on_an_experiment_foretells_replays_and_compares(tmp_path: Path) -> None:
+    lesson = run("08_experiment", tmp_path)
+
+    assert "12 of 12 combinations done" in printed(lesson, "sweep")
+    slow = printed(lesson, "sweep-reveal")
+    server, ring = map(float, re.findall(r"100mbit +64 +([\d.]+) +([\d.]+)", slow)[0])
+    assert server > ring
+    why = printed(lesson, "why")
+    assert "ps:   The line of ps:0 is slow: " in why
+    assert re.search("ring: Messages are short .*: 6 of them in a row, 5 ms each", why)
+    foretold = printed(lesson, "rehearse")
+    assert f"ps    exact:  {2 * 64 * SIZE:,} bytes a step" in foretold
+    assert foretold.count(" exact: ") == foretold.count(" predicted: ") == 3
+    assert foretold.rstrip().splitlines()[-1].startswith("mesh: predicted ")
+    replayed = printed(lesson, "record")
+    assert re.search(r"^96 losses and \d+ digests are equal$", replayed, re.M)
+    (chunk,) = numbers(replayed, r"reduce (\d+)")
+    assert abs(chunk - SIZE / 4) < 4  # chunks differ by a number
+    assert "differ for the first time in step 0" in printed(lesson, "diff")
+    bytes_moved = numbers(printed(lesson, "hook"), r"(?m)^\w+ +(\d+)\.0 ")
+    assert bytes_moved == [6 * SIZE, 3 * SIZE, 6 * SIZE]
