@@ -87,6 +87,10 @@ class Recorder:
         every = min(chosen.digest_every or rarest, rarest)
         return chosen.replace(digest_every=every)
 
+    def check(self, job: Job) -> None:
+        """Raise `InvalidArgumentError` for a job that no file can hold."""
+        job.to_plain()
+
     def give_up(self) -> None:
         """Remove the folder: the training has not begun."""
         self._folder.give_up()

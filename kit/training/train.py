@@ -336,6 +336,8 @@ def _begin(
         settings=current() if recorder is None else recorder.settings(current()),
         **agreed,
     )
+    if recorder is not None:
+        recorder.check(job)
     run = cluster.launch(job, work)
     run.began(work, recorder)
     run.show_progress(work.hooks)

@@ -72,7 +72,19 @@ def test_log_that_ends_anywhere_is_read_up_to_there(
 
 def odd(dice: np.random.Generator, value: Any) -> Any:
     """Return something else than a value, at random."""
-    others = [None, -1, 2**70, 1e400, "", "x" * 300, [], {}, True, [[]], "../../etc"]
+    others: list[Any] = [
+        None,
+        -1,
+        2**70,
+        1e400,
+        "",
+        "x" * 300,
+        [],
+        {},
+        True,
+        [[]],
+        "../../etc",
+    ]
     if isinstance(value, dict) and value and dice.random() < 0.8:
         name = str(dice.choice([*value]))
         return {**value, name: odd(dice, value[name])}
