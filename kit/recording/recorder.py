@@ -36,8 +36,8 @@ from kit.training.job import Job, Work
 if TYPE_CHECKING:
     from kit.training.client.observer import Observer
 
-_ROUND_S: Final = 0.1
-_ROUNDS_TO_TOTALS: Final = 20
+_ROUND_S: Final = 0.25
+_ROUNDS_TO_TOTALS: Final = 8
 _END_S: Final = 30.0
 
 
