@@ -113,10 +113,10 @@ def main() -> None:
     rounds = options.rounds or (3 if options.quick else 15)
     found = {one: compare(one, options.steps, rounds) for one in TOPOLOGIES}
     table = Table(
-        "Cost of a recording of 600 steps of the digits model, 1 ps and 3 workers",
+        f"Cost of a recording of {options.steps} steps of the digits model",
         (
             f"with / without is the median of the ratios of paired trainings; the goal "
-            f"is {GOAL} or more, and {MOST_MIB} MiB at most.",
+            f"is {GOAL} or more, and {MOST_MIB} MiB at most. 1 server, 3 workers.",
         ),
         (
             *("topology", "steps a second without", "with", "with / without"),

@@ -240,7 +240,9 @@ def _read(path: Path, log: Path) -> Content:
     try:
         return _content(path, parts)
     except InvalidArgumentError as exc:
-        raise DataLossError(f"{log} is damaged: {exc.message}") from exc
+        raise DataLossError(
+            f"{log} is damaged, or needs what is not here: {exc.message}"
+        ) from exc
 
 
 def _content(path: Path, parts: Parts) -> Content:

@@ -32,12 +32,13 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from kit.training.client.recorded import Cursors
 from kit.training.job import Job, Work
+from kit.training.optimizers import rules
 
 if TYPE_CHECKING:
     from kit.training.client.observer import Observer
 
-_ROUND_S: Final = 0.1
-_ROUNDS_TO_TOTALS: Final = 20
+_ROUND_S: Final = 0.25
+_ROUNDS_TO_TOTALS: Final = 8
 _END_S: Final = 30.0
 
 
@@ -86,6 +87,15 @@ class Recorder:
         rarest = self.options.digest_every
         every = min(chosen.digest_every or rarest, rarest)
         return chosen.replace(digest_every=every)
+
+    def check(self, job: Job) -> None:
+        """Raise `InvalidArgumentError` for a job that no file can hold.
+
+        That is one with an optimizer of one's own: files hold no code.
+        """
+        for optimizer in (job.optimizer, job.inner):
+            if optimizer is not None:
+                rules.to_plain(optimizer)
 
     def give_up(self) -> None:
         """Remove the folder: the training has not begun."""

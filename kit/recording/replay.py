@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -207,8 +208,9 @@ def replay(
     until : int, optional
         How many steps to do; by default all that were done.
     step : callable or Tensor, optional
-        The step function, or the loss. By default the one that the recording names, if
-        it can be imported.
+        The step function, or the loss. By default the function that the recording
+        names, if it can be imported here and has the recorded digest; give it where the
+        recording is a stranger's.
     data : optional
         The data, as `kit.train` was given them. By default those that were stored with
         the recording.
@@ -311,7 +313,7 @@ def _step_of(content: Content, trust_step: bool) -> Any:
                 f"be imported here ({type(exc).__name__}: {exc}); give it as step=...."
             ) from exc
         found = referred(facts["module"], facts["name"])
-        if found is not None:
+        if isinstance(found, FunctionType):  # nothing else is called by its name
             return found
     raise FailedPreconditionError(
         f"the step function of {content.name}, {facts['name']!r}, cannot be imported; "

@@ -401,6 +401,8 @@ def _begin(
         chosen = choose(job_with, {})
         topology = chosen.topology
     job = job_with(topology)
+    if recorder is not None:
+        recorder.check(job)
     run = cluster.launch(job, work)
     run.began(work, recorder)
     run.recommendation = chosen

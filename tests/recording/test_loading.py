@@ -24,6 +24,10 @@ from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bi
 from widgets import TrafficBoard, write_report
 
 
+class Own(kit.GradientDescent):
+    """A rule that no file can name."""
+
+
 def test_loaded_run_tells_the_same_as_the_run(recorded: Recorded) -> None:
     run, loaded = recorded.run, kit.load_run(recorded.folder)
 
@@ -143,6 +147,16 @@ def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:
                 initial(),
                 DATA,
                 batch=1,
+                record=tmp_path / "new",
+                cluster=cluster,
+            )
+        with pytest.raises(InvalidArgumentError, match="no plain form"):
+            kit.train(
+                fit,
+                initial(),
+                DATA,
+                optimizer=Own(0.1),
+                batch=BATCH,
                 record=tmp_path / "new",
                 cluster=cluster,
             )
