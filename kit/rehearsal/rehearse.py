@@ -8,6 +8,7 @@ the links and the computing are simulated. See `kit.rehearsal` for how.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import SupportsIndex
@@ -141,12 +142,15 @@ def rehearse(
 
 def rates_of(given: Rates | None) -> Rates:
     """Return the rates that were given, or else those of this machine."""
-    if given is not None and not isinstance(given, Rates):
+    if given is None:
+        return machine_rates()
+    if not isinstance(given, Rates) or not all(0 <= rate < math.inf for rate in given):
         raise InvalidArgumentError(
             f"rates is {given!r}; give kit.exchange.topologies.cost.Rates(base, alpha, "
-            f"beta, gamma, delta), or None for those of this machine."
+            f"beta, gamma, delta) in seconds of 0 or more, or None for those of this "
+            f"machine."
         )
-    return machine_rates() if given is None else given
+    return given
 
 
 def job_of(

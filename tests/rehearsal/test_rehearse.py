@@ -299,6 +299,7 @@ def test_plans_that_cannot_be_carried_out_are_refused(
         ({"optimizer": "adm"}, "did you mean"),
         ({"placement": "even"}, "no placement"),
         ({"rates": 1e-9}, "Rates"),
+        ({"rates": Rates(0.0, -1.0, 0.0, 0.0)}, "seconds of 0 or more"),
         ({"compress": "int9"}, "Did you mean 'int8'"),
     ],
 )
