@@ -162,11 +162,11 @@ def test_no_text_of_a_stepper_is_smaller_than_twelve_pixels() -> None:
         for rule in rules.split("}")
         for size in re.findall(r"font-size: (\d+)px", rule)
     ]
-    # The picture is 640 wide, and at least 384 pixels of that are on the screen.
-    assert "min-width: 384px" in rules
+    # The picture is 640 wide, and at least 308 pixels of that are on the screen.
+    assert "min-width: 308px" in rules
     assert len(sizes) > 6
     for is_drawn, size in sizes:
-        assert size * (384 / 640 if is_drawn else 1) >= 12
+        assert size * (308 / 640 if is_drawn else 1) >= 12
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

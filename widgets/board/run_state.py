@@ -122,7 +122,7 @@ class Moment:
     @property
     def is_complete(self) -> bool:
         """Whether no news of the newest step are missing."""
-        return self.state in ("paused", "done")
+        return self.state in ("paused", "done") and not self.halting
 
     @property
     def window(self) -> str:

@@ -32,7 +32,7 @@ def requests(moment: Moment) -> list[str]:
     found = []
     if moment.switching:
         found.append(f"switching to {moment.switching}\u2026 at the next step boundary")
-    if moment.halting and moment.state == "running":
+    if moment.halting:
         found.append(f"{moment.halting}\u2026 after this step")
     return found
 
@@ -45,7 +45,7 @@ def headline(moment: Moment) -> str:
     """
     how = moment.plain_topology + ("" if moment.is_synchronous else ", asynchronous")
     how += f" at {moment.link}" if moment.link else ""
-    if moment.state == "paused":
+    if moment.state == "paused" and not moment.halting:
         return f"Paused at step {moment.step:,} of {moment.steps:,}: {how}."
     if moment.state == "done":
         end = "Finished" if moment.step >= moment.steps else "Stopped"

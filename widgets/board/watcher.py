@@ -203,8 +203,8 @@ class RunFollower:
             heard,
             a_step,
             now=None if run.done else self._newest + since_ns - LATE_NS,
-            is_complete=state in ("paused", "done"),
-            is_standing=state == "paused",
+            is_complete=state in ("paused", "done") and not run.halting,
+            is_standing=state == "paused" and not run.halting,
         )
         rates = dict.fromkeys(formula, 0.0) | _alive(found.rates, self._tasks, run.lost)
         per_step = found.per_step
