@@ -59,6 +59,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
+from kit.training.elastic.generation import Generation
 from kit.training.elastic.options import Elastic
 from kit.training.graph_step.loss import work_of
 from kit.training.hooks.adapters import hooks_of, with_savers
@@ -360,18 +361,8 @@ def _begin(
     topology: str,
     **agreed: Any,
 ) -> Run:
-    run_id, generation = secrets.token_hex(16), None
-    tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
-    if not isinstance(elastic, bool | Elastic):
-        raise InvalidArgumentError(
-            f"elastic is {elastic!r}; give True, False, or kit.Elastic(...)."
-        )
-    if elastic:
-        options = elastic if isinstance(elastic, Elastic) else Elastic()
-        generation = options.first(run_id, tasks)
-        host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
-        tasks = options.members(tasks)
-        hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
+    run_id = secrets.token_hex(16)
+    tasks, hosts, generation = _placed(cluster, elastic, run_id)
     specs, compressor = specs_of(work.params or {}), work.compressor
     wire_specs = _wire_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None
@@ -413,6 +404,24 @@ def _begin(
         if resumed is not None and resumed.passed_over:
             warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
+
+
+def _placed(
+    cluster: Trains, elastic: bool | Elastic, run_id: str
+) -> tuple[tuple[Task, ...], tuple[str, ...], Generation | None]:
+    """Return the members, their hosts, and the first generation of an elastic one."""
+    tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
+    if not isinstance(elastic, bool | Elastic):
+        raise InvalidArgumentError(
+            f"elastic is {elastic!r}; give True, False, or kit.Elastic(...)."
+        )
+    if not elastic:
+        return tasks, hosts, None
+    options = elastic if isinstance(elastic, Elastic) else Elastic()
+    generation = options.first(run_id, tasks)
+    host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
+    hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
+    return options.members(tasks), hosts, generation
 
 
 def _wire_specs(
