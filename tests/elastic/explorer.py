@@ -207,7 +207,7 @@ def untold() -> AbstractContextManager[Any]:
     return mock.patch.multiple(
         Job,
         to_plain=lambda job: {"job": job},
-        from_plain=staticmethod(lambda told: told["job"]),
+        from_plain=staticmethod(lambda told, known=None: told["job"]),
     )
 
 

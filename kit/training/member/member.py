@@ -181,6 +181,8 @@ class Member:
         """Let go of the buffers; only when the member is over."""
         if self.context is not None:
             self._last_step = self.context.step
+            # They hold the context, which would keep the buffers.
+            self.context.events = self.context.keeper = None
         self._writer = self._copier = self._begins_with = None
         self._kept = b""
         self.context = self._endpoint = self._rejoining = self._links = None
