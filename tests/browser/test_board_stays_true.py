@@ -106,6 +106,20 @@ def test_switch_traffic_and_loss_stand_on_one_screen(room: Room) -> None:
         assert room.board.evaluate("live => live.offsetHeight") <= MOST_PX
 
 
+def test_large_type_fits_a_projector(room: Room) -> None:
+    room.board.get_by_label("large type").check()
+    large = room.board.locator(".ps-head")
+    room.page.wait_for_function(
+        "head => parseFloat(getComputedStyle(head).fontSize) >= 20",
+        arg=large.element_handle(),
+    )
+
+    room.page.wait_for_timeout(1000)  # figures are drawn anew
+    assert boards.cut_off(room.board) == []
+    screenshot(room.board, "board-large-1024")
+    room.board.get_by_label("large type").uncheck()
+
+
 def test_the_board_does_not_move_while_it_is_drawn(room: Room) -> None:
     places = boards.tops(room.board)
 

@@ -94,7 +94,8 @@ _STYLE = """
 .ps-board code { color: var(--ps-ink); }
 .ps-live .ps-status { overflow: hidden auto; max-height: 110px; }
 .ps-board.ps-line { white-space: nowrap; }
-.ps-silence:empty { display: none; }
+.ps-board .ps-silence { border-left: 4px solid var(--ps-alarm); padding-left: 8px; }
+.ps-board .ps-silence:empty { display: none; }
 .ps-live .jupyter-widgets-disconnected::before { display: none; }
 .ps-gone > :not(:has(.ps-silence)) { opacity: .55; }
 .ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
