@@ -52,7 +52,7 @@ CELLS = {
     "train": "run = kit.train(model.step, model.params, model.train, steps=100_000,\n"
     "    batch=64, optimizer=kit.Adam(0.003), link='100mbit')\nrun",
     "again": "run",
-    "busy": "time.sleep(6)",
+    "busy": "time.sleep(3)",
 }
 
 
@@ -211,7 +211,7 @@ def test_a_live_board_goes_on_whole_after_reloads_also_with_a_busy_kernel(
     boards.wait_for_head(room.board, "ps at 100mbit")
     before = boards.links_and_looks(room.board)
 
-    for _ in range(3):
+    for _ in range(2):
         room.lesson.run(room.page, "busy")
         room.load_again()
 
