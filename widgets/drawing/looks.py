@@ -113,14 +113,15 @@ _STYLE = """
 .ps-large .ps-board .ps-numbers span { font-size: 14px; }
 .ps-large .widget-button { padding: 0 4px; }
 .ps-large .ps-line { font-size: 15px; }
-.ps-large .ps-scene .ps-name, .ps-large .ps-scene .ps-rate { font-size: 25px; }
+.ps-large .ps-scene .ps-name { font-size: 24px; }
+.ps-large .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
 .ps-large .ps-board table { font-size: 18px; }
 .ps-large .ps-board code { font-size: 18px; }
 .ps-large label { font-size: 16px; }
 .ps-large select { font-size: 16px; }
 .ps-large button { font-size: 16px; }
 .ps-large .lm-TabBar-tabLabel { font-size: 16px; }
-.ps-large .ps-scene .ps-way { font-size: 22px; }
+.ps-large .ps-scene .ps-way { font-size: 20px; fill: var(--ps-ink); }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
 .ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
 """
