@@ -52,7 +52,7 @@ CELLS = {
     "train": "run = kit.train(model.step, model.params, model.train, steps=100_000,\n"
     "    batch=64, optimizer=kit.Adam(0.003), link='100mbit')\nrun",
     "again": "run",
-    "busy": "time.sleep(6)",
+    "busy": "time.sleep(3)",
 }
 
 
@@ -104,6 +104,20 @@ def test_switch_traffic_and_loss_stand_on_one_screen(room: Room) -> None:
             bottom = room.board.evaluate(boards.BOTTOM, part)
             assert bottom <= MOST_PX, (part, width)
         assert room.board.evaluate("live => live.offsetHeight") <= MOST_PX
+
+
+def test_large_type_fits_a_projector(room: Room) -> None:
+    room.board.get_by_label("large type").check()
+    large = room.board.locator(".ps-head")
+    room.page.wait_for_function(
+        "head => parseFloat(getComputedStyle(head).fontSize) >= 20",
+        arg=large.element_handle(),
+    )
+
+    room.page.wait_for_timeout(1000)  # figures are drawn anew
+    assert boards.cut_off(room.board) == []
+    screenshot(room.board, "board-large-1024")
+    room.board.get_by_label("large type").uncheck()
 
 
 def test_the_board_does_not_move_while_it_is_drawn(room: Room) -> None:
@@ -197,7 +211,7 @@ def test_a_live_board_goes_on_whole_after_reloads_also_with_a_busy_kernel(
     boards.wait_for_head(room.board, "ps at 100mbit")
     before = boards.links_and_looks(room.board)
 
-    for _ in range(3):
+    for _ in range(2):
         room.lesson.run(room.page, "busy")
         room.load_again()
 

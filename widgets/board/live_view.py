@@ -199,7 +199,7 @@ class LiveView:
             count = "over" if beat.is_last else str(self._n_beats)
             self.sign.value = (
                 f'<div class="ps-board ps-beat" data-beat="{count}">'
-                f'<p class="ps-alarm ps-silence" role="alert"></p></div>'
+                f'<p class="ps-silence" role="alert"></p></div>'
             )
 
     def _is_due(self, what: str, every_s: float, beat: Beat) -> bool:

@@ -207,7 +207,7 @@ class RunFollower:
             is_standing=state == "paused" and not run.halting,
         )
         rates = dict.fromkeys(formula, 0.0) | _alive(found.rates, self._tasks, run.lost)
-        per_step = found.per_step
+        per_step = _alive(found.per_step, self._tasks, run.lost)
         if hosting is not None:
             rates, per_step = hosting.between(rates), hosting.between(per_step)
         # At the end, what a board that was opened later would find too.

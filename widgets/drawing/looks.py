@@ -99,7 +99,8 @@ _STYLE = """
 .ps-board code { color: var(--ps-ink); }
 .ps-live .ps-status { overflow: hidden auto; max-height: 110px; }
 .ps-board.ps-line { white-space: nowrap; }
-.ps-silence:empty { display: none; }
+.ps-board .ps-silence { border-left: 4px solid var(--ps-alarm); padding-left: 8px; }
+.ps-board .ps-silence:empty { display: none; }
 .ps-live .jupyter-widgets-disconnected::before { display: none; }
 .ps-gone > :not(:has(.ps-silence)) { opacity: .55; }
 .ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
@@ -117,14 +118,15 @@ _STYLE = """
 .ps-large .ps-board .ps-numbers span { font-size: 14px; }
 .ps-large .widget-button { padding: 0 4px; }
 .ps-large .ps-line { font-size: 15px; }
-.ps-large .ps-scene .ps-name, .ps-large .ps-scene .ps-rate { font-size: 25px; }
+.ps-large .ps-scene .ps-name { font-size: 24px; }
+.ps-large .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
 .ps-large .ps-board table { font-size: 18px; }
 .ps-large .ps-board code { font-size: 18px; }
 .ps-large label { font-size: 16px; }
 .ps-large select { font-size: 16px; }
 .ps-large button { font-size: 16px; }
 .ps-large .lm-TabBar-tabLabel { font-size: 16px; }
-.ps-large .ps-scene .ps-way { font-size: 22px; }
+.ps-large .ps-scene .ps-way { font-size: 20px; fill: var(--ps-ink); }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
 .ps-board .ps-key { display: flex; flex-wrap: wrap; gap: 2px 20px; max-width: none; }
 .ps-board .ps-chart.ps-sample { display: inline-block; width: 44px; min-width: 0;
