@@ -115,9 +115,10 @@ def test_large_type_fits_a_projector(room: Room) -> None:
     )
 
     room.page.wait_for_timeout(1000)  # figures are drawn anew
-    assert boards.cut_off(room.board) == []
+    cut_off = boards.cut_off(room.board)
     screenshot(room.board, "board-large-1024")
     room.board.get_by_label("large type").uncheck()
+    assert cut_off == []
 
 
 def test_the_board_does_not_move_while_it_is_drawn(room: Room) -> None:

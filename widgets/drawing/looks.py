@@ -117,7 +117,7 @@ _STYLE = """
 .ps-large .ps-board .ps-numbers > div { padding: 2px 4px; }
 .ps-large .ps-board .ps-numbers span { font-size: 14px; }
 .ps-large .widget-button { padding: 0 4px; }
-.ps-large .ps-line { font-size: 15px; }
+.ps-large .ps-line { display: none; }
 .ps-large .ps-scene .ps-name { font-size: 24px; }
 .ps-large .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
 .ps-large .ps-board table { font-size: 18px; }
