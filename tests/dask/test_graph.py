@@ -205,7 +205,7 @@ def test_workers_of_distributed_refuse_and_the_threads_of_this_process_compute()
     total = da.arange(4, chunks=2).sum()
     with (
         Client(  # type: ignore[no-untyped-call]
-            n_workers=1, processes=False, dashboard_address=None
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0"
         ),
         kit.Session() as session,
     ):

@@ -51,7 +51,7 @@ def client() -> Iterator[Any]:
             n_workers=N_WORKERS,
             threads_per_worker=1,
             security=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
         ) as local,
         new_client(local) as one,
     ):

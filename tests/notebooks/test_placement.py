@@ -31,7 +31,7 @@ def test_lesson_on_placement_does_what_it_says_and_leaves_nothing(
     assert ">w  2.6 kB</text>" in ran
     assert "Measured: 2,600 bytes" in printed(notebook, "reveal")
     assert "Not yet: 1,600,000 bytes moved" in printed(notebook, "work")
-    assert "Right. 8 bytes moved" in printed(notebook, "work-solution")
+    assert "Right. 8 bytes moved" in printed(notebook, "work-solution-answer")
     arrays = printed(notebook, "array")
     assert "computed on {'/job:worker/replica:0/task:1/device:" in arrays
     assert arrays.rstrip().endswith("True")
