@@ -32,12 +32,15 @@ def script() -> Path:
             pytest.skip("there is no npm, which installs axe-core")
         folder.mkdir(parents=True, exist_ok=True)
         options = ["--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(
-            [npm, "install", *options, "--prefix", str(folder), f"axe-core@{VERSION}"],
-            capture_output=True,
-            timeout=INSTALL_S,
-        )
-        if done.returncode:
+        options += ["--prefix", str(folder), f"axe-core@{VERSION}"]
+        try:
+            subprocess.run(
+                [npm, "install", *options],
+                capture_output=True,
+                check=True,
+                timeout=INSTALL_S,
+            )
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             pytest.skip(
                 f"npm could not install axe-core {VERSION}; is there a network?"
             )

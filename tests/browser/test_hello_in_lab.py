@@ -114,7 +114,7 @@ def a_page_that_is_loaded_again_draws_the_end(page: Page) -> None:
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     first = boards.live_board(page)
     boards.wait_for_head(first, "Stopped after step")
-    first.locator(".bk-Figure:visible").nth(2).wait_for()
+    first.locator(".bk-Figure:visible").first.wait_for()
 
 
 def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:
