@@ -283,7 +283,7 @@ def _line(account: StepTimes, found: Counter[tuple[int, int]]) -> _Suspect:
     def tell(cost: str) -> tuple[str, str]:
         return (
             f"{where} {verb} slow: payloads are on their way for {cost}.",
-            "Send fewer bytes (float32, larger mini-batches), or take a topology that "
+            "Send fewer bytes (compress=, local_steps=), or take a topology that "
             "spreads them over more links.",
         )
 

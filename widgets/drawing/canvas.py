@@ -96,7 +96,7 @@ def legend(
     )
     box.update(padding=2, margin=6, ncols=columns or "auto")
     if place == "above" and columns is None and len(items) > 4:
-        box.update(ncols=4, glyph_height=16, label_height=16)
+        box.update(ncols=3, glyph_height=16, label_height=16)
     fig.add_layout(box, place)
 
 

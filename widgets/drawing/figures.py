@@ -213,7 +213,7 @@ def timeline_figure(
     thickness and hatch; below them is a thin bar while bytes are on their way.
     """
     rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
-    height = 130 + _ROW_PX * max(1, len(chart.rows))
+    height = 164 + _ROW_PX * max(1, len(chart.rows))
     fig = canvas(theme, chart.x.label, None, height=height, y_range=rows)
     _step_axis(fig, chart.starts, theme)
     data = source(chart.spans) if spans is None else spans
