@@ -140,6 +140,7 @@ class Deaf(Delivered):
         """Tell nobody."""
 
 
+@pytest.mark.slow
 @for_each(
     ("kind", "said"),
     [
@@ -153,11 +154,13 @@ class Deaf(Delivered):
         ),
         (Fixed, "of region 2 shows"),
         (Doubling, "n_arrived is 2, and 1 were posted"),
-        (Stuck, "0.05 s were not enough for a message that was posted"),
+        (Stuck, "0.5 s were not enough for a message that was posted"),
         (Busy, "is_idle is False before anything was posted"),
-        (Deaf, "0.05 s were not enough for an end to be lost"),
+        (Deaf, "0.5 s were not enough for an end to be lost"),
     ],
 )
 def test_what_a_port_breaks_is_named(kind: type[Delivered], said: str) -> None:
     with pytest.raises(AssertionError, match=f"{kind.__name__}: .*{said}"):
-        check_port(partial(held, kind), deadline_s=0.05)
+        check_port(
+            partial(held, kind), deadline_s=0.5
+        )  # one of 4 MiB as well, on a busy machine
