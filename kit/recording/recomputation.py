@@ -139,15 +139,6 @@ class Recomputation:
         else:
             self._count(step)
 
-    def _worker(
-        self, member: SteppedMember, state: Mapping[str, Any]
-    ) -> TrainingWorker:
-        kept = state.get(kept_state.name_of(self.job.tasks[member.number]), b"")
-        return TrainingWorker(
-            *(self.job, member.number, self.work),
-            *(member.memory, member.endpoint, kept_state.unpack(kept)),
-        )
-
     @property
     def _slots(self) -> Sequence[Any]:
         return self.job.optimizer.slots

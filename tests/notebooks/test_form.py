@@ -93,7 +93,7 @@ def test_no_checker_is_left_over() -> None:
         node.name
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
-        and ast.unparse(node.returns or node) == "Verdict"
+        and ast.unparse(node.returns or node) == "AnswerVerdict"
     }
 
     assert made - used == set()
