@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -16,8 +17,9 @@ from bokeh.models import AllLabels, LinearAxis, NoOverlap, Step
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.cases import for_each
-from widgets.board import sentences
+from widgets.board import sentences, snapshot
 from widgets.board.history import TrainingHistory
+from widgets.board.watcher import beat_of
 from widgets.drawing import charts, curves, feed, strips
 from widgets.drawing.curves import Axis, Chart
 from widgets.drawing.figures import links_figure, timeline_figure
@@ -95,6 +97,16 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     key = len(Phase) + 1  # one of each, and of bytes in flight, in the legend
     assert len(bars) == len(spans["task"]) + len(coming["task"]) + key
     assert set(bars) == {*(phase.name.lower() for phase in Phase), "flight"}
+
+
+def test_a_task_that_only_gets_bytes_has_its_row(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps",), steps=5)
+    works = trace.spans["task"] != trace.names.index("ps:0")
+    beat = beat_of(replace(trace, spans=trace.spans[works]))
+
+    timeline, _ = snapshot.pictures(beat)[-1]
+
+    assert {"ps:0", "worker:0", "compute"} <= set(texts(timeline))
 
 
 def short_steps(gaps: list[float]) -> curves.Timeline:

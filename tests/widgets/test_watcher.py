@@ -11,6 +11,7 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.trace.trace import Trace
+from kit.training.client.recorded import Cursors
 from tests.training.paced import LONG_S, Held, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
@@ -74,20 +75,49 @@ def test_who_is_not_shown_hears_of_the_end_alone() -> None:
 
 
 @pytest.mark.slow
-def test_a_board_that_breaks_is_left_out_and_the_others_go_on(
+def test_a_board_that_cannot_draw_a_beat_says_so_once_and_draws_the_next(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def breaks(beat: object) -> None:
-        raise ZeroDivisionError("this board is broken")
+    n_broken = 0
+
+    def breaks(beat: Beat) -> None:
+        nonlocal n_broken
+        if beat.moment.step <= 5:
+            n_broken += 1
+            raise ZeroDivisionError("this board is broken")
 
     with standing_training() as (run, step, _):
-        good = Watcher()
-        with watched(run, Watcher(breaks), good):
+        bad, good = Watcher(breaks), Watcher()
+        with watched(run, bad, good):
+            good.until(lambda beat: n_broken > 1)
             step.go.set()
             good.until(lambda beat: beat.moment.step > 2)
-            good.until(lambda beat: beat.moment.step > 5)
+            bad.until(lambda beat: beat.moment.step > 5)
 
     assert capfd.readouterr().err.count("Error: this board is broken") == 1
+
+
+@pytest.mark.slow
+def test_news_that_cannot_be_read_once_are_read_again(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with standing_training() as (run, step, _):
+        watcher, news, n_asked = Watcher(), run.news, 0
+
+        def breaks(cursors: Cursors = ()) -> tuple[Trace, Cursors]:
+            nonlocal n_asked
+            n_asked += 1
+            if n_asked <= 2:
+                raise ZeroDivisionError("no news")
+            return news(cursors)
+
+        monkeypatch.setattr(run, "news", breaks)
+        with watched(run, watcher):
+            step.go.set()
+            watcher.until(lambda beat: beat.moment.step > 2)
+
+    assert n_asked > 2
+    assert capfd.readouterr().err.count("Error: no news") == 1
 
 
 @pytest.mark.slow

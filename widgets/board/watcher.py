@@ -75,6 +75,7 @@ class RunFollower:
         self._newest, self._heard_at = 0, clock()
         self._peak = 0.0
         self._refusal = ""
+        self._told: set[str] = set()  # errors of the boards
         self._bottleneck: Bottleneck | None = None
         self._looked = (-math.inf, -1)  # for it: when, and at how many rows
         self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
@@ -129,7 +130,15 @@ class RunFollower:
                 self._rest(_IDLE_S)
                 continue
             begin = time.thread_time()
-            beat = self.look()
+            try:
+                beat = self.look()
+            except Exception as error:
+                self._trouble(error)
+                if self._run.done:  # it will not be another time
+                    with self._guard:
+                        self._listeners.clear()
+                self._rest(STEADY_S)
+                continue
             listeners = list(self._listeners.items())
             for listener, is_shown in listeners:
                 if is_shown or beat.is_last:
@@ -151,9 +160,17 @@ class RunFollower:
     def _tell(self, listener: Listener, beat: Beat) -> None:
         try:
             listener(beat)
-        except Exception:  # one board's trouble is not the others'
-            traceback.print_exc()
-            self.leave(listener)
+        except Exception as error:  # one board's trouble is not the others'
+            self._trouble(error)
+
+    def _trouble(self, error: Exception) -> None:
+        """Tell of an error, once: the next beat is tried all the same.
+
+        A board that stopped for good would say that the kernel is gone.
+        """
+        if repr(error) not in self._told:
+            self._told.add(repr(error))
+            traceback.print_exception(error)
 
     def _rest(self, seconds: float) -> None:
         """Wait for the next beat, and hand over the requests that come meanwhile."""

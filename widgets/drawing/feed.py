@@ -333,6 +333,12 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
     return found
 
 
+def tasks_of(trace: Trace, *drawn: Columns) -> list[str]:
+    """Return the tasks of which any of the columns tells, in the order of the trace."""
+    told = {name for columns in drawn for name in columns["task"]}
+    return [name for name in trace.names if name in told]
+
+
 def step_starts(trace: Trace, view: TimeWindow) -> Columns:
     """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
     table = trace.steps
