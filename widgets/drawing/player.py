@@ -110,6 +110,8 @@ STYLE = """
   accent-color: var(--ps-accent); }
 .ps-player input:focus-visible { outline: 3px solid var(--ps-accent);
   outline-offset: 2px; }
+@container (max-width: 860px) { .ps-player .ps-numbers {
+  grid-template-columns: repeat(3, minmax(0, 1fr)); } }
 .ps-player .ps-pictures { gap: 12px 16px; }
 .ps-player .ps-pictures > figure { flex-basis: 592px; }
 """
