@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "solutions",  # beside this file
+    "playing",  # the same
     "docstrings",  # the same; before napoleon, which reads what it leaves
     "sphinx.ext.napoleon",
 ]

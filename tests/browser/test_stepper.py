@@ -15,6 +15,7 @@ from tests.browser.lab import (
     jupyter_lab,
     open_notebook,
     run_all,
+    screenshot,
 )
 from widgets import RingStepper
 
@@ -26,7 +27,7 @@ pytestmark = [
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
 ]
-SHOWN = ".ps-state:not([hidden])"
+SHOWN = ".ps-state"
 # The smallest text that is seen, in pixels of the screen; SVG text is scaled.
 SMALLEST = """() => Math.min(
     ...[...document.querySelectorAll('.ps-player *')]
@@ -82,7 +83,7 @@ def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
     assert number() == "Message 1 of 24"
     ring.keyboard.press("ArrowRight")  # the focus is on a button
     assert number() == "Message 2 of 24"
-    ring.get_by_role("slider").focus()
+    ring.get_by_role("slider", name="Messages").focus()
     ring.keyboard.press("ArrowRight")
     ring.keyboard.press("ArrowRight")
     assert number() == "Message 4 of 24"
@@ -93,6 +94,21 @@ def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
     ring.get_by_text("Message 1 of 24").first.wait_for()
     ring.get_by_role("button", name="Pause").click()
     assert ring.get_by_role("button", name="Play").is_visible()
+
+
+def test_a_slider_of_a_saved_page_chooses_the_number_of_workers(ring: Any) -> None:
+    workers = ring.get_by_role("slider", name="Number of workers")
+    messages = ring.get_by_role("slider", name="Messages")
+    messages.focus()
+    ring.keyboard.press("End")
+    workers.focus()
+
+    ring.keyboard.press("End")
+
+    assert workers.get_attribute("aria-valuetext") == "8 workers"
+    assert "Message 112 of 112" in messages.get_attribute("aria-valuetext")
+    assert ring.locator(".ps-matrix tbody tr").count() == 8
+    screenshot(ring.locator("body"), "saved-stepper-eight")
 
 
 def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contrast import contrast
+from tests.widgets.playing import unpacked
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 from widgets.drawing.theme import THEMES
 from widgets.stepping import drawing, words
@@ -101,26 +102,49 @@ def test_the_last_sentence_says_that_all_have_the_result(name: str) -> None:
 
 
 def test_a_saved_page_has_every_state_and_asks_nobody_for_anything(page: str) -> None:
-    seen = Seen(page)
+    tracks = unpacked(page)
 
-    assert len(seen.of_class("ps-state")) == 13
-    assert [text[:13] for text in seen.of_class("ps-said")[1:4]] == [
+    assert list(tracks) == [f"{n} workers" for n in range(2, 9)]
+    assert [said[:13] for said, _ in tracks["3 workers"]][:3] == [
         "Before the fi", "Message 1 of ", "Message 2 of ",
     ]  # fmt: skip
-    for tag, attributes in seen.tags:
+    # 2(n-1) rounds of n messages, and the beginning
+    assert [len(frames) for frames in tracks.values()] == [
+        1 + 2 * (n - 1) * n for n in range(2, 9)
+    ]
+    for tag, attributes in Seen(page).tags:
         assert tag not in ("link", "iframe", "img", "object")
         assert not set(attributes) & {"src", "href", "srcset"}
-    policy = next(a["content"] for _, a in seen.tags if "http-equiv" in a)
-    assert "default-src 'none'" in str(policy)
+    assert "default-src 'none'" in page
 
 
-def test_a_saved_page_shows_all_states_where_scripts_do_not_run(page: str) -> None:
-    hidden = [attributes for _, attributes in Seen(page).tags if "hidden" in attributes]
+def test_the_states_of_a_saved_page_are_those_of_the_steppers(page: str) -> None:
+    tracks = unpacked(page)
 
-    assert [attributes.get("class") for attributes in hidden] == [
-        "ps-buttons",
-        "ps-said",
-    ]
+    for n in (2, 5):
+        stepper = RingStepper(n=n)
+        recording, formula = stepper.recording, stepper.formula
+        for at, (_, (head, said, state, _)) in enumerate(tracks[f"{n} workers"]):
+            assert head == words.title(recording)
+            assert said == drawing.sentence(recording, at)
+            assert state == drawing.state(recording, formula, at)
+
+
+def test_own_values_are_stepped_through_with_their_own_workers(tmp_path: Path) -> None:
+    RingStepper(values=[[1, 2], [3, 4]]).save(tmp_path / "own.html")
+
+    assert list(unpacked((tmp_path / "own.html").read_text("utf-8"))) == ["2 workers"]
+
+
+def test_a_saved_page_shows_the_turning_points_where_no_script_runs(page: str) -> None:
+    seen = Seen(page)
+    hidden = [attributes for _, attributes in seen.tags if "hidden" in attributes]
+
+    assert [attributes.get("class") for attributes in hidden] == ["ps-buttons"]
+    assert len(seen.of_class("ps-state")) == 3
+    assert [text[:13] for text in seen.of_class("ps-said")] == [
+        "Before the fi", "Message 6 of ", "Message 12 of",
+    ]  # fmt: skip
 
 
 def test_the_matrix_shows_sums_numbers_and_counters_of_a_state() -> None:

@@ -18,7 +18,7 @@ from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
-from widgets.board import snapshot
+from widgets.board import playback, snapshot
 from widgets.board.watcher import Beat, RunFollower, beat_of, pulse_of
 from widgets.drawing import front_end, page
 
@@ -69,12 +69,19 @@ class TrafficBoard:
         self._run = of if isinstance(of, Run) else None
         self._pulse: RunFollower | None = pulse_of(of) if isinstance(of, Run) else None
         self._clock, self._kept_at = clock, clock()
-        self._beat = self._pulse.look() if self._pulse else beat_of(_trace(of))
+        self._trace = None if isinstance(of, Run) else _trace(of)
+        self._beat = self._look()
         self._view: Any = None
         self._controls: Any = None
         self._kept: list[Any] = []  # the displays of the snapshot
         self._is_closed = False
         self._drawing = threading.RLock()  # a view is not closed while it is drawn
+
+    def _look(self) -> Beat:
+        if self._pulse is not None:
+            return self._pulse.look()
+        assert self._trace is not None
+        return beat_of(self._trace)
 
     # -- in a notebook --------------------------------------------------------------
 
@@ -181,13 +188,20 @@ class TrafficBoard:
         self._keep()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the board as it is now as one HTML file that needs nothing else.
+        """Write the board up to now as one HTML file that plays and needs nothing else.
 
-        It appears whole or not at all; raises `OSError` as the file system gives it.
+        A slider goes over the steps: it moves the traffic, the numbers and a line in
+        the curves. It has 200 places at most, so of a longer training each is the mean
+        of some steps; fewer if the file would be larger than 2 MB. Takes about a
+        second. The file appears whole or not at all; raises `OSError` as the file
+        system gives it.
         """
-        beat = self._pulse.look() if self._pulse else self._beat
+        beat = self._look()
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-        body = snapshot.html(beat, self._tables())
+        trace = self._run.trace if self._run else self._trace
+        assert trace is not None
+        formula = self._pulse.formula if self._pulse else lambda _: None
+        body = playback.html(beat, trace, formula, self._tables())
         write_atomically(path, [page.page("Traffic board", made, body, (), "")])
 
     def __repr__(self) -> str:

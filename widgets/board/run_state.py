@@ -56,7 +56,8 @@ class Moment:
     yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
     tasks that are gone, `kept` what is left of the trace of a long training, if not
     all. `hosts` has the host of each task where there are several. `bottleneck` is what
-    the newest steps waited for, as it was known at most two seconds ago.
+    the newest steps waited for, as it was known at most two seconds ago. `stretch`
+    names the steps that all this is of, if they are not those of the last second.
 
     Of an elastic training `tasks` are those whose processes take part or have done so,
     and rates are between processes; `hosting` says who hosts which member.
@@ -84,6 +85,7 @@ class Moment:
     hosts: tuple[str, ...] = ()
     hosting: Hosting | None = None
     bottleneck: Bottleneck | None = None
+    stretch: str = ""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -133,6 +135,8 @@ class Moment:
         """
         if not self.numbers.n_steps:
             return ""
+        if self.stretch:
+            return self.stretch
         unit = "step" if self.is_synchronous else "update"
         if self.numbers.n_steps == 1:
             return f"of the last {unit}"
@@ -225,23 +229,52 @@ def measured(
     is_still = is_standing or silent > max(WINDOW_NS, 2 * elapsed)
     code = table["source"][moved].astype(np.int64) << 16 | target
     chosen = np.isin(step, ended)
-    amount = _sums(code[chosen], table["bytes"][moved][chosen])
+    found = means(
+        used,
+        code[chosen],
+        table["bytes"][moved][chosen],
+        formula,
+        has_moved=bool(len(step)),
+        is_still=is_still,
+    )
+    loss, accuracy = learned(recent, high)
+    return found._replace(loss=loss, accuracy=accuracy)
+
+
+def means(
+    used: Rows,
+    code: npt.NDArray[np.int64],
+    n_bytes: Rows,
+    formula: int | None = None,
+    *,
+    has_moved: bool = True,
+    is_still: bool = False,
+) -> Measured:
+    """Return the means over whole steps, whose rows are `used`; without the loss.
+
+    `n_bytes` are what moved in them, and `code` on which links: the source times 2^16
+    plus the destination. With `is_still` the steps are long over, so nothing moves.
+    """
+    n_steps = len(np.unique(used["step"]))
+    elapsed = max(1, int(used["end"].max()) - int(used["start"].min()))
+    amount = _sums(code, n_bytes)
     a_second = 0.0 if is_still else 1e9 / elapsed
     spent = int((used["end"] - used["start"]).sum())
     found = Numbers(
-        n_steps=len(ended),
-        step_s=elapsed / len(ended) / 1e9,
-        step_rate=None if is_still else len(ended) * a_second,
-        measured=sum(amount.values()) / len(ended) if len(step) else None,
+        n_steps=n_steps,
+        step_s=elapsed / n_steps / 1e9,
+        step_rate=None if is_still else n_steps * a_second,
+        measured=sum(amount.values()) / n_steps if has_moved else None,
         formula=formula,
         waiting=float(used["wait"].sum()) / spent if spent > 0 else None,
         staleness=int(used["staleness"].max()),
     )
     return Measured(
         found,
-        {link: n_bytes * a_second for link, n_bytes in amount.items()},
-        {link: n_bytes / len(ended) for link, n_bytes in amount.items()},
-        *_learned(recent, high),
+        {link: moved * a_second for link, moved in amount.items()},
+        {link: moved / n_steps for link, moved in amount.items()},
+        None,
+        None,
     )
 
 
@@ -253,7 +286,7 @@ def _sums(code: npt.NDArray[np.int64], n_bytes: Rows) -> dict[Link, float]:
     return {(link >> 16, link & 0xFFFF): amount for link, amount in pairs}
 
 
-def _learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
+def learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
     """Return the loss and the accuracy of a step, means over its examples."""
     shares = recent.measures[recent.measures["name"] == b"accuracy"]
     found: list[float | None] = []

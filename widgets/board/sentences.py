@@ -43,8 +43,7 @@ def headline(moment: Moment) -> str:
     >>> headline(Moment(("ps:0", "worker:0"), state="paused", step=7, steps=90))
     'Paused at step 7 of 90: ps.'
     """
-    how = moment.plain_topology + ("" if moment.is_synchronous else ", asynchronous")
-    how += f" at {moment.link}" if moment.link else ""
+    how = configuration(moment)
     if moment.state == "paused" and not moment.halting:
         return f"Paused at step {moment.step:,} of {moment.steps:,}: {how}."
     if moment.state == "done":
@@ -53,6 +52,16 @@ def headline(moment: Moment) -> str:
     if moment.state == "failed":
         return f"Failed at step {moment.step:,} of {moment.steps:,}: {how}."
     return f"Training, {moment.steps:,} steps: {how}."
+
+
+def configuration(moment: Moment) -> str:
+    """Return how gradients meet, in a few words.
+
+    >>> configuration(Moment((), topology="ps-async", link="1gbit"))
+    'ps, asynchronous at 1gbit'
+    """
+    how = moment.plain_topology + ("" if moment.is_synchronous else ", asynchronous")
+    return how + (f" at {moment.link}" if moment.link else "")
 
 
 def alarms(moment: Moment) -> list[str]:

@@ -13,6 +13,7 @@ from widgets.board import sentences
 from widgets.board.scene import scene, speed, title
 from widgets.board.watcher import Beat
 from widgets.drawing import charts, curves, feed, words
+from widgets.drawing.curves import Chart
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT
 
@@ -53,17 +54,14 @@ def html(
 
 def pictures(beat: Beat) -> Pictures:
     """Return each picture as SVG with what it shows in words; those with data only."""
-    history, recent = beat.history, beat.recent
-    lines = history.links()
+    loss, links = charts_of(beat)
+    recent = beat.recent
     window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
-    changes, shares = beat.moment.changes, history.measure("accuracy")
-    again = history.changes(changes)
-    loss = curves.loss(history.loss(), history.regions(), shares, again)
-    links = curves.links(lines, history.switches(changes))
     coming = feed.flights(recent, window)
     active = feed.tasks_of(recent, spans, coming)
     times = curves.timeline(spans, starts, active, window.label, coming)
+    lines = {one.label: one.data for one in links.series}
     found = [
         (scene(beat.moment), title(beat.moment)),
         (charts.curves_chart(loss), loss_words(beat)),
@@ -71,6 +69,14 @@ def pictures(beat: Beat) -> Pictures:
         (charts.timeline_chart(times), words.timeline(recent, window)),
     ]
     return [(picture, said) for picture, said in found if picture]
+
+
+def charts_of(beat: Beat) -> tuple[Chart, Chart]:
+    """Return the loss over the steps, and each link's rate over time."""
+    history, changes = beat.history, beat.moment.changes
+    shares, again = history.measure("accuracy"), history.changes(changes)
+    loss = curves.loss(history.loss(), history.regions(), shares, again)
+    return loss, curves.links(history.links(), history.switches(changes))
 
 
 def loss_words(beat: Beat) -> str:

@@ -212,18 +212,15 @@ class RunFollower:
         if hosting is not None:
             heard = run_state.of_generation(recent, hosting.generation.number)
         topology = row.topology if row else run.job.topology
-        formula = self._formula(topology)
-        # The bytes of a step; an asynchronous one is one worker's alone.
-        shares = len(run.job.workers) if topology.endswith("-async") else 1
-        a_step = sum(formula.values()) // shares or None
         found = run_state.measured(
             heard,
-            a_step,
+            self.formula(topology),
             now=None if run.done else self._newest + since_ns - LATE_NS,
             is_complete=state in ("paused", "done") and not run.halting,
             is_standing=state == "paused" and not run.halting,
         )
-        rates = dict.fromkeys(formula, 0.0) | _alive(found.rates, self._tasks, run.lost)
+        links = self._formula(topology)
+        rates = dict.fromkeys(links, 0.0) | _alive(found.rates, self._tasks, run.lost)
         per_step = _alive(found.per_step, self._tasks, run.lost)
         if hosting is not None:
             rates, per_step = hosting.between(rates), hosting.between(per_step)
@@ -260,6 +257,12 @@ class RunFollower:
             self._looked = now, known
             self._bottleneck = bottleneck(self._run.news()[0], BOTTLENECK_STEPS)
         return self._bottleneck
+
+    def formula(self, topology: str) -> int | None:
+        """Return the bytes of a step; an asynchronous one is one worker's alone."""
+        job = self._run.job
+        shares = len(job.workers) if topology.endswith("-async") else 1
+        return sum(self._formula(topology).values()) // shares or None
 
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""

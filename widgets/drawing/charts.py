@@ -21,6 +21,7 @@ from widgets.drawing.theme import FLIGHT, FLIGHT_OFF, PHASE_HEIGHT
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
 _STRIP, _ROW, _BAR, _THIN = 26, 40, 30, 5
+_CURVES = 250  # the height of curves in one frame
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
@@ -93,11 +94,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def curves_chart(chart: Chart) -> str:
     """Draw curves in one frame on the regions behind them; "" without any points."""
-    height = 250
+    height = _CURVES
     if not any(len(series.points) for series in chart.series):
         return ""
-    x = Scale(chart.x.low, chart.x.high, _LEFT, WIDTH - _RIGHT)
-    y = Scale(*chart.y[1:], height - _UNDER, _OVER + 18, chart.is_log)
+    x, y = _curves_scales(chart)
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += _again(chart.again, x, height)
     parts += [_y_tick(y(value), f"{value:g}") for value in y.ticks(5)]
@@ -119,9 +119,8 @@ def links_chart(chart: Chart) -> str:
     """Draw each series in steps, in a strip of its own; "" without any."""
     if not chart.series:
         return ""
-    height = _OVER + _STRIP * len(chart.series) + _UNDER
-    left = 18 + 7.6 * max(len(series.label) for series in chart.series)
-    x = Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT)
+    x, height = _strips_scale(chart)
+    left = x.start
     parts = [_x_axis(x, height, chart.x.label, left)]
     for place, series in enumerate(chart.series):
         foot = _OVER + _STRIP * (place + 1)
@@ -130,6 +129,38 @@ def links_chart(chart: Chart) -> str:
         parts.append(_right_text(left - 6, foot - 3, series.label))
     parts += _marks(chart.marks, x, "ps-mark", 4, height - _UNDER)
     return _chart(height, f"{chart.title}, {chart.y.label}", "", parts)
+
+
+def curves_pointer(chart: Chart, at: float, value: float | None) -> str:
+    """Return a line at a place of `curves_chart`'s x axis, with a dot at a value."""
+    x, y = _curves_scales(chart)
+    line = _pointer(x(at), _OVER, _CURVES - _UNDER)
+    if value is None or not math.isfinite(value):
+        return line
+    place = f'cx="{x(at):.1f}" cy="{y(value):.1f}"'
+    return f'{line}<circle class="ps-pointer" {place} r="5"/>'
+
+
+def links_pointer(chart: Chart, at: float) -> str:
+    """Return a line at a place of `links_chart`'s x axis."""
+    x, height = _strips_scale(chart)
+    return _pointer(x(at), 4, height - _UNDER)
+
+
+def _pointer(x: float, top: float, foot: float) -> str:
+    return f'<path class="ps-pointer" d="M{x:.1f},{top:g} V{foot:g}"/>'
+
+
+def _curves_scales(chart: Chart) -> tuple[Scale, Scale]:
+    x = Scale(chart.x.low, chart.x.high, _LEFT, WIDTH - _RIGHT)
+    return x, Scale(*chart.y[1:], _CURVES - _UNDER, _OVER + 18, chart.is_log)
+
+
+def _strips_scale(chart: Chart) -> tuple[Scale, float]:
+    """Return the x axis of strips, and the height of all."""
+    left = 18 + 7.6 * max(len(series.label) for series in chart.series)
+    height = _OVER + _STRIP * len(chart.series) + _UNDER
+    return Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT), height
 
 
 def timeline_chart(chart: Timeline) -> str:

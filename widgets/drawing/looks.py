@@ -58,6 +58,8 @@ _STYLE = """
 .ps-chart .ps-axis { stroke: var(--ps-faint); }
 .ps-chart .ps-grid { stroke: var(--ps-grid); }
 .ps-chart .ps-mark { stroke: var(--ps-ink); stroke-dasharray: 5 4; stroke-width: 1.6; }
+.ps-chart .ps-pointer { stroke: var(--ps-accent); stroke-width: 2; }
+.ps-chart circle.ps-pointer { fill: var(--ps-background); }
 .ps-chart .ps-region { opacity: .13; }
 .ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }

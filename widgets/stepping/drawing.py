@@ -236,14 +236,7 @@ _STYLE = """
 .ps-stepper .ps-scene .ps-rate { font-size: 25px; font-weight: 650; }
 .ps-stepper .ps-waits path { stroke-dasharray: 9 6; opacity: .75; }
 .ps-stepper .ps-key { font-size: TEXTpx; color: var(--ps-faint); }
-.ps-stepper .ps-buttons { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0;
-  align-items: center; }
-.ps-stepper .ps-buttons input { flex: 1 1 200px; max-width: 420px; height: 24px;
-  accent-color: var(--ps-accent); }
-.ps-stepper input:focus-visible { outline: 3px solid var(--ps-accent);
-  outline-offset: 2px; }
 .ps-stepper .ps-state { margin: 0 0 26px; }
-.ps-stepper .ps-state[hidden] { display: none; }
 """
 
 

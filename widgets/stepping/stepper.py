@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kit.errors import NotFoundError, OutOfRangeError
+from kit.errors import KitError, NotFoundError, OutOfRangeError
 from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
-from widgets.stepping.participants import Formula, formula, setting
+from widgets.stepping.participants import MOST_WORKERS, Formula, formula, setting
+from widgets.stepping.player import Stepped
 
 
 class ExchangeStepper:
@@ -71,6 +73,7 @@ class ExchangeStepper:
         n_ps: int | None = None,
     ) -> None:
         made = setting(topology, n, size, values, n_ps)
+        self._others = None if values is not None else (topology, size, n_ps)
         self.recording = record(
             made.topology, made.layout, made.group, made.names, made.values
         )
@@ -140,14 +143,30 @@ class ExchangeStepper:
         return names.index(task)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all positions as one HTML file with buttons, which needs nothing else.
+        """Write all positions as one HTML file that plays and needs nothing else.
 
-        It appears whole or not at all; raises `OSError` as the file system gives it.
+        One slider goes over the messages. Unless values were given, another one chooses
+        the number of workers, 2 to 8. The file appears whole or not at all; raises
+        `OSError` as the file system gives it.
         """
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-        body = player.body(self.recording, self.formula)
-        head = words.title(self.recording)
-        write_atomically(path, [page.page(head, made, body, (), player.SCRIPT)])
+        found = self._with_other_workers()
+        workers = [len(one.recording.workers) for one in found]
+        body = player.html(found, workers.index(len(self.recording.workers)))
+        head = f"{self.recording.title}, message by message"
+        write_atomically(path, [page.page(head, made, body, (), "")])
+
+    def _with_other_workers(self) -> list[Stepped]:
+        """Return this exchange among those of other numbers of workers, in order."""
+        mine = len(self.recording.workers)
+        found = {mine: Stepped(self.recording, self.formula)}
+        if self._others is not None:
+            topology, size, n_ps = self._others
+            for n in range(2, MOST_WORKERS + 1):
+                with suppress(KitError):  # a topology may not do with every number
+                    other = ExchangeStepper(topology, n, size, None, n_ps)
+                    found.setdefault(n, Stepped(other.recording, other.formula))
+        return [found[n] for n in sorted(found)]
 
     def close(self) -> None:
         """Take the live view off the screen; the still picture stays."""

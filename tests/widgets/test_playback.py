@@ -1,0 +1,171 @@
+"""A saved board that plays: its moments are the rows of the trace, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.trace.log import rows
+from kit.trace.trace import STEP_KINDS, Kept, Trace
+from kit.trace.traffic import STEP
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.widgets.playing import unpacked
+from widgets import TrafficBoard
+from widgets.board.frames import frames, stretches
+from widgets.board.scene import scene
+from widgets.board.watcher import beat_of
+from widgets.drawing import player
+
+MakeTrace = Callable[..., Trace]
+
+
+def unknown(_: str) -> None:
+    """Know no formula of a topology."""
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    st.integers(1, 50),
+    st.integers(1, 3),
+)
+def test_stretches_are_in_order_and_each_of_one_epoch(
+    lengths: list[int], most: int, n_workers: int
+) -> None:
+    epochs = np.repeat(np.arange(len(lengths)), lengths)
+    given = [
+        (w, number, epoch, 0.5, 8, 0, 1, 0, 0, 0)
+        for w in range(n_workers)
+        for number, epoch in enumerate(epochs.tolist())
+    ]
+
+    found = stretches(rows(STEP, given), most)
+
+    covered = [n for one in found for n in range(one.first, one.last + 1)]
+    assert covered == sorted(set(covered))
+    assert 1 <= len(found) <= most
+    for one in found:
+        assert set(epochs[one.first : one.last + 1]) == {one.epoch}
+    if len(lengths) == 1:
+        assert covered == list(range(len(epochs)))
+
+
+@pytest.mark.parametrize("most", [1000, 7])
+def test_each_byte_of_the_trace_is_in_one_moment(
+    make_trace: MakeTrace, most: int
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+
+    found = frames(trace, beat_of(trace).moment, unknown, most)
+
+    told: dict[tuple[int, int], float] = {}
+    for one in found:
+        for link, n_bytes in one.moment.per_step.items():
+            whole = n_bytes * one.moment.numbers.n_steps
+            told[link] = told.get(link, 0.0) + whole
+    table = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
+    links = set(
+        zip(table["source"].tolist(), table["destination"].tolist(), strict=True)
+    )
+    assert told.keys() == links
+    for source, target in links:
+        mine = (table["source"] == source) & (table["destination"] == target)
+        assert told[source, target] == pytest.approx(table["bytes"][mine].sum())
+
+
+def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+
+    found = frames(trace, beat_of(trace).moment, unknown, 10)
+
+    for one in found:
+        mine = trace.steps[trace.steps["step"] == one.step]
+        assert one.moment.loss == pytest.approx(mine["loss"].mean())
+        assert one.end == mine["end"].max()
+        assert one.moment.topology == ("ps" if one.step < 20 else "ring")
+        assert one.moment.step == one.step + 1
+    assert len({one.moment.scale for one in found}) == 1
+
+
+def test_steps_without_their_transfers_are_not_shown_as_idle(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps",), steps=20)
+    table = trace.transfers[trace.transfers["step"] >= 12]
+    cut = replace(trace, transfers=table, kept=Kept(details=12))
+
+    found = frames(cut, beat_of(cut).moment, unknown)
+
+    assert [one.step for one in found] == list(range(12, 20))
+    assert all(any(one.moment.rates.values()) for one in found)
+
+
+def test_the_page_draws_at_each_step_what_the_board_would(
+    make_trace: MakeTrace, tmp_path: Path
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=10)
+    shown = frames(trace, beat_of(trace).moment, unknown)
+
+    TrafficBoard(trace).save(tmp_path / "board.html")
+
+    (found,) = unpacked((tmp_path / "board.html").read_text("utf-8")).values()
+    assert len(found) == len(shown) == 20
+    for one, (said, places) in zip(shown, found, strict=True):
+        assert said == f"step {one.step + 1} of 20"
+        assert places[2].startswith(scene(one.moment))
+
+
+@pytest.mark.slow
+def test_a_page_of_many_steps_and_links_stays_below_two_megabytes(
+    make_trace: MakeTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = make_trace(("ring", "ps"), n_workers=8, steps=300)
+    path = tmp_path / "board.html"
+
+    TrafficBoard(trace).save(path)
+
+    page = path.read_text("utf-8")
+    assert len(page) < 2_000_000
+    assert 150 <= len(unpacked(page)[""]) <= 200
+    monkeypatch.setattr("widgets.board.playback.MOST_BYTES", 30_000)
+    TrafficBoard(trace).save(path)
+    assert len(unpacked(path.read_text("utf-8"))[""]) < 100
+
+
+@pytest.mark.slow
+def test_a_loaded_recording_plays_as_the_training_itself_does(tmp_path: Path) -> None:
+    with quick_cluster(1, 2) as cluster:
+        how: Any = {"steps": 30, "batch": BATCH, "cluster": cluster}
+        run = kit.train(fit, initial(), DATA, record=tmp_path / "run", **how)
+        run.wait(60)
+    loaded = kit.load_run(tmp_path / "run")
+
+    TrafficBoard(run).save(tmp_path / "one.html")
+    TrafficBoard(loaded).save(tmp_path / "other.html")
+
+    one, other = (
+        unpacked((tmp_path / f"{name}.html").read_text("utf-8"))
+        for name in ("one", "other")
+    )
+    assert len(one[""]) == 30
+    for (said, mine), (again, its) in zip(one[""], other[""], strict=True):
+        assert (said, mine[0], mine[1]) == (again, its[0], its[1])
+
+
+@given(st.lists(st.lists(st.text("<>&a\u2013 /"), min_size=2, max_size=2), max_size=5))
+def test_packed_frames_come_out_as_they_went_in(texts: list[list[str]]) -> None:
+    track = player.Track("t", [player.Frame("said", tuple(one)) for one in texts])
+
+    packed = player.pack([track])
+
+    page = f'<script class="ps-packed">{packed}<'
+    assert unpacked(page) == {"t": [("said", tuple(one)) for one in texts]}

@@ -1,0 +1,187 @@
+"""What plays in a page without a kernel: a slider over frames, and a Play button.
+
+Pure text. A frame is HTML for each *place* of the page, an element with the attribute
+`PLACE`. All frames are in the page as one compressed text, in which pieces that several
+frames share stand once. A page that cannot unpack it, or runs no script, stays as it
+was written. Where there are several tracks, another slider chooses one.
+
+The slider takes the arrow keys; so does the page, wherever the focus is, if nothing
+else there wants them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+PLACE = "data-place"
+MOST_BYTES = 1_500_000  # of packed frames, so that a page stays below 2 MB
+_PIECE = re.compile("<[^<]*|[^<]+")
+_SCRIPT = """
+(() => {
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+    const stream = new Blob([bytes]).stream();
+    const whole = stream.pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(whole).text());
+  };
+  const play = (root, {pieces, tracks}) => {
+    const places = [...root.querySelectorAll("[data-place]")];
+    const [back, next, toggle] = root.querySelectorAll(".ps-buttons button");
+    const slider = root.querySelector(".ps-frame");
+    const chooser = root.querySelector(".ps-track");
+    const status = root.querySelector("[role=status]");
+    const shown = places.map(() => null);
+    let at = Number(slider.value), timer = 0;
+    const frames = () => tracks[chooser ? chooser.value : 0].frames;
+    const last = () => frames().length - 1;
+    const show = (to) => {
+      at = Math.max(0, Math.min(last(), to));
+      const [said, ...parts] = frames()[at];
+      places.forEach((place, number) => {
+        const text = parts[number].map((piece) => pieces[piece]).join("");
+        if (shown[number] !== text) place.innerHTML = shown[number] = text;
+      });
+      slider.max = last();
+      slider.value = at;
+      slider.setAttribute("aria-valuetext", said);
+      back.disabled = at === 0;
+      next.disabled = at === last();
+      if (next.disabled) stop();
+    };
+    const stop = () => {
+      clearInterval(timer);
+      timer = 0;
+      toggle.textContent = "Play";
+      status.setAttribute("aria-live", "polite");
+    };
+    const start = () => {
+      if (at === last()) show(0);
+      status.setAttribute("aria-live", "off");  // else it would never stop talking
+      timer = setInterval(() => show(at + 1), Number(root.dataset.interval));
+      toggle.textContent = "Pause";
+    };
+    const turn = (to) => { stop(); show(to); };
+    const choose = () => {
+      const share = at / Math.max(1, slider.max);
+      const {name} = tracks[chooser.value];
+      chooser.setAttribute("aria-valuetext", name);
+      root.querySelector(".ps-chosen").textContent = name;
+      turn(Math.round(share * last()));
+    };
+    back.addEventListener("click", () => turn(at - 1));
+    next.addEventListener("click", () => turn(at + 1));
+    toggle.addEventListener("click", () => (timer ? stop() : start()));
+    slider.addEventListener("input", () => turn(Number(slider.value)));
+    if (chooser) chooser.addEventListener("input", choose);
+    const isAlone = document.querySelectorAll(".ps-player").length === 1;
+    (isAlone ? document : root).addEventListener("keydown", (event) => {
+      const isOther = event.altKey || event.ctrlKey || event.metaKey;
+      const wants = event.target.matches?.("input, [tabindex='0']");
+      if (wants || isOther) return;
+      if (event.key === "ArrowRight") turn(at + 1);
+      if (event.key === "ArrowLeft") turn(at - 1);
+    });
+    root.querySelector(".ps-buttons").hidden = false;
+    show(at);
+  };
+  for (const root of document.querySelectorAll(".ps-player:not([data-plays])")) {
+    root.dataset.plays = "";
+    if (!window.DecompressionStream) continue;
+    unpack(root.querySelector(".ps-packed").textContent)
+      .then((frames) => play(root, frames));
+  }
+})();
+"""
+STYLE = """
+.ps-player .ps-buttons { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0;
+  align-items: center; }
+.ps-player .ps-buttons[hidden] { display: none; }
+.ps-player .ps-buttons button { min-width: 72px; }
+.ps-player .ps-buttons label { display: flex; gap: 8px; align-items: center;
+  flex: 0 1 320px; }
+.ps-player .ps-chosen { min-width: 76px; }
+.ps-player .ps-buttons input { flex: 1 1 200px; min-width: 90px; height: 24px;
+  accent-color: var(--ps-accent); }
+.ps-player input:focus-visible { outline: 3px solid var(--ps-accent);
+  outline-offset: 2px; }
+@container (max-width: 860px) { .ps-player .ps-numbers {
+  grid-template-columns: repeat(3, minmax(0, 1fr)); } }
+.ps-player .ps-pictures { gap: 12px 16px; }
+.ps-player .ps-pictures > figure { flex-basis: 592px; }
+"""
+
+
+class Frame(NamedTuple):
+    """What the slider says at a frame, and HTML for each place in the page's order."""
+
+    said: str
+    places: tuple[str, ...]
+
+
+class Track(NamedTuple):
+    """Frames that follow each other; its name is for the slider that chooses it."""
+
+    name: str
+    frames: Sequence[Frame]
+
+
+def player(
+    body: str,
+    packed: str,
+    tracks: Sequence[Track],
+    *,
+    moves: str,
+    interval_ms: int,
+    at: tuple[int, int] = (0, 0),
+    chooses: str = "",
+) -> str:
+    """Return HTML that plays frames in the places of `body`, which shows one itself.
+
+    `packed` is the text of `pack`; `moves` names the slider over frames, `chooses` that
+    over tracks. `at` is the track and the frame to begin with. The script is in it; the
+    style is `STYLE`.
+    """
+    number, frame = at
+    chooser = ""
+    if len(tracks) > 1:
+        name = escape(tracks[number].name)
+        chooser = (
+            f'<label><span class="ps-chosen">{name}</span><input type="range" '
+            f'class="ps-track" min="0" max="{len(tracks) - 1}" value="{number}" '
+            f'aria-label="{escape(chooses)}" aria-valuetext="{name}"></label>'
+        )
+    return (
+        f'<div class="ps-player" data-interval="{interval_ms}">'
+        f'<div class="ps-buttons" hidden>{chooser}<button type="button">Back</button>'
+        f'<button type="button">Next</button><button type="button">Play</button>'
+        f'<input type="range" class="ps-frame" min="0" step="1" '
+        f'max="{len(tracks[number].frames) - 1}" value="{frame}" '
+        f'aria-label="{escape(moves)}"></div>{body}'
+        f'<script type="text/plain" class="ps-packed">{packed}</script></div>'
+        f"<script>{_SCRIPT}</script>"
+    )
+
+
+def pack(tracks: Sequence[Track]) -> str:
+    """Return frames as the script reads them: JSON, compressed, as text."""
+    pieces: dict[str, int] = {}
+
+    def written(text: str) -> list[int]:
+        return [pieces.setdefault(p, len(pieces)) for p in _PIECE.findall(text)]
+
+    found = [
+        {
+            "name": track.name,
+            "frames": [[one.said, *map(written, one.places)] for one in track.frames],
+        }
+        for track in tracks
+    ]
+    whole = {"pieces": list(pieces), "tracks": found}
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
