@@ -16,7 +16,6 @@ from kit.recording.folder import DIGEST, rows_of
 from kit.recording.options import Recording
 from kit.trace.log import Rows
 from kit.training.elastic.copies import StateCopy, put_together
-from kit.training.worker import kept_state
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
@@ -116,15 +115,14 @@ class Members:
             return None
         found = merge(part for copy in copies.values() for part in copy.ranges)
         whole = merge(bucket.range for bucket in job.layout.buckets)
-        keeping = job.workers if job.keeps_state else ()
-        if not whole or found != whole or not copies.keys() >= {*keeping}:
+        keeping = job.states
+        if not whole or found != whole or not copies.keys() >= {*keeping.values()}:
             if self._is_late:  # somebody had done the step before it was asked
                 self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)
                 self._forget()
             return None
         values = put_together(job.layout, job.slots, copies.values())
-        for worker in keeping:
-            name = kept_state.name_of(job.tasks[worker])
+        for name, worker in keeping.items():
             values[name] = np.frombuffer(copies[worker].kept, np.uint8)
         self._forget()
         return at, values

@@ -34,12 +34,14 @@ from kit.message_fields import (
     list_of,
     maybe,
     number,
+    optional,
     record,
     row_of,
     table_of,
     text,
     whole,
 )
+from kit.recording import own_objects
 from kit.recording.folder import (
     DATA_NAME,
     DIGEST,
@@ -78,6 +80,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
         "at": number(0, 1e12),
         "step": maybe(_STEP),
         "data": maybe(record({"kind": text(200), "arrays": list_of(_ARRAY)})),
+        "own": optional(own_objects.FIELD),
     },
     "DATA": _SHARD,
     "CODE": {"size": whole(0), "sha256": text(64)},
@@ -147,6 +150,12 @@ class Content:
     def name(self) -> str:
         """How the recording is called in sentences."""
         return str(self.path)
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The facts of optimizers and a compressor, by the argument of `kit.train`."""
+        found: Mapping[str, Any] = self.about.get("own", {})
+        return found
 
     @property
     def error(self) -> KitError | None:
@@ -247,7 +256,8 @@ def _read(path: Path, log: Path) -> Content:
 
 def _content(path: Path, parts: Parts) -> Content:
     head = check("HEAD", _FIELDS["HEAD"], parts.found[0].plain)
-    found = Content(path, Job.from_plain(head["job"]), head)
+    job = own_objects.job_from(head["job"], head.get("own", {}))
+    found = Content(path, job, head)
     blobs: dict[str, list[bytes]] = {kind: [] for kind in _TABLES}
     for part in parts.found[1:]:
         if part.kind in _TABLES:

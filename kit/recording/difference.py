@@ -9,26 +9,29 @@ exchange of that step names the message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError, KitError
+from kit.exchange.compression.compressor import Compressor
 from kit.exchange.ports.memory import Array
-from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
+from kit.exchange.stepping.stepped_exchange import SteppedMessage
 from kit.recording.content import Content
-from kit.recording.facts import data_difference, step_difference
+from kit.recording.facts import code_difference, data_difference, step_difference
+from kit.recording.given import Given, Own, given_for
 from kit.recording.loaded import content_of
-from kit.recording.recomputation import Recomputation
-from kit.recording.replay import digests, go_to, opened, orders, work_for
-from kit.recording.stretches import stretches
+from kit.recording.recomputing.recomputation import Recomputation
+from kit.recording.recomputing.stretches import stretches
+from kit.recording.replay import digests, go_to, opened, orders
 from kit.training.client.run import Run
 from kit.training.job import difference, terms_of
+from kit.training.optimizers.rule import Optimizer
 
 _FAR: Final = 1 << 62
 _WEAK: Final = ("configuration", "length")  # they change no bit
@@ -72,6 +75,9 @@ def diff(
     *,
     step: Callable[..., Any] | None = None,
     data: Any = None,
+    optimizer: Optimizer | str | None = None,
+    outer: Optimizer | str | None = None,
+    compress: Compressor | str | None = None,
     trust_step: bool = False,
 ) -> Difference:
     """Return the first step, task and message in which two recordings differ.
@@ -80,13 +86,13 @@ def diff(
     ----------
     a, b : str, Path or Run
         Folders of recordings, or what `kit.load_run` gave.
-    step, data : optional
-        The step function and the data, for those of the two that were recorded with
-        them. By default what the recordings name or hold. Where either is missing, what
-        was recorded has to do: then the step may be one of a few.
+    step, data, optimizer, outer, compress : optional
+        What `kit.replay` takes, for those of the two that were recorded with it. By
+        default what the recordings name or hold. Where something is missing, what was
+        recorded has to do: then the step may be one of a few.
     trust_step : bool, default False
-        Load step functions that were stored with the recordings, which executes what
-        these say.
+        Load step functions and objects that were stored with the recordings, which
+        executes what these say.
 
     Returns
     -------
@@ -116,14 +122,15 @@ def diff(
         )
     facts = tuple(_facts(one, other))
     evidence = _evidence(one, other)
-    works = [
-        _maybe_work(content, step, data, trust_step=trust_step)
+    own = {"optimizer": optimizer, "outer": outer, "compress": compress}
+    given = [
+        _maybe_given(content, step, data, own, trust_step=trust_step)
         for content in (one, other)
     ]
     found = _from(evidence)
     # Where both were given the same, both are computed again to the same bits.
-    if facts and None not in works and found.what != "order":
-        computed = _side_by_side(one, other, works)
+    if facts and None not in given and found.what != "order":
+        computed = _side_by_side(one, other, given)
         is_first = not found.what or found.what in _WEAK
         # What only the recorded trainings did, by damage, no replay shows.
         if computed is not None and (is_first or _step(computed) <= _step(found)):
@@ -149,6 +156,9 @@ def _facts(one: Content, other: Content) -> Iterator[str]:
         yield said.replace(" and was ", " in the second and was ")
     if None not in pairs["step"] and (said := step_difference(*pairs["step"])):
         yield said.replace("in the recording", "in the first")
+    for name in one.own.keys() & other.own.keys():
+        if said := code_difference(name, one.own[name], other.own[name]):
+            yield said.replace("in the recording", "in the first")
     if 0 in one.states and 0 in other.states:
         first, second = one.state(0), other.state(0)
         names = [n for n in first if first[n].tobytes() != second[n].tobytes()]
@@ -281,18 +291,23 @@ def _configurations(one: Content, other: Content) -> Iterator[Found]:
 # Computed again, side by side.
 
 
-def _maybe_work(content: Content, step: Any, data: Any, *, trust_step: bool) -> Any:
+def _maybe_given(
+    content: Content, step: Any, data: Any, own: Own, *, trust_step: bool
+) -> Given | None:
     """Return with what a recording can be computed again, None if it cannot."""
-    for given in ((step, data), (step, None), (None, data), (None, None)):
-        trusts = trust_step and given[0] is None and content.code is not None
+    for choice in product((own, {}), (step, None), (data, None)):
+        objects, function, arrays = choice
+        trusts = trust_step and function is None and content.code is not None
         try:
-            return work_for(content, *given, trust_step=trusts)
+            return given_for(content, function, arrays, objects, trust_step=trusts)
         except KitError:
             continue
     return None
 
 
-def _side_by_side(one: Content, other: Content, works: list[Any]) -> Difference | None:
+def _side_by_side(
+    one: Content, other: Content, given: Sequence[Given | None]
+) -> Difference | None:
     """Return the first difference of two replays; None if they have none, or end."""
     last = min(one.n_done, other.n_done)
     contents = (one, other)
@@ -303,8 +318,9 @@ def _side_by_side(one: Content, other: Content, works: list[Any]) -> Difference 
     with ExitStack() as stack:
         try:
             engines = [
-                stack.enter_context(opened(content, work))
-                for content, work in zip(contents, works, strict=True)
+                stack.enter_context(opened(content, its))
+                for content, its in zip(contents, given, strict=True)
+                if its is not None
             ]
             for engine, content in zip(engines, contents, strict=True):
                 go_to(engine, content, begin)
@@ -335,7 +351,7 @@ def _walk(
             if differing := _differing(content, first, second):
                 name, message = content.job.tasks[worker].short, None
                 if a.topology().name == b.topology().name:
-                    message = _message(content, a, pair)
+                    message = _message(a, pair)
                 return Difference(a.step, name, "gradient", differing, message)
         a.complete()
         b.complete()
@@ -355,19 +371,21 @@ def _differing(content: Content, first: Array, second: Array) -> tuple[str, ...]
 
 
 def _message(
-    content: Content, engine: Recomputation, gradients: tuple[list[Array], list[Array]]
+    engine: Recomputation, gradients: tuple[list[Array], list[Array]]
 ) -> str | None:
     """Return the first message of a step that carries something else, in words."""
-    job = content.job
-    names = [task.short for task in job.tasks]
-    about = engine.topology(), job.layout, job.group, names
-    first, second = (record(*about, each, 1) for each in gradients)
-    pairs = zip(first.payloads, second.payloads, strict=True)
-    for number, (payload, another) in enumerate(pairs):
+    first, second = (engine.exchanges(each, 1) for each in gradients)
+    messages = [message for each in first for message in each.messages]
+    payloads, others = (
+        [payload for each in some for payload in each.payloads]
+        for some in (first, second)
+    )
+    names = first[0].names
+    for number, (payload, another) in enumerate(zip(payloads, others, strict=True)):
         if payload != another:
-            found: SteppedMessage = first.messages[number]
+            found: SteppedMessage = messages[number]
             return (
-                f"message {number + 1} of {len(first.messages)}, "
+                f"message {number + 1} of {len(messages)}, "
                 f"{names[found.source]} to {names[found.destination]} "
                 f"({found.kind.name.lower()})"
             )

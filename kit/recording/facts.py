@@ -29,7 +29,7 @@ from kit.training.graph_step.step import GraphStep
 
 Facts = Mapping[str, Any]
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
-_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_DEEP = 50
 
 
@@ -40,7 +40,7 @@ def step_facts(step: Callable[..., Any] | GraphStep) -> Facts:
     >>> facts["module"], facts["name"], facts["importable"]
     ('builtins', 'max', True)
     """
-    found = {"python": _PYTHON, "bytecode": _digest_of(step), "source": ""}
+    found = {"python": PYTHON, "bytecode": _digest_of(step), "source": ""}
     if isinstance(step, GraphStep):
         return {**found, "module": "", "name": "a graph", "importable": False}
     module = str(getattr(step, "__module__", None) or "")
@@ -113,6 +113,11 @@ def _array_facts(part: Any) -> Facts:
 
 def step_difference(recorded: Facts, given: Facts) -> str:
     """Return how a step function is another one than the recorded; empty if not."""
+    return code_difference("step function", recorded, given)
+
+
+def code_difference(which: str, recorded: Facts, given: Facts) -> str:
+    """Return how code is another than the recorded; empty if it is not."""
     if recorded["python"] == given["python"]:
         what = "bytecode"
     elif recorded["source"] and given["source"]:
@@ -122,7 +127,7 @@ def step_difference(recorded: Facts, given: Facts) -> str:
     if recorded[what] == given[what]:
         return ""
     return (
-        f"the digest of the step function's {what} is {given[what][:12]} for "
+        f"the digest of the {which}'s {what} is {given[what][:12]} for "
         f"{given['name']}, and {recorded[what][:12]} for {recorded['name']} in the "
         f"recording"
     )
@@ -157,6 +162,21 @@ def _in_words(facts: Facts) -> str:
 def _digest_of(step: Any) -> str:
     digest = hashlib.sha256()
     _feed(digest, step, getattr(step, "__module__", None), set(), 0)
+    return digest.hexdigest()
+
+
+def digest_of_object(one: Any) -> str:
+    """Return the digest of what an object does: its settings, its class's functions.
+
+    Classes of this package are left out: they are part of its version.
+    """
+    digest, kind = hashlib.sha256(), type(one)
+    ours = __name__.split(".")[0]
+    found: list[Any] = [kind.__qualname__, *_parts_of_object(one)]
+    for base in kind.__mro__:
+        if base.__module__.split(".")[0] not in (ours, "builtins", "abc", "typing"):
+            found += _parts_of_class(base)
+    _feed(digest, tuple(found), kind.__module__, set(), 0)
     return digest.hexdigest()
 
 
@@ -214,6 +234,16 @@ def _parts_of_function(function: FunctionType, module: Any) -> list[Any]:
         is_ours = isinstance(used, FunctionType) and used.__module__ == module
         if is_ours or isinstance(used, (*_PLAIN, tuple, np.ndarray, np.generic)):
             found += [name, used]
+    return found
+
+
+def _parts_of_class(kind: type) -> list[Any]:
+    found: list[Any] = []
+    for name, value in sorted(vars(kind).items()):
+        inner = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        is_setting = isinstance(inner, _PLAIN) and not name.startswith("__")
+        if isinstance(inner, FunctionType) or is_setting:
+            found += [name, inner]
     return found
 
 

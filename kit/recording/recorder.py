@@ -25,6 +25,7 @@ from kit.recording.asking import Members
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
 from kit.recording.folder import PUSH, RecordingFolder, as_said
 from kit.recording.options import Recording, recording_of
+from kit.recording.own_objects import object_facts, own_objects
 from kit.recording.stored_step import pickled
 from kit.settings import Settings
 from kit.trace.log import Rows
@@ -32,7 +33,6 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from kit.training.client.recorded import Cursors
 from kit.training.job import Job, Work
-from kit.training.optimizers import rules
 
 if TYPE_CHECKING:
     from kit.training.client.observer import Observer
@@ -62,8 +62,6 @@ class Recorder:
         self._work, self._stored_step = work, b""
         if work is not None and options.store_data:
             check_arrays(work.data)
-        if work is not None and options.store_step:
-            self._stored_step = pickled(work.step)
         self._folder = RecordingFolder(options, files)
         self._stop = threading.Event()
         self._ended = threading.Event()
@@ -88,14 +86,17 @@ class Recorder:
         every = min(chosen.digest_every or rarest, rarest)
         return chosen.replace(digest_every=every)
 
-    def check(self, job: Job) -> None:
-        """Raise `InvalidArgumentError` for a job that no file can hold.
+    def take(self, job: Job) -> None:
+        """Take what is stored of the training's code, if that was asked for.
 
-        That is one with an optimizer of one's own: files hold no code.
+        Raises `InvalidArgumentError` for what cannot be stored.
         """
-        for optimizer in (job.optimizer, job.inner):
-            if optimizer is not None:
-                rules.to_plain(optimizer)
+        work = self._work
+        if work is not None and self.options.store_step:
+            own = own_objects(job, work)
+            self._stored_step = pickled(
+                {"step": work.step, **own} if own else work.step
+            )
 
     def give_up(self) -> None:
         """Remove the folder: the training has not begun."""
@@ -143,6 +144,8 @@ class Recorder:
         about: dict[str, Any] = {"step": None, "data": None}
         if work is not None:
             about = {"step": step_facts(work.step), "data": data_facts(work.data)}
+        objects = own_objects(job, work).items()
+        about["own"] = {name: object_facts(one) for name, one in objects}
         head = {"job": job.to_plain(), "versions": versions, "at": time.time()}
         self._folder.note("HEAD", {**head, **about})
         if work is not None and self.options.store_data:

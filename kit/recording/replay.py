@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,34 +13,28 @@ from kit.crc import digest
 from kit.errors import (
     AbortedError,
     FailedPreconditionError,
-    InvalidArgumentError,
     OutOfRangeError,
 )
-from kit.exchange.layout import Range
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.memory import Array
 from kit.exchange.stepping.stepped_exchange import (
     SteppedExchange,
     SteppedMessage,
-    record,
 )
 from kit.graph.array_protocol import ArrayProtocol
-from kit.recording.async_updates import Orders
 from kit.recording.content import Content
-from kit.recording.facts import (
-    data_difference,
-    data_facts,
-    referred,
-    step_difference,
-    step_facts,
-)
+from kit.recording.given import Given, given_for
 from kit.recording.loaded import content_of
-from kit.recording.recomputation import Recomputation, check_can_be_recomputed
-from kit.recording.stored_step import unpickled
-from kit.recording.stretches import stretches
+from kit.recording.recomputing.async_updates import Orders
+from kit.recording.recomputing.recomputation import (
+    Recomputation,
+    check_can_be_recomputed,
+)
+from kit.recording.recomputing.stretches import stretches
 from kit.trace.trace import EpochRow
 from kit.training.client.run import Run
-from kit.training.graph_step.loss import work_of
-from kit.training.job import Work
+from kit.training.optimizers.rule import Optimizer
 
 _SHOWN: Final = 64  # numbers of a column that a picture of a message has
 
@@ -57,8 +49,11 @@ class ReplayedMessage(NamedTuple):
         who: the workers whose numbers are in the sum, for each column of `columns`.
         values: what it carries, by parameter: the elements that lie in its range.
         payload: its bytes.
-        exchange: all states of the step's exchange; `exchange.states[number]` is that
+        exchange: all states of the step's exchange; `exchange.states[place]` is that
             after the message, as a stepper draws it.
+        stage: of compressed gradients, in which stage it travels: these have an
+            exchange each, and `values` are what the compressor has made.
+        place: its number among the messages of its exchange.
     """
 
     step: int
@@ -70,6 +65,8 @@ class ReplayedMessage(NamedTuple):
     values: dict[str, Array]
     payload: bytes
     exchange: SteppedExchange
+    stage: int = 0
+    place: int = 0
 
     def __repr__(self) -> str:
         names = ", ".join(self.values) or "nothing"
@@ -105,7 +102,7 @@ class Replay:
     """
 
     content: Content
-    work: Work
+    given: Given
     step: int = 0
     params: dict[str, Array] = field(default_factory=dict)
     losses: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -133,7 +130,7 @@ class Replay:
         FailedPreconditionError
             The step is asynchronous: it has one push and one pull for each server.
         """
-        with opened(self.content, self.work) as engine:
+        with opened(self.content, self.given) as engine:
             _check_step(self.content, step, self.content.n_done - 1)
             go_to(engine, self.content, step)
             stretch = engine.enter()
@@ -144,14 +141,8 @@ class Replay:
                     f"looked at in synchronous steps."
                 )
             engine.compute()
-            job = self.content.job
-            exchange = record(
-                *(engine.topology(), job.layout, job.group),
-                [task.short for task in job.tasks],
-                engine.gradients(),
-                _SHOWN,
-            )
-        count = len(exchange.messages)
+            exchanges = engine.exchanges(engine.gradients(), _SHOWN)
+        count = sum(len(exchange.messages) for exchange in exchanges)
         number = count + 1 + message if message < 0 else message
         if not 1 <= number <= count:
             raise OutOfRangeError(
@@ -159,14 +150,19 @@ class Replay:
                 f"give 1 to {count}.",
                 step=step,
             )
-        return self._message(step, number, exchange)
+        return self._message(step, number, exchanges)
 
     def _message(
-        self, step: int, number: int, exchange: SteppedExchange
+        self, step: int, number: int, exchanges: Sequence[SteppedExchange]
     ) -> ReplayedMessage:
-        found: SteppedMessage = exchange.messages[number - 1]
-        payload, names = exchange.payloads[number - 1], exchange.names
-        values = _values(self.content, exchange.ranges[number - 1], payload)
+        place, stage = number - 1, 0
+        while place >= len(exchanges[stage].messages):
+            place -= len(exchanges[stage].messages)
+            stage += 1
+        exchange, job = exchanges[stage], self.content.job
+        found: SteppedMessage = exchange.messages[place]
+        payload, names = exchange.payloads[place], exchange.names
+        layout = job.wires[stage].layout if job.wires else job.layout
         return ReplayedMessage(
             step,
             number,
@@ -174,9 +170,11 @@ class Replay:
             names[found.destination],
             found.kind.name.lower(),
             found.who,
-            values,
+            _values(layout, exchange.ranges[place], payload),
             payload,
             exchange,
+            stage,
+            place + 1,
         )
 
     def __repr__(self) -> str:
@@ -193,6 +191,9 @@ def replay(
     *,
     step: Callable[..., Any] | ArrayProtocol | None = None,
     data: Any = None,
+    optimizer: Optimizer | str | None = None,
+    outer: Optimizer | str | None = None,
+    compress: Compressor | str | None = None,
     trust_step: bool = False,
     check: bool = True,
 ) -> Replay:
@@ -214,9 +215,14 @@ def replay(
     data : optional
         The data, as `kit.train` was given them. By default those that were stored with
         the recording.
+    optimizer, outer, compress : optional
+        What `kit.train` was given, where that is of a class of one's own. By default
+        what is recorded of it: a dataclass that can be imported here, and whose
+        settings are numbers and texts, is made again; its digest must be the recorded
+        one.
     trust_step : bool, default False
-        Load the step function that was stored with the recording. That executes what
-        the file says: only for one that you trust.
+        Load what was stored with the recording: the step function, and objects of
+        one's own. That executes what the file says: only for one that you trust.
     check : bool, default True
         Raise when anything differs from the recording. Else the first difference is in
         `mismatch`, and the replay goes on.
@@ -229,7 +235,8 @@ def replay(
     Raises
     ------
     InvalidArgumentError
-        The data or the step function have other digests than the recorded ones.
+        The data, the step function, an optimizer or a compressor have other digests
+        than the recorded ones.
     AbortedError
         A loss or the parameters differ from the recording; it names the first.
     UnimplementedError
@@ -250,91 +257,29 @@ def replay(
         found.at(12, message=1).values["w1"]
     """
     content = content_of(recording)
-    work = work_for(content, step, data, trust_step=trust_step)
-    found = Replay(content, work)
+    own = {"optimizer": optimizer, "outer": outer, "compress": compress}
+    given = given_for(content, step, data, own, trust_step=trust_step)
+    found = Replay(content, given)
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
-    with opened(content, work) as engine:
+    with opened(content, given) as engine:
         _compute(engine, found, last, from_start=until is None, check=check)
     return found
-
-
-# --------------------------------------------------------------------------------------
-# What a replay computes with: the step function and the data, and whether they are the
-# recorded ones.
-
-
-def work_for(
-    content: Content, step: Any, data: Any, *, trust_step: bool = False
-) -> Work:
-    """Return step function and data of a replay; raises as `replay` does."""
-    if isinstance(step, ArrayProtocol):
-        if data is None:
-            raise InvalidArgumentError(
-                "a loss needs its data by placeholder: data={x: images, y: labels}."
-            )
-        found = work_of(step, data, None, content.job.seed)
-        step, data = found.step, found.data
-    if step is None:
-        step = _step_of(content, trust_step)
-    if data is None:
-        if content.data is None:
-            raise FailedPreconditionError(
-                f"{content.name} does not hold the training data; give those that "
-                f"kit.train was given as data=..., or record with "
-                f"kit.Recording(folder, store_data=True)."
-            )
-        data = content.stored_data()
-    recorded = content.about
-    wrong = []
-    if recorded["data"] is not None:
-        wrong.append(data_difference(recorded["data"], data_facts(data)))
-    if recorded["step"] is not None:
-        wrong.append(step_difference(recorded["step"], step_facts(step)))
-    if any(wrong):
-        raise InvalidArgumentError(
-            f"{content.name} was recorded with something else: "
-            f"{'; '.join(filter(None, wrong))}. A replay needs the same."
-        )
-    return Work(step, data)
-
-
-def _step_of(content: Content, trust_step: bool) -> Any:
-    facts = content.about["step"] or {"importable": False, "name": "unknown"}
-    if trust_step:
-        return unpickled(content.stored_step())
-    if facts["importable"]:
-        # What is imported is code of this machine; its digest is compared before use.
-        try:
-            importlib.import_module(facts["module"])
-        except Exception as exc:
-            raise FailedPreconditionError(
-                f"the step function is {facts['module']}.{facts['name']}, which cannot "
-                f"be imported here ({type(exc).__name__}: {exc}); give it as step=...."
-            ) from exc
-        found = referred(facts["module"], facts["name"])
-        if isinstance(found, FunctionType):  # nothing else is called by its name
-            return found
-    raise FailedPreconditionError(
-        f"the step function of {content.name}, {facts['name']!r}, cannot be imported; "
-        f"give it as step=..., or, if it was stored with the recording and you trust "
-        f"that, trust_step=True."
-    )
 
 
 # --------------------------------------------------------------------------------------
 # Computing, and what is compared on the way.
 
 
-def opened(content: Content, work: Work) -> Recomputation:
+def opened(content: Content, given: Given) -> Recomputation:
     """Return the members of a recorded training, to be used with `with`."""
-    check_can_be_recomputed(content.job, content.epochs)
+    check_can_be_recomputed(given.job, content.epochs)
     if not content.epochs:
         raise FailedPreconditionError(
             f"{content.name} ends before the training had begun: nothing to replay."
         )
     held = stretches(content.epochs, content.n_done)
-    return Recomputation(content.job, Work(work.step, work.data), held, orders(content))
+    return Recomputation(given.job, given.work, held, orders(content))
 
 
 def orders(content: Content) -> Orders:
@@ -496,9 +441,9 @@ def named(content: Content, ranges: Iterable[Range]) -> tuple[str, ...]:
     )
 
 
-def _values(content: Content, part: Range, payload: bytes) -> dict[str, Array]:
+def _values(layout: Layout, part: Range, payload: bytes) -> dict[str, Array]:
     found = {}
-    for leaf in content.job.layout.leaves:
+    for leaf in layout.leaves:
         lo, hi = max(part.lo, leaf.range.lo), min(part.hi, leaf.range.hi)
         if lo < hi:
             raw = payload[lo - part.lo : hi - part.lo]

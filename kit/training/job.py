@@ -482,10 +482,10 @@ def terms_of(job: Job) -> dict[str, str]:
             f"parameter {spec.name!r}": f"{spec.dtype}{list(spec.shape)}"
             for spec in job.specs
         },
-        "optimizer": _told(job.optimizer),
+        "optimizer": told(job.optimizer),
         "accumulate": str(job.accumulate),
         "local steps": str(job.local_steps),
-        "optimizer of local steps": _told(job.inner),
+        "optimizer of local steps": told(job.inner),
         "steps": str(job.steps),
         "batch": str(job.batch),
         "seed": str(job.seed),
@@ -504,7 +504,8 @@ def terms_of(job: Job) -> dict[str, str]:
     }
 
 
-def _told(optimizer: Optimizer | None) -> str:
+def told(optimizer: object) -> str:
+    """Return what an optimizer, or another object that is given, is called."""
     if optimizer is None or is_dataclass(optimizer):
         return repr(optimizer)
     return type(optimizer).__qualname__

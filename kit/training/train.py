@@ -393,7 +393,7 @@ def _begin(
         topology = chosen.topology
     job = job_with(topology)
     if recorder is not None:
-        recorder.check(job)
+        recorder.take(job)
     run = cluster.launch(job, work)
     run.began(work, recorder)
     run.recommendation = chosen

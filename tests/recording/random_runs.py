@@ -2,10 +2,11 @@
 
     python -m tests.recording.random_runs FIRST COUNT
 
-A number makes the training: how many tasks, optimizer, steps, buckets, what is asked
-for on the way (another topology, link, pace; pauses; checkpoints), and how often states
-are kept. The last parameters of the replay, from the first state and from a random one,
-are compared with those of the training.
+A number makes the training: how many tasks, optimizer, steps, buckets, how gradients
+are made and travel (compressed, after local steps, in pieces, an optimizer of one's
+own), what is asked for on the way (another topology, link, pace; pauses; checkpoints),
+and how often states are kept. The last parameters of the replay, from the first state
+and from a random one, are compared with those of the training.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.testing.cluster import LocalCluster
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from kit.training.optimizers.rule import Slot
+from tests.training import compressed, toy
+from tests.training.toy import BATCH, quick_cluster, same_bits
 
 OPTIMIZERS = (
     kit.GradientDescent(0.002),
@@ -35,52 +40,117 @@ TOPOLOGIES = ("ps", "ring", "mesh", "ring-whole")
 LINKS = ("", "1gbit", "100mbit,0.1ms")
 
 
-def with_chance(
-    params: Mapping[str, Any], batch: Any, rng: np.random.Generator, state: Any
-) -> Any:
-    """Do what `fit` does, with noise and a running mean in it."""
-    loss, found = fit(dict(params), batch)
-    state["mean"] = 0.9 * state.get("mean", 0.0) + 0.1 * loss
-    noise = rng.standard_normal(3).astype(np.float32)
-    found["w"] = found["w"] + noise * np.float32(0.01 * state["mean"])
-    return loss, found
+COMPRESSORS = "float16", "int8", kit.TopK(0.05), kit.PowerSGD(2)
 
 
-def record(number: int, folder: Path) -> tuple[kit.Run, Any]:
-    """Record the training that a number makes; return it, and its step function."""
-    dice = np.random.default_rng(number)
+class Scaled(kit.Momentum):
+    """A user's rule: gradients count by a factor."""
+
+    factor = 0.5
+
+    def apply(
+        self, parameter: Any, gradient: Any, slots: Any, out: Any, step: int
+    ) -> None:
+        mine = gradient * gradient.dtype.type(self.factor)
+        super().apply(parameter, mine, slots, out, step)
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """An optimizer that is derived from nothing: a step along the mean gradient."""
+
+    rate: float
+    keeps: float
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("mean", 0.5),)
+
+    def apply(
+        self, parameter: Any, gradient: Any, slots: Any, out: Any, step: int
+    ) -> None:
+        number, (mean,) = parameter.dtype.type, slots
+        mean[:] = mean * number(self.keeps) + gradient * number(1 - self.keeps)
+        np.subtract(parameter, mean * number(self.rate), out=out)
+
+
+class Scene(NamedTuple):
+    """What a training is given."""
+
+    model: ModuleType
+    step: Callable[..., Any]
+    more: dict[str, Any]
+    may_be_asynchronous: bool
+
+
+def scene(number: int) -> Scene:
+    """Return what the training of a number is given beside its cluster."""
+    dice = np.random.default_rng([number, 1])
+    model: ModuleType = toy
+    kind, more = int(dice.integers(8)), dict[str, Any]()
+    if kind == 0:
+        model, more = compressed, {"compress": dice.choice(np.array(COMPRESSORS, "O"))}
+    elif kind == 1:
+        outer = (None, kit.Momentum(0.1))[int(dice.integers(2))]
+        more = {"local_steps": int(dice.integers(1, 5)), "outer": outer}
+    elif kind == 2:
+        more = {"optimizer": (Scaled(0.002), Averaged(0.002, 0.9))[number % 2]}
+    elif kind == 3:
+        more = {"accumulate": int(dice.integers(1, 4))}
+    with_chance = dice.random() < 0.5
+    return Scene(model, _noisy(model) if with_chance else model.fit, more, kind > 1)
+
+
+def _noisy(model: ModuleType) -> Callable[..., Any]:
+    def with_chance(
+        params: Mapping[str, Any], batch: Any, rng: np.random.Generator, state: Any
+    ) -> Any:
+        """Do what `fit` does, with noise and a running mean in it."""
+        loss, found = model.fit(dict(params), batch)
+        state["mean"] = 0.9 * state.get("mean", 0.0) + 0.1 * loss
+        noise = rng.standard_normal(found["w"].shape).astype(np.float32)
+        found["w"] = found["w"] + noise * np.float32(0.01 * state["mean"])
+        return loss, found
+
+    return with_chance
+
+
+def record(number: int, folder: Path) -> tuple[kit.Run, Scene]:
+    """Record the training that a number makes; return it, and what it was given."""
+    dice, given = np.random.default_rng(number), scene(number)
     n_ps, n_workers = int(dice.integers(1, 3)), int(dice.integers(1, 4))
     steps = int(dice.integers(30, 150))
-    step = (fit, with_chance)[int(dice.integers(2))]
     with quick_cluster(
         n_ps, n_workers, bucket_bytes=int(dice.choice([0, 16]))
     ) as cluster:
-        run = _begin(dice, cluster, steps, step, folder)
+        run = _begin(dice, cluster, steps, given, folder)
         for _ in range(int(dice.integers(0, 5))):
             _change(dice, run, steps)
         with suppress(FailedPreconditionError):  # it may be over already
             run.resume()
         run.wait(60)
         assert run.params
-    return run, step
+    return run, given
 
 
 def _begin(
     dice: np.random.Generator,
     cluster: LocalCluster,
     steps: int,
-    step: Any,
+    given: Scene,
     folder: Path,
 ) -> kit.Run:
-    synchronous = bool(dice.random() < 0.7)
+    synchronous = bool(dice.random() < 0.7) or not given.may_be_asynchronous
     saves = kit.Checkpoints(str(folder / "saved")) if dice.random() < 0.4 else None
     folder.mkdir(exist_ok=True)
+    how: dict[str, Any] = {
+        "optimizer": OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
+        "topology": str(dice.choice(TOPOLOGIES)) if synchronous else "ps",
+    }
     return kit.train(
-        step,
-        initial(),
-        DATA,
-        optimizer=OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
-        topology=str(dice.choice(TOPOLOGIES)) if synchronous else "ps",
+        given.step,
+        given.model.initial(),
+        given.model.DATA,
         sync=synchronous,
         steps=steps,
         seed=int(dice.integers(5)),
@@ -92,6 +162,7 @@ def _begin(
             digest_every=int(dice.choice([1, 5])),
         ),
         cluster=cluster,
+        **how | given.more,
     )
 
 
@@ -119,14 +190,15 @@ def check(number: int) -> str:
     """Record and replay one training; return what is wrong, empty if nothing is."""
     with tempfile.TemporaryDirectory(prefix="kit-run-") as parent:
         folder = Path(parent) / "one"
-        run, step = record(number, folder)
+        run, given = record(number, folder)
+        step, data = given.step, given.model.DATA
         try:
-            found = kit.replay(folder / "run", step=step, data=DATA)
+            found = kit.replay(folder / "run", step=step, data=data)
         except KitError as error:
             return f"{number}: {type(error).__name__}: {error.message}"
         if not same_bits(found.params, run.params):
             return f"{number}: the replay has other parameters"
-        later = kit.replay(folder / "run", run.step, step=step, data=DATA)
+        later = kit.replay(folder / "run", run.step, step=step, data=data)
         if not same_bits(later.params, run.params):
             return f"{number}: the replay from a later state has other parameters"
     return ""

@@ -24,8 +24,11 @@ from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bi
 from widgets import TrafficBoard, write_report
 
 
-class Own(kit.GradientDescent):
-    """A rule that no file can name."""
+class Unstorable(kit.GradientDescent):
+    """A rule that cannot be pickled."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it has a lock")
 
 
 def test_loaded_run_tells_the_same_as_the_run(recorded: Recorded) -> None:
@@ -149,14 +152,14 @@ def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:
                 record=tmp_path / "new",
                 cluster=cluster,
             )
-        with pytest.raises(InvalidArgumentError, match="no plain form"):
+        with pytest.raises(InvalidArgumentError, match="cannot be stored"):
             kit.train(
                 fit,
                 initial(),
                 DATA,
-                optimizer=Own(0.1),
+                optimizer=Unstorable(0.1),
                 batch=BATCH,
-                record=tmp_path / "new",
+                record=kit.Recording(tmp_path / "new", store_step=True),
                 cluster=cluster,
             )
         assert not (tmp_path / "new").exists()

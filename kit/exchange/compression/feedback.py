@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from kit.exchange.ports.memory import Array
 
 RESIDUAL: Final = "residual/"  # and the parameter's name: what was not sent yet
 STATE: Final = "state/"  # and a name of the compressor's own
+Stages: TypeAlias = Generator[Arrays, Arrays, Arrays]
 
 
 class Feedback:
@@ -52,9 +53,7 @@ class Feedback:
         self._specs = {spec.name: spec for spec in specs}
         self._task = task
 
-    def exchange(
-        self, gradients: Mapping[str, Array], turn: Turn
-    ) -> Generator[Arrays, Arrays, Arrays]:
+    def exchange(self, gradients: Mapping[str, Array], turn: Turn) -> Stages:
         """Yield the arrays of each stage, to get their sums; return the mean gradient.
 
         `gradients` are this worker's of the step, and only read. Raises
@@ -183,6 +182,21 @@ class Feedback:
             task=self._task,
             step=turn.step,
         )
+
+
+def following(stages: Stages, sums: Arrays) -> Arrays:
+    """Return the next stage's arrays, or after the last one the mean."""
+    try:
+        return stages.send(sums)
+    except StopIteration as end:
+        mean: Arrays = end.value
+        return mean
+
+
+def put(given: Arrays, places: Arrays) -> None:
+    """Copy arrays to where a wire or the gradients lie."""
+    for name, place in places.items():
+        np.copyto(place, given[name])
 
 
 def _is_finite(value: Array) -> bool:

@@ -348,6 +348,11 @@ class Run:
             )
         recorder = recorder_of(folder, self._work)
         assert recorder is not None, "a folder was given"
+        try:
+            recorder.take(self.job)
+        except InvalidArgumentError:
+            recorder.give_up()
+            raise
         self.began(self._work, recorder)
         return recorder
 

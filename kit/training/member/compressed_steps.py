@@ -6,15 +6,13 @@ parameters by itself; so nothing but what is compressed travels, in either direc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 
-import numpy as np
-
 from kit.exchange.compression import wires
 from kit.exchange.compression.compressor import Arrays, Compressor, Turn
-from kit.exchange.compression.feedback import Feedback
+from kit.exchange.compression.feedback import Feedback, following, put
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
@@ -24,8 +22,6 @@ from kit.training.member.step_events import StepEvents
 from kit.training.member.sync_steps import SyncServer
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
-
-Stages = Generator[Arrays, Arrays, Arrays]
 
 
 def wire_program(context: MemberContext, plan: Plan) -> Program:
@@ -82,12 +78,12 @@ class CompressedWorker(SyncServer):
         stages = self._feedback.exchange(gradients, turn)
         given = self._timed(step, lambda: next(stages))
         for number in range(len(context.job.wires)):
-            _put(given, context.memory.wire(stamp.where(GRAD), number))
+            put(given, context.memory.wire(stamp.where(GRAD), number))
             self._program.reduce(number)
             self._program.finish()  # all of it has left
             sums = context.memory.wire(stamp.where(NEXT), number)
-            given = self._timed(step, partial(_following, stages, sums))
-        _put(given, gradients)
+            given = self._timed(step, partial(following, stages, sums))
+        put(given, gradients)
 
     def _timed(self, step: int, call: Callable[[], Arrays]) -> Arrays:
         """Note what it takes to compress and to decode as computing."""
@@ -98,17 +94,3 @@ class CompressedWorker(SyncServer):
         self._context.meter.span(Phase.COMPUTE, step, begin, end)
         self._encoded_ns += end - begin
         return found
-
-
-def _following(stages: Stages, sums: Arrays) -> Arrays:
-    """Return the next stage's arrays, or after the last one the mean."""
-    try:
-        return stages.send(sums)
-    except StopIteration as end:
-        mean: Arrays = end.value
-        return mean
-
-
-def _put(given: Arrays, places: Arrays) -> None:
-    for name, place in places.items():
-        np.copyto(place, given[name])

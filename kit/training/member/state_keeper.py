@@ -19,7 +19,6 @@ from kit.training.elastic.generation import Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.member import Member
 from kit.training.member.step_events import StepObserver
-from kit.training.worker.kept_state import pack
 
 
 class StateKeeper(StepObserver):
@@ -40,7 +39,7 @@ class StateKeeper(StepObserver):
             return
         context, job = self._context, self._context.job
         ranges = ranges_of(context.owners, context.me)
-        own, kept = OwnState(job.layout, ranges, job.slots), pack(context.state)
+        own, kept = OwnState(job.layout, ranges, job.slots), context.kept()
         own.copy(context.memory, context.now)
         data = np.concatenate([own.data, np.frombuffer(kept, np.uint8)])
         number = job.generation.number if job.generation is not None else 0

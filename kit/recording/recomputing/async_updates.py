@@ -17,7 +17,7 @@ from kit.errors import FailedPreconditionError
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NOW, SLOT
 from kit.exchange.stepping.members import SteppedMember
-from kit.recording.stretches import Stretch
+from kit.recording.recomputing.stretches import Stretch
 from kit.training.job import Job
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker

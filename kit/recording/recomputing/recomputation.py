@@ -19,13 +19,17 @@ import numpy as np
 
 from kit.errors import UnimplementedError
 from kit.exchange import state_transfer
+from kit.exchange.compression.compressor import Arrays
+from kit.exchange.compression.feedback import put
 from kit.exchange.layout import Range
-from kit.exchange.plan import GRAD, NOW, Owned
+from kit.exchange.plan import GRAD, NOW, Apply, Owned, Plan
 from kit.exchange.ports.memory import Array, unflatten
-from kit.exchange.stepping.members import SteppedMember, check_done, linked_members
+from kit.exchange.stepping.members import carry_out, linked_members
+from kit.exchange.stepping.stepped_exchange import SteppedExchange, record
 from kit.exchange.topologies.topology import Topology
-from kit.recording.async_updates import AsyncUpdates, Orders
-from kit.recording.stretches import Stretch
+from kit.recording.recomputing.async_updates import AsyncUpdates, Orders
+from kit.recording.recomputing.compressed_sums import CompressedSums
+from kit.recording.recomputing.stretches import Stretch
 from kit.trace.trace import EpochRow
 from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.job import Job, Work
@@ -39,6 +43,7 @@ _KNOWN: Final = {
     *("synchronous", "aggregate", "link", "placement", "checkpoints", "restore"),
     *("keeps_state", "hosts", "generation", "settings"),
     *("accumulate", "local_steps", "inner"),  # the worker's, who is the same here
+    *("compress", "wire_specs"),
 }
 
 
@@ -93,7 +98,9 @@ class Recomputation:
         self._stack = ExitStack()
         linked = linked_members(self.job.layout, names)
         self.members, self._hold = self._stack.enter_context(linked)
-        self._update = MeanUpdate(self.job.optimizer, len(self.job.workers))
+        n_added = 1 if self.job.wires else len(self.job.workers)
+        self._update = MeanUpdate(self.job.optimizer, n_added)
+        self._compressed: CompressedSums | None = None
         self._n_slots = len(self.job.slots)
         self._owners: tuple[Owned, ...] = ()
         self._at = -1  # which stretch is under way
@@ -120,16 +127,23 @@ class Recomputation:
         for member in self.members:
             fill(member.memory, NOW, job.slots, state)
         self.step = step
+        kept = {
+            worker: kept_state.parted(kept_state.unpack(state.get(name, b"")))
+            for worker in job.workers
+            for name in [kept_state.name_of(job.tasks[worker])]
+        }
         self._places = {
             worker: TrainingWorker(
                 *(job, worker, self.work),
                 *(self.members[worker].memory, self.members[worker].endpoint),
-                kept_state.unpack(
-                    state.get(kept_state.name_of(job.tasks[worker]), b"")
-                ),
+                own,
             )
-            for worker in job.workers
+            for worker, (own, _) in kept.items()
         }
+        if job.wires:
+            residuals = {worker: rest for worker, (_, rest) in kept.items()}
+            about = job, self.work.compressor, residuals
+            self._compressed = CompressedSums(*about, self._stack)
         holding = [n for n, one in enumerate(self.stretches) if one.begin <= step]
         self._at = holding[-1] if holding else 0
         self._take(self.stretches[self._at], moves=False)
@@ -195,6 +209,23 @@ class Recomputation:
             found.append(np.frombuffer(raw, np.uint8))
         return found
 
+    def exchanges(self, gradients: Sequence[Array], most: int) -> list[SteppedExchange]:
+        """Return the exchange of a step, message by message; nothing moves on.
+
+        Of compressed gradients there is one for each stage. `gradients` are flat, as
+        `gradients` gives them; of a column `most` numbers are written down.
+        """
+        job, topology = self.job, self.topology()
+        if self._compressed is None:
+            names = [task.short for task in job.tasks]
+            about = topology, job.layout, job.group, names
+            return [record(*about, gradients, most)]
+        by_worker = {
+            worker: unflatten(job.layout, flat.tobytes())
+            for worker, flat in zip(job.workers, gradients, strict=True)
+        }
+        return self._compressed.record(self.step, by_worker, topology, most)
+
     def flat(self) -> Array:
         """Return the flat parameters: a worker's, or the servers' where they lead."""
         job = self.job
@@ -236,7 +267,24 @@ class Recomputation:
         return self.job.check_topology(row.plain_topology, not row.is_asynchronous)
 
     def _owned(self, row: EpochRow) -> tuple[Owned, ...]:
-        return self._topology(row).owners(self.job.layout, self.job.group)
+        return self.job.owners_on(self._topology(row))
+
+    def _leaves(self) -> dict[int, Arrays]:
+        """Return where the gradients of each worker lie, by name."""
+        found = {worker: self.members[worker] for worker in self.job.workers}
+        return {
+            worker: member.memory.leaves(member.endpoint.stamp.where(GRAD))
+            for worker, member in found.items()
+        }
+
+    def _plan(self, topology: Topology, member: int) -> Plan | None:
+        """Return what a member does once the gradients are there."""
+        job = self.job
+        if not job.wires:
+            return topology.plan(job.layout, job.group, member)
+        if member not in job.workers:
+            return None
+        return Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
 
     def _take(self, stretch: Stretch, *, moves: bool) -> None:
         job, row, topology = self.job, stretch.row, self._topology(stretch.row)
@@ -250,8 +298,10 @@ class Recomputation:
                 stamp.parity = 0
             plan = None
             if not row.is_asynchronous:
-                plan = topology.plan(job.layout, job.group, member.number)
+                plan = self._plan(topology, member.number)
             member.take(plan, self._update, self._n_slots)
+        if self._compressed is not None:
+            self._compressed.take(topology)
         if moves:
             was = self.stretches[self._at - 1].row.is_asynchronous
             moved = state_transfer.handover(
@@ -268,15 +318,11 @@ class Recomputation:
     # -- steps ------------------------------------------------------------------
 
     def _exchange(self) -> None:
-        busy: Sequence[SteppedMember] = self.members
-        for member in busy:
-            member.begin()
-        while busy:
-            for member in busy:
-                for _ in member.run():
-                    pass
-            busy = [self.members[number] for number in sorted(self._hold.let_all_go())]
-        check_done(self.members)
+        if self._compressed is not None:
+            means = self._compressed.exchange(self.step, self._leaves())
+            for worker, places in self._leaves().items():
+                put(means[worker], places)
+        carry_out(self.members, self._hold)
 
     def _asynchronous(self, stretch: Stretch, until: int) -> None:
         updates = AsyncUpdates(

@@ -1,0 +1,195 @@
+"""What a replay computes with: given to it, imported by name, or stored and trusted.
+
+The step function, the data, and optimizers and compressors of one's own. Whatever it
+is, its digest must be the recorded one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.wires import checked_specs
+from kit.graph.array_protocol import ArrayProtocol
+from kit.recording.content import Content
+from kit.recording.facts import (
+    Facts,
+    code_difference,
+    data_difference,
+    data_facts,
+    referred,
+    step_difference,
+    step_facts,
+)
+from kit.recording.own_objects import (
+    COMPRESS,
+    fields_of,
+    made_again,
+    object_facts,
+)
+from kit.recording.stored_step import unpickled
+from kit.training.graph_step.loss import work_of
+from kit.training.job import Job, Work
+from kit.training.optimizers import rules
+
+Own = Mapping[str, Any]  # by the argument of `kit.train`; None where nothing is given
+
+
+@dataclass(frozen=True)
+class Given:
+    """A recorded job with its optimizers, and what its workers compute with."""
+
+    job: Job
+    work: Work
+
+
+def given_for(
+    content: Content, step: Any, data: Any, own: Own, *, trust_step: bool = False
+) -> Given:
+    """Return with what a recording is computed again; raises as `kit.replay` does."""
+    if isinstance(step, ArrayProtocol):
+        if data is None:
+            raise InvalidArgumentError(
+                "a loss needs its data by placeholder: data={x: images, y: labels}."
+            )
+        found = work_of(step, data, None, content.job.seed)
+        step, data = found.step, found.data
+    needs = step is None or any(own.get(name) is None for name in content.own)
+    stored = _stored(content) if trust_step and needs else {}
+    if step is None:
+        step = stored["step"] if trust_step else _step_of(content)
+    if data is None:
+        if content.data is None:
+            raise FailedPreconditionError(
+                f"{content.name} does not hold the training data; give those that "
+                f"kit.train was given as data=..., or record with "
+                f"kit.Recording(folder, store_data=True)."
+            )
+        data = content.stored_data()
+    recorded = content.about
+    wrong = []
+    if recorded["data"] is not None:
+        wrong.append(data_difference(recorded["data"], data_facts(data)))
+    if recorded["step"] is not None:
+        wrong.append(step_difference(recorded["step"], step_facts(step)))
+    objects = {
+        name: _object(content, name, own.get(name), stored)
+        for name in (*fields_of(content.job.inner is not None), COMPRESS)
+    }
+    wrong += [_object_difference(content, name, one) for name, one in objects.items()]
+    if any(wrong):
+        raise InvalidArgumentError(
+            f"{content.name} was recorded with something else: "
+            f"{'; '.join(filter(None, wrong))}. A replay needs the same."
+        )
+    work = Work(step, data, compressor=objects[COMPRESS])
+    return Given(_job(content.job, objects), work)
+
+
+def _job(job: Job, objects: Own) -> Job:
+    """Return the job with the optimizers themselves."""
+    found = {
+        field: objects[name]
+        for name, field in fields_of(job.inner is not None).items()
+        if objects[name] is not None
+    }
+    return replace(job, **found)
+
+
+def _stored(content: Content) -> dict[str, Any]:
+    """Return by argument what was stored by cloudpickle; executes what the file says.
+
+    The file of a training without objects of its own holds the step function alone.
+    """
+    found = unpickled(content.stored_step())
+    return found if isinstance(found, dict) else {"step": found}
+
+
+def _step_of(content: Content) -> Any:
+    facts = content.about["step"] or {"importable": False, "name": "unknown"}
+    if facts["importable"]:
+        _import(facts, "the step function", "step")
+        found = referred(facts["module"], facts["name"])
+        if isinstance(found, FunctionType):  # nothing else is called by its name
+            return found
+    raise FailedPreconditionError(
+        f"the step function of {content.name}, {facts['name']!r}, cannot be imported; "
+        f"give it as step=..., or, if it was stored with the recording and you trust "
+        f"that, trust_step=True."
+    )
+
+
+def _import(facts: Facts, what: str, argument: str) -> None:
+    # What is imported is code of this machine; its digest is compared before use.
+    try:
+        importlib.import_module(facts["module"])
+    except Exception as exc:
+        raise FailedPreconditionError(
+            f"{what} is {facts['module']}.{facts['name']}, which cannot be imported "
+            f"here ({type(exc).__name__}: {exc}); give it as {argument}=...."
+        ) from exc
+
+
+def _object(content: Content, name: str, given: Any, stored: Own) -> Any:
+    """Return an optimizer or compressor; None where the job has it, or there is none.
+
+    Raises `FailedPreconditionError` if there was one, and it cannot be had.
+    """
+    job, facts = content.job, content.own.get(name)
+    if name == COMPRESS:
+        given = compressor_of(given)
+        if given is None and facts is None and job.wires:
+            given = _named(job.compress)
+    elif isinstance(given, str):
+        given = rules.by_name(given)
+    if given is not None or facts is None:
+        return given
+    if name in stored:
+        return stored[name]
+    if facts["importable"]:
+        _import(facts, f"what was given as {name}", name)
+        found = made_again(facts)
+        if found is not None:
+            return found
+    raise FailedPreconditionError(
+        f"{content.name} was trained with {name}={facts['told']}, which cannot be made "
+        f"again from what is recorded; give it as {name}=..., or, if it was stored "
+        f"with the recording and you trust that, trust_step=True."
+    )
+
+
+def _named(text: str) -> Any:
+    try:
+        return compressor_of(text)
+    except InvalidArgumentError:
+        raise FailedPreconditionError(
+            f"the training had compress={text}, and the recording was begun without "
+            f"it; give it as compress=...."
+        ) from None
+
+
+def _object_difference(content: Content, name: str, one: Any) -> str:
+    """Return how an object is another one than was recorded; empty if it is not."""
+    job, facts = content.job, content.own.get(name)
+    if one is None:
+        return ""
+    if name == COMPRESS:
+        n_workers = len(job.workers)
+        specs = checked_specs(one.wires(job.specs, n_workers), f"compress={one}")
+        if (str(one), specs) != (job.compress, job.wire_specs):
+            return f"compress is {one} and was {job.compress or None}"
+    else:
+        recorded = getattr(job, fields_of(job.inner is not None)[name])
+        if facts is None:
+            return "" if one == recorded else f"{name} is {one!r} and was {recorded!r}"
+    if facts is None:
+        return ""
+    found = object_facts(one)
+    if (found["told"], found["name"]) != (facts["told"], facts["name"]):
+        return f"{name} is {found['told']} and was {facts['told']}"
+    return code_difference(f"{name} {found['told']}", facts, found)

@@ -1,0 +1,182 @@
+"""Optimizers and compressors of a recorded training, which no file can hold.
+
+Pure. Their class is recorded by its name and its digest, as a step function is, and
+their settings where these are numbers and texts. What is not given to a replay is made
+of these again, if the class can be imported here. Of kit's own compressors only the
+settings count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Final
+
+from kit.errors import FailedPreconditionError
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.ports.memory import Array
+from kit.message_fields import (
+    Field,
+    anything,
+    flag,
+    list_of,
+    maybe,
+    row_of,
+    table_of,
+    text,
+)
+from kit.message_fields import record as record_of
+from kit.recording.facts import PYTHON, Facts, digest_of_object, referred
+from kit.training.job import Job, Work, told
+from kit.training.optimizers import rules
+from kit.training.optimizers.rule import Optimizer, Slot
+
+OPTIMIZER: Final = "optimizer"
+OUTER: Final = "outer"
+COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
+_INF: Final = float("inf")
+_MOST_TOLD: Final = 1000
+FIELD: Final[Field] = table_of(
+    record_of(
+        {
+            **dict.fromkeys(("python", "bytecode", "source", "module"), text(1000)),
+            "name": text(1000),
+            "told": text(_MOST_TOLD),
+            "settings": maybe(table_of(anything())),
+            "importable": flag(),
+            "slots": list_of(row_of(text(1000), text(100)), 1000),  # see float.hex
+        }
+    ),
+    3,
+)
+
+
+def fields_of(has_inner: bool) -> dict[str, str]:
+    """Return which argument of `kit.train` which field of the job is.
+
+    >>> fields_of(has_inner=True)
+    {'outer': 'optimizer', 'optimizer': 'inner'}
+    """
+    if has_inner:
+        return {OUTER: "optimizer", OPTIMIZER: "inner"}
+    return {OPTIMIZER: "optimizer"}
+
+
+def own_objects(job: Job, work: Work | None) -> dict[str, Any]:
+    """Return what the training has of such objects, by the argument of `kit.train`."""
+    found = {
+        name: getattr(job, field)
+        for name, field in fields_of(job.inner is not None).items()
+        if "class" in rules.named(getattr(job, field))
+    }
+    if work is not None and work.compressor is not None:
+        found[COMPRESS] = work.compressor
+    return found
+
+
+def object_facts(one: Any) -> Facts:
+    """Return what is recorded of such an object.
+
+    >>> from kit.exchange.compression.top_k import TopK
+    >>> facts = object_facts(TopK(0.1))
+    >>> facts["name"], facts["settings"], facts["importable"]
+    ('TopK', {'share': 0.1}, True)
+    """
+    kind = type(one)
+    try:
+        source = hashlib.sha256(inspect.getsource(kind).encode()).hexdigest()
+    except (OSError, TypeError):
+        source = ""
+    module, name = kind.__module__, kind.__qualname__
+    return {
+        "python": PYTHON,
+        "bytecode": digest_of_object(one),
+        "source": source,
+        "module": module,
+        "name": name,
+        "told": told(one)[:_MOST_TOLD],
+        "settings": _settings(one),
+        "importable": module != "__main__" and referred(module, name) is kind,
+        "slots": [
+            [slot.name, float(slot.initial).hex()] for slot in getattr(one, "slots", ())
+        ],
+    }
+
+
+def _settings(one: Any) -> dict[str, Any] | None:
+    """Return the settings of a dataclass, if they make it; None if they may not."""
+    if not is_dataclass(one):
+        return None
+    found = {each.name: getattr(one, each.name) for each in fields(one) if each.init}
+    for value in found.values():
+        if type(value) not in (int, float, bool, str) or value in (_INF, -_INF):
+            return None
+        if value != value:  # NaN, which JSON has not either
+            return None
+    return found
+
+
+def made_again(facts: Facts) -> Any:
+    """Return the object with the recorded settings; None if it cannot be made.
+
+    Its class has to be there already, and to be a dataclass that is an optimizer or a
+    compressor: nothing else is called by its name.
+    """
+    kind: Any = referred(facts["module"], facts["name"])
+    settings = facts["settings"]
+    is_one = isinstance(kind, type) and (
+        issubclass(kind, Compressor) or {"slots", "apply"} <= {*dir(kind)}
+    )
+    if settings is None or not (is_one and is_dataclass(kind)):
+        return None
+    make: Any = kind
+    try:
+        return make(**settings)
+    except Exception:  # other settings than this class has
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class RecordedOptimizer:
+    """What a recording tells of an optimizer that is not here: its name and slots."""
+
+    told: str
+    slots: tuple[Slot, ...]
+
+    def __repr__(self) -> str:
+        return self.told
+
+    def apply(
+        self,
+        parameter: Array,
+        gradient: Array,
+        slots: Sequence[Array],
+        out: Array,
+        step: int,
+    ) -> None:
+        """Refuse: it was not given."""
+        raise FailedPreconditionError(
+            f"the optimizer {self.told} is not in the recording; give it to "
+            f"kit.replay(..., optimizer=...)."
+        )
+
+
+def job_from(plain: Mapping[str, Any], own: Mapping[str, Facts]) -> Job:
+    """Return the recorded job, with `RecordedOptimizer` for what is not plain.
+
+    Raises as `Job.from_plain`.
+    """
+    given, found = dict(plain), dict[str, Optimizer]()
+    for name, field in fields_of(given.get("inner") is not None).items():
+        one = given.get(field)
+        if isinstance(one, Mapping) and "class" in one and name in own:
+            slots = tuple(
+                Slot(slot, float.fromhex(initial))
+                for slot, initial in own[name]["slots"]
+            )
+            found[field] = RecordedOptimizer(own[name]["told"], slots)
+            given[field] = rules.to_plain(rules.GradientDescent(1.0))
+    job = Job.from_plain(given)
+    return replace(job, **found) if found else job  # type: ignore[arg-type]

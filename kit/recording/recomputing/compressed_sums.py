@@ -1,0 +1,115 @@
+"""The sums of compressed gradients, by the compressor and its wires, in one thread.
+
+What a worker keeps for its compressor is its own, as in a training; each wire has
+memory of its own here, on which the topology's plans sum up what that stage sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from kit.errors import FailedPreconditionError
+from kit.exchange.compression import wires
+from kit.exchange.compression.compressor import Arrays, Compressor, Turn
+from kit.exchange.compression.feedback import Feedback, following, put
+from kit.exchange.layout import Range
+from kit.exchange.plan import GRAD, NEXT
+from kit.exchange.ports.memory import Array
+from kit.exchange.stepping.members import carry_out, linked_members
+from kit.exchange.stepping.stepped_exchange import SteppedExchange, record
+from kit.exchange.topologies.topology import Topology
+from kit.training.job import Job
+
+Kept = Mapping[int, dict[str, Any]]  # by worker
+
+
+class CompressedSums:
+    """The compressors of all workers, and members for the wires."""
+
+    def __init__(
+        self, job: Job, compressor: Compressor | None, kept: Kept, stack: ExitStack
+    ) -> None:
+        """`kept` is changed in place by each step; the stack closes the members."""
+        if compressor is None:
+            raise FailedPreconditionError(
+                f"the training had compress={job.compress}, which is not here; give "
+                f"it to kit.replay(..., compress=...)."
+            )
+        self._job, self._compressor, self._kept = job, compressor, kept
+        self._feedbacks = self._feedbacks_of(kept)
+        self._names = [task.short for task in job.tasks]
+        self._linked = [
+            stack.enter_context(linked_members(wire.layout, self._names))
+            for wire in job.wires
+        ]
+
+    def take(self, topology: Topology) -> None:
+        """Sum up by this topology in the steps to come."""
+        for wire, (members, _) in zip(self._job.wires, self._linked, strict=True):
+            for member in members:
+                plan = topology.plan(wire.layout, wire.group, member.number)
+                member.take(plan, wires.hand_out)
+
+    def exchange(self, step: int, gradients: Mapping[int, Arrays]) -> Mapping[int, Any]:
+        """Return by worker the mean gradient; what is kept moves on."""
+        return self._exchange(step, gradients, self._feedbacks, [])
+
+    def record(
+        self,
+        step: int,
+        gradients: Mapping[int, Arrays],
+        topology: Topology,
+        most: int,
+    ) -> list[SteppedExchange]:
+        """Return the exchange of each stage, message by message; nothing moves on."""
+        found: list[list[Array]] = []
+        feedbacks = self._feedbacks_of(deepcopy(self._kept))
+        self._exchange(step, gradients, feedbacks, found)
+        return [
+            record(topology, wire.layout, wire.group, self._names, values, most)
+            for wire, values in zip(self._job.wires, found, strict=True)
+        ]
+
+    def _feedbacks_of(self, kept: Kept) -> dict[int, Feedback]:
+        job = self._job
+        return {
+            worker: Feedback(
+                *(deepcopy(self._compressor), job.specs, job.wire_specs),
+                *(kept[worker], str(job.tasks[worker])),
+            )
+            for worker in job.workers
+        }
+
+    def _exchange(
+        self,
+        step: int,
+        gradients: Mapping[int, Arrays],
+        feedbacks: Mapping[int, Feedback],
+        told: list[list[Array]],
+    ) -> Mapping[int, Any]:
+        """Go through all stages; `told` gets what each worker gives in each."""
+        workers = self._job.workers
+        stages = {
+            worker: feedbacks[worker].exchange(
+                gradients[worker], Turn(step, rank, len(workers))
+            )
+            for rank, worker in enumerate(workers)
+        }
+        given: dict[int, Any] = {worker: next(stages[worker]) for worker in workers}
+        for number, wire in enumerate(self._job.wires):
+            members, hold = self._linked[number]
+            for worker in workers:
+                put(given[worker], members[worker].memory.leaves(GRAD))
+            whole = Range(0, wire.layout.n_bytes)
+            raws = [bytes(members[w].memory.raw(GRAD, whole)) for w in workers]
+            told.append([np.frombuffer(raw, np.uint8) for raw in raws])
+            carry_out(members, hold)
+            for worker in workers:
+                sums = members[worker].memory.leaves(NEXT)
+                given[worker] = following(stages[worker], sums)
+        return given
