@@ -133,6 +133,13 @@ def text_of(what: Locator) -> str:
     return what.text_content() or ""
 
 
+def still_picture(page: Page) -> str:
+    """Wait for what a notebook keeps of a board, and return its text."""
+    still = page.locator(".ps-snapshot:visible").first
+    still.wait_for()
+    return text_of(still)
+
+
 def headline(board: Locator) -> str:
     return text_of(board.locator(".ps-head"))
 

@@ -39,6 +39,8 @@ pytestmark = [
     ),
 ]
 MOST_PX = 650
+IS_THERE = """document.querySelectorAll('.ps-live .bk-Figure').length >= 3
+    || document.body.textContent.includes('model not found')"""
 IS_SAVED = "() => !jupyterapp.shell.currentWidget.context.model.dirty"
 SCREENS = (
     (1920, 1080, "JupyterLab Light", ["Loss"]),
@@ -67,13 +69,20 @@ class Room(NamedTuple):
         return boards.live_board(self.page)
 
     def load_again(self) -> None:
-        """Press F5, and return when the board is there."""
+        """Press F5, and return when the board is there.
+
+        Lab's manager of widgets waits two seconds for a model. If all of them come in
+        the last tenth of that, it says "model not found" for good, and the reader sees
+        a still picture that tells to load the page again. So that is done here.
+        """
         command(self.page, "docmanager:save")
         self.page.wait_for_function(IS_SAVED)
-        load_again(self.page)
-        self.page.wait_for_function(
-            "document.querySelectorAll('.ps-live .bk-Figure').length >= 3"
-        )
+        for _ in range(3):
+            load_again(self.page)
+            self.page.wait_for_function(IS_THERE)
+            if self.page.get_by_text("model not found").count() == 0:
+                break
+            assert "load the page again" in boards.still_picture(self.page)
         self.board.locator("[role=radiogroup]").first.wait_for()
 
 
@@ -163,6 +172,8 @@ def test_axe_finds_nothing_serious_on_any_tab(room: Room) -> None:
 
 
 def test_a_single_step_is_seen_and_told(room: Room) -> None:
+    boards.press_topology(room.board, "ring")
+    boards.wait_for_head(room.board, "ring at 100mbit")
     boards.press(room.board, "Pause")
     boards.wait_for_head(room.board, "Paused at step")
     boards.settled_headline(room.board)
@@ -241,8 +252,7 @@ def test_without_its_kernel_a_loaded_page_shows_a_still_picture(room: Room) -> N
     room.page.wait_for_function(IS_SAVED)
     load_again(room.page)
 
+    assert "A still picture of" in boards.still_picture(room.page)
     still = room.page.locator(".ps-snapshot:visible").first
-    still.wait_for()
-    assert "A still picture of" in boards.text_of(still)
     assert still.locator(".ps-scene:visible").count() == 1
     screenshot(still, "board-without-kernel")

@@ -168,7 +168,10 @@ class TrafficBoard:
             return ""
         if self._view is not None:
             now = f"{datetime.now(UTC):%H:%M:%S} UTC"
-            return f"A still picture of {now}: the board itself needs its kernel."
+            return (
+                f"A still picture of {now}: the board itself needs its kernel. If that "
+                f"runs, load the page again."
+            )
         return (
             "This is a still picture, renewed every second. For a live board with "
             "controls: pip install ipywidgets jupyter_bokeh, then restart the kernel."
