@@ -115,7 +115,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
 }
 _TABLES: Final = {
     **{"STEP": STEP, "MEAS": MEASURE, "PUSH": PUSH, "DIGS": DIGEST, "LAST": TOTAL},
-    **{"TRAN": TRANSFER, "SPAN": SPAN},
+    **{"LATE": PUSH, "TRAN": TRANSFER, "SPAN": SPAN},
 }
 _OF_TASKS: Final = ("task", "source", "destination", "server", "worker", "writer")
 _UNREADABLE: Final = (KeyError, TypeError, ValueError, OverflowError, AttributeError)

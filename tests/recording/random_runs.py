@@ -3,10 +3,10 @@
     python -m tests.recording.random_runs FIRST COUNT
 
 A number makes the training: how many tasks, optimizer, steps, buckets, how gradients
-are made and travel (compressed, after local steps, in pieces, an optimizer of one's
-own), what is asked for on the way (another topology, link, pace; pauses; checkpoints),
-and how often states are kept. The last parameters of the replay, from the first state
-and from a random one, are compared with those of the training.
+are made and travel (compressed, after local steps, in pieces, the first of them alone,
+an optimizer of one's own), what is asked for on the way (another topology, link, pace;
+pauses; checkpoints), and how often states are kept. The last parameters of the replay,
+from the first state and from a random one, are compared with those of the training.
 """
 
 from __future__ import annotations
@@ -97,8 +97,11 @@ def scene(number: int) -> Scene:
         more = {"optimizer": (Scaled(0.002), Averaged(0.002, 0.9))[number % 2]}
     elif kind == 3:
         more = {"accumulate": int(dice.integers(1, 4))}
+    elif kind == 4:
+        more = {"aggregate": int(dice.integers(1, 3))}
     with_chance = dice.random() < 0.5
-    return Scene(model, _noisy(model) if with_chance else model.fit, more, kind > 1)
+    step = _noisy(model) if with_chance else model.fit
+    return Scene(model, step, more, kind not in (0, 1, 4))
 
 
 def _noisy(model: ModuleType) -> Callable[..., Any]:
@@ -147,6 +150,10 @@ def _begin(
         "optimizer": OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
         "topology": str(dice.choice(TOPOLOGIES)) if synchronous else "ps",
     }
+    how |= given.more
+    if "aggregate" in how:
+        n_workers = sum(task.job == "worker" for task in cluster.tasks)
+        how |= {"aggregate": min(how["aggregate"], n_workers), "topology": "ps"}
     return kit.train(
         given.step,
         given.model.initial(),
@@ -162,7 +169,7 @@ def _begin(
             digest_every=int(dice.choice([1, 5])),
         ),
         cluster=cluster,
-        **how | given.more,
+        **how,
     )
 
 
