@@ -27,8 +27,9 @@ import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Slot
+from tests.recording.toy_training import begin
 from tests.training import compressed, toy
-from tests.training.toy import BATCH, quick_cluster, same_bits
+from tests.training.toy import quick_cluster, same_bits
 
 OPTIMIZERS = (
     kit.GradientDescent(0.002),
@@ -154,23 +155,14 @@ def _begin(
     if "aggregate" in how:
         n_workers = sum(task.job == "worker" for task in cluster.tasks)
         how |= {"aggregate": min(how["aggregate"], n_workers), "topology": "ps"}
-    return kit.train(
-        given.step,
-        given.model.initial(),
-        given.model.DATA,
-        sync=synchronous,
-        steps=steps,
-        seed=int(dice.integers(5)),
-        batch=BATCH,
-        checkpoint=saves,
-        record=kit.Recording(
-            folder / "run",
-            state_every_s=float(dice.choice([0.02, 0.1])),
-            digest_every=int(dice.choice([1, 5])),
-        ),
-        cluster=cluster,
-        **how,
+    seed = int(dice.integers(5))
+    wanted = kit.Recording(
+        folder / "run",
+        state_every_s=float(dice.choice([0.02, 0.1])),
+        digest_every=int(dice.choice([1, 5])),
     )
+    how |= {"model": given.model, "step": given.step, "sync": synchronous}
+    return begin(cluster, wanted, steps=steps, seed=seed, checkpoint=saves, **how)
 
 
 def _change(dice: np.random.Generator, run: kit.Run, steps: int) -> None:

@@ -12,8 +12,9 @@ import pytest
 import kit
 from kit.errors import AbortedError, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
+from tests.recording.toy_training import train
 from tests.training.backups import ranks, replayed
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.training.toy import DATA, fit, quick_cluster, same_bits
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +36,8 @@ def counting(params: Any, batch: Any, state: dict[str, Any]) -> Any:
 def recorded(
     cluster: LocalCluster, folder: Path, step: Any = fit, **changes: Any
 ) -> kit.Run:
-    given: dict[str, Any] = {"steps": 150, "batch": BATCH, "aggregate": 2} | changes
-    given |= {"optimizer": kit.Momentum(0.002), "cluster": cluster, "record": folder}
-    run = kit.train(step, initial(), DATA, **given).wait(30)
-    assert run.params
-    return run
+    how: dict[str, Any] = {"steps": 150, "aggregate": 2, "step": step} | changes
+    return train(cluster, folder, optimizer=kit.Momentum(0.002), **how)
 
 
 def test_replay_makes_each_step_of_the_gradients_that_counted(
