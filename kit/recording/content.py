@@ -183,7 +183,12 @@ class Content:
         if self.data is None:
             raise NotFoundError(f"{self.name} has no training data in it.")
         found = self._values(self.data, {})
-        return tuple(found[f"data[{number}]"] for number in range(len(found)))
+        names = [f"data[{number}]" for number in range(len(found))]
+        if {*names} != {*found}:
+            raise DataLossError(
+                f"{self.path / DATA_NAME} is damaged: it holds {sorted(found)}."
+            )
+        return tuple(found[name] for name in names)
 
     def stored_step(self) -> bytes:
         """Return the stored step function as bytes; nothing is executed."""
