@@ -115,7 +115,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
 }
 _TABLES: Final = {
     **{"STEP": STEP, "MEAS": MEASURE, "PUSH": PUSH, "DIGS": DIGEST, "LAST": TOTAL},
-    **{"TRAN": TRANSFER, "SPAN": SPAN},
+    **{"LATE": PUSH, "TRAN": TRANSFER, "SPAN": SPAN},
 }
 _OF_TASKS: Final = ("task", "source", "destination", "server", "worker", "writer")
 _UNREADABLE: Final = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
@@ -183,7 +183,12 @@ class Content:
         if self.data is None:
             raise NotFoundError(f"{self.name} has no training data in it.")
         found = self._values(self.data, {})
-        return tuple(found[f"data[{number}]"] for number in range(len(found)))
+        names = [f"data[{number}]" for number in range(len(found))]
+        if {*names} != {*found}:
+            raise DataLossError(
+                f"{self.path / DATA_NAME} is damaged: it holds {sorted(found)}."
+            )
+        return tuple(found[name] for name in names)
 
     def stored_step(self) -> bytes:
         """Return the stored step function as bytes; nothing is executed."""

@@ -28,7 +28,7 @@ from kit.recording.given import Given, Own, given_for
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.recomputation import Recomputation
 from kit.recording.recomputing.stretches import stretches
-from kit.recording.replay import digests, go_to, opened, orders
+from kit.recording.replay import digests, go_to, opened, orders, pushed
 from kit.training.client.run import Run
 from kit.training.job import difference, terms_of
 from kit.training.optimizers.rule import Optimizer
@@ -45,8 +45,9 @@ class Difference:
     Attributes:
         step: the number of the step, from 0; None if no step is known to differ.
         task: the worker whose gradient or loss differs, or who updates the parameters.
-        what: "gradient", "update", "parameters", "loss", "order", "configuration" or
-            "length"; "" if no step differs.
+        what: "gradient", "update", "parameters", "loss", "order", "contributors" (whose
+            gradients counted, with backup workers), "configuration" or "length"; "" if
+            no step differs.
         parameters: whose gradients or values differ, as far as that is known.
         message: the first message that carries something else; None if unknown.
         facts: what differs of what was given: data, seed, step function, and so on.
@@ -132,8 +133,10 @@ def diff(
     if facts and None not in given and found.what != "order":
         computed = _side_by_side(one, other, given)
         is_first = not found.what or found.what in _WEAK
-        # What only the recorded trainings did, by damage, no replay shows.
-        if computed is not None and (is_first or _step(computed) <= _step(found)):
+        # What only the recorded trainings did, by damage or by chance, no replay shows.
+        is_chance = found.what == "contributors"
+        last = _step(found) - is_chance
+        if computed is not None and (is_first or _step(computed) <= last):
             found = computed
     return _worded(one, other, found, facts)
 
@@ -174,6 +177,7 @@ def _evidence(one: Content, other: Content) -> Found | None:
     """Return the first difference that the records show."""
     found = [
         *_orders(one, other),
+        *_contributors(one, other),
         *_losses(one, other),
         *_digests(one, other),
         *_configurations(one, other),
@@ -209,6 +213,18 @@ def _orders(one: Content, other: Content) -> Iterator[Found]:
                 )
                 yield begin + place, names[server], "order", text
                 break
+
+
+def _contributors(one: Content, other: Content) -> Iterator[Found]:
+    first, second = pushed(one), pushed(other)
+    names = [task.short for task in one.job.tasks]
+    for step in sorted(first.keys() & second.keys()):
+        pair = [first[step].counted, second[step].counted]
+        if pair[0] != pair[1]:
+            said = [", ".join(names[worker] for worker in sorted(own)) for own in pair]
+            text = f"it was made of {said[0]} in the first and {said[1]} in the second"
+            yield step, "", "contributors", text
+            return
 
 
 def _losses(one: Content, other: Content) -> Iterator[Found]:
@@ -350,7 +366,8 @@ def _walk(
         for worker, first, second in zip(content.job.workers, *pair, strict=True):
             if differing := _differing(content, first, second):
                 name, message = content.job.tasks[worker].short, None
-                if a.topology().name == b.topology().name:
+                is_planned = not (a.job.has_backups or b.job.has_backups)
+                if is_planned and a.topology().name == b.topology().name:
                     message = _message(a, pair)
                 return Difference(a.step, name, "gradient", differing, message)
         a.complete()

@@ -19,7 +19,9 @@ The kinds of parts in `run.log`, with their text and rows:
     CHNG  what an elastic training has lost and taken in so far
     STEP  rows of `kit.trace.traffic.STEP`: each task's share of each step
     MEAS  rows of `kit.trace.traffic.MEASURE`: accuracy and the like
-    PUSH  rows of `PUSH`: whose push a server took, in asynchronous steps
+    PUSH  rows of `PUSH`: whose push a server took, in asynchronous steps and with
+          backup workers
+    LATE  rows of `PUSH`: whose push came too late for its step, with backup workers
     DIGS  rows of `DIGEST`: CRC-32 of parameters on which all members agreed
     LAST  totals of all links, checkpoints, loss of rows; the newest counts
     DONE  how it ended, the entry of final.safetensors, SHA-256 of all before

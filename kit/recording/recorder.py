@@ -23,7 +23,7 @@ from kit.errors import FailedPreconditionError, KitError, to_plain
 from kit.exchange.ports.memory import unflatten
 from kit.recording.asking import Members
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
-from kit.recording.folder import PUSH, RecordingFolder, as_said
+from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
 from kit.recording.options import Recording, recording_of
 from kit.recording.own_objects import object_facts, own_objects
 from kit.recording.stored_step import pickled
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _ROUND_S: Final = 0.25
 _ROUNDS_TO_TOTALS: Final = 8
 _END_S: Final = 30.0
+_NOTHING: Final = rows_of(DIGEST, ())
 
 
 class Recorder:
@@ -178,16 +179,17 @@ class Recorder:
                 self._folder.note(kind, {}, rows)
         self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
         self._note_once("CHNG", {"changes": [[*one] for one in observer.changes()]})
-        pushes = _pushes(observer.job, trace)
-        if len(pushes):
-            self._folder.note("PUSH", {}, pushes)
+        for fate in (TransferKind.PUSH, TransferKind.LATE):
+            pushes = _pushes(observer.job, trace, fate)
+            if len(pushes):
+                self._folder.note(fate.name, {}, pushes)
         self._n_rounds += 1
         if len(trace.totals) and self._n_rounds % _ROUNDS_TO_TOTALS == 1:
             self._folder.note("LAST", {}, trace.totals)
         for rows in (trace.transfers, trace.spans):
             if len(rows):
                 self._folder.note_messages(rows)
-        digests, state = members.ask() if members is not None else (pushes[:0], None)
+        digests, state = members.ask() if members is not None else (_NOTHING, None)
         if len(digests):
             self._folder.note("DIGS", {}, digests)
         if state is not None:
@@ -214,12 +216,15 @@ class Recorder:
         self._folder.end(plain, final)
 
 
-def _pushes(job: Job, trace: Trace) -> Rows:
-    """Return whose pushes the servers took in asynchronous steps, in their order."""
-    alone = [row.number for row in trace.epochs if row.is_asynchronous]
+def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
+    """Return whose pushes the servers took, or found late, in their order.
+
+    Only where that decides: in asynchronous steps, and with backup workers.
+    """
+    deciding = [e.number for e in trace.epochs if e.is_asynchronous or job.has_backups]
     table = trace.transfers
-    is_push = table["kind"] == TransferKind.PUSH
-    table = table[is_push & np.isin(table["epoch"], alone)]
+    is_one = table["kind"] == kind
+    table = table[is_one & np.isin(table["epoch"], deciding)]
     names = {"server": "destination", "worker": "source"}
     found = np.empty(len(table), PUSH)
     for name in PUSH.names or ():

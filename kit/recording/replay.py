@@ -27,6 +27,7 @@ from kit.recording.content import Content
 from kit.recording.given import Given, given_for
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.async_updates import Orders
+from kit.recording.recomputing.quorum_steps import Pushed
 from kit.recording.recomputing.recomputation import (
     Recomputation,
     check_can_be_recomputed,
@@ -128,7 +129,8 @@ class Replay:
         OutOfRangeError
             There is no such step or message.
         FailedPreconditionError
-            The step is asynchronous: it has one push and one pull for each server.
+            The step is asynchronous, or made of the first gradients (`aggregate=`):
+            it has one push and one pull for each worker and server.
         """
         with opened(self.content, self.given) as engine:
             _check_step(self.content, step, self.content.n_done - 1)
@@ -240,7 +242,8 @@ def replay(
     AbortedError
         A loss or the parameters differ from the recording; it names the first.
     UnimplementedError
-        The training used something that is not computed again, such as backup workers.
+        The training used something that is not computed again: it was asynchronous and
+        lost tasks.
     FailedPreconditionError
         Something is missing: the step function, the data, a state to begin with.
 
@@ -279,7 +282,8 @@ def opened(content: Content, given: Given) -> Recomputation:
             f"{content.name} ends before the training had begun: nothing to replay."
         )
     held = stretches(content.epochs, content.n_done)
-    return Recomputation(given.job, given.work, held, orders(content))
+    about = given.job, given.work, held, orders(content), pushed(content)
+    return Recomputation(*about)
 
 
 def orders(content: Content) -> Orders:
@@ -290,6 +294,21 @@ def orders(content: Content) -> Orders:
     for server, worker, epoch, _ in dict.fromkeys(map(tuple, ordered.tolist())):
         found.setdefault((epoch, server), []).append(worker)
     return found
+
+
+def pushed(content: Content) -> dict[int, Pushed]:
+    """Return of each step with backup workers who had pushed a gradient of it."""
+    if not content.job.has_backups:
+        return {}
+    found: dict[str, dict[int, set[int]]] = {"PUSH": {}, "LATE": {}}
+    for kind, by_step in found.items():
+        for _, worker, _, step in content.tables[kind].tolist():
+            by_step.setdefault(step, set()).add(worker)
+    counted, late = found["PUSH"], found["LATE"]
+    return {
+        step: Pushed(frozenset(workers), frozenset(late.get(step, ())))
+        for step, workers in counted.items()
+    }
 
 
 def _check_step(content: Content, step: int, most: int) -> None:

@@ -53,6 +53,7 @@ def begin(
     steps: int = LONG,
     *,
     checkpoint: Path | None = None,
+    record: Path | None = None,
     **values: Value,
 ) -> kit.Run:
     cluster.restart_dead()
@@ -72,6 +73,7 @@ def begin(
             steps=steps,
             batch=N,
             checkpoint=checkpoint,
+            record=record,
             cluster=cluster,
         )
 

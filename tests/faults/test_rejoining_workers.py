@@ -16,6 +16,7 @@ from kit.settings import Settings
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from kit.wire.rpc import Caller
+from tests.faults import model
 from tests.faults import test_backup_workers as backups
 from tests.faults.test_backup_workers import (
     AT,
@@ -23,6 +24,7 @@ from tests.faults.test_backup_workers import (
     SILENCE_S,
     N,
     begin,
+    endless,
     finish,
     steps_more,
 )
@@ -79,7 +81,8 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
     which: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     cluster: ProcessCluster = request.getfixturevalue(which)
-    run = begin(cluster, tmp_path)
+    record = tmp_path / "run" if which == "cluster" else None
+    run = begin(cluster, tmp_path, record=record)
     steps_more(run)
 
     for times in (1, 2):
@@ -94,6 +97,9 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
     assert all(measured == formula for _, measured, formula in run.moved_once)
     last = run.trace.epochs[-1].number
     assert all(one.agrees for one in run.traffic if one.epoch == last)
+    if record is not None:
+        again = kit.replay(record, step=model.step, data=endless)
+        assert model.same_bits(again.params, run.params)
 
 
 @pytest.mark.parametrize("point", ["epoch.prepared", "epoch.committed", "compute.done"])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import kit
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.recording.toy_training import begin
+from tests.training.toy import quick_cluster
 
 STEPS = 120
 
@@ -28,16 +29,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Give a training with three workers that went from servers to a ring."""
     folder = tmp_path_factory.mktemp("recorded") / "run"
     with quick_cluster(2, 3) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            optimizer=kit.Adam(0.01),
-            steps=STEPS,
-            batch=BATCH,
-            record=kit.Recording(folder, store_data=True, state_every_s=0.05),
-            cluster=cluster,
-        )
+        wanted = kit.Recording(folder, store_data=True, state_every_s=0.05)
+        run = begin(cluster, wanted, optimizer=kit.Adam(0.01), steps=STEPS)
         run.switch("ring", link="1gbit", at=50)
         run.wait(30)
         assert run.params  # fetched while the tasks are there

@@ -5,21 +5,15 @@ from __future__ import annotations
 import sys
 
 import kit
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.recording.toy_training import begin
+from tests.training.toy import quick_cluster
 
 
 def main() -> None:
     """Record to the folder that the command line names."""
     with quick_cluster(1, 2) as cluster:
-        kit.train(
-            fit,
-            initial(),
-            DATA,
-            steps=10**6,
-            batch=BATCH,
-            record=kit.Recording(sys.argv[1], store_data=True),
-            cluster=cluster,
-        ).wait()
+        wanted = kit.Recording(sys.argv[1], store_data=True)
+        begin(cluster, wanted, steps=10**6).wait()
 
 
 if __name__ == "__main__":

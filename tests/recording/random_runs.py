@@ -3,10 +3,10 @@
     python -m tests.recording.random_runs FIRST COUNT
 
 A number makes the training: how many tasks, optimizer, steps, buckets, how gradients
-are made and travel (compressed, after local steps, in pieces, an optimizer of one's
-own), what is asked for on the way (another topology, link, pace; pauses; checkpoints),
-and how often states are kept. The last parameters of the replay, from the first state
-and from a random one, are compared with those of the training.
+are made and travel (compressed, after local steps, in pieces, the first of them alone,
+an optimizer of one's own), what is asked for on the way (another topology, link, pace;
+pauses; checkpoints), and how often states are kept. The last parameters of the replay,
+from the first state and from a random one, are compared with those of the training.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Slot
+from tests.recording.toy_training import begin
 from tests.training import compressed, toy
-from tests.training.toy import BATCH, quick_cluster, same_bits
+from tests.training.toy import quick_cluster, same_bits
 
 OPTIMIZERS = (
     kit.GradientDescent(0.002),
@@ -97,8 +98,11 @@ def scene(number: int) -> Scene:
         more = {"optimizer": (Scaled(0.002), Averaged(0.002, 0.9))[number % 2]}
     elif kind == 3:
         more = {"accumulate": int(dice.integers(1, 4))}
+    elif kind == 4:
+        more = {"aggregate": int(dice.integers(1, 3))}
     with_chance = dice.random() < 0.5
-    return Scene(model, _noisy(model) if with_chance else model.fit, more, kind > 1)
+    step = _noisy(model) if with_chance else model.fit
+    return Scene(model, step, more, kind not in (0, 1, 4))
 
 
 def _noisy(model: ModuleType) -> Callable[..., Any]:
@@ -147,23 +151,18 @@ def _begin(
         "optimizer": OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
         "topology": str(dice.choice(TOPOLOGIES)) if synchronous else "ps",
     }
-    return kit.train(
-        given.step,
-        given.model.initial(),
-        given.model.DATA,
-        sync=synchronous,
-        steps=steps,
-        seed=int(dice.integers(5)),
-        batch=BATCH,
-        checkpoint=saves,
-        record=kit.Recording(
-            folder / "run",
-            state_every_s=float(dice.choice([0.02, 0.1])),
-            digest_every=int(dice.choice([1, 5])),
-        ),
-        cluster=cluster,
-        **how | given.more,
+    how |= given.more
+    if "aggregate" in how:
+        n_workers = sum(task.job == "worker" for task in cluster.tasks)
+        how |= {"aggregate": min(how["aggregate"], n_workers), "topology": "ps"}
+    seed = int(dice.integers(5))
+    wanted = kit.Recording(
+        folder / "run",
+        state_every_s=float(dice.choice([0.02, 0.1])),
+        digest_every=int(dice.choice([1, 5])),
     )
+    how |= {"model": given.model, "step": given.step, "sync": synchronous}
+    return begin(cluster, wanted, steps=steps, seed=seed, checkpoint=saves, **how)
 
 
 def _change(dice: np.random.Generator, run: kit.Run, steps: int) -> None:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kit
+from tests.recording.toy_training import begin
 from tests.training.toy import (
-    BATCH,
     DATA,
     Array,
     X,
@@ -141,17 +141,13 @@ def check(number: int) -> str:
         folders = [Path(parent) / name for name in ("one", "other")]
         with quick_cluster(1, n_workers) as cluster:
             for folder, given in zip(folders, (first, second), strict=True):
-                kit.train(
-                    given.step,
-                    given.params,
-                    given.data,
+                begin(
+                    cluster,
+                    kit.Recording(folder, store_data=True, store_step=True),
                     optimizer=kit.Momentum(0.01),
                     topology=str(dice.choice(["ps", "ring", "mesh"])),
-                    seed=given.seed,
                     steps=STEPS,
-                    batch=BATCH,
-                    record=kit.Recording(folder, store_data=True, store_step=True),
-                    cluster=cluster,
+                    **given._asdict(),
                 ).wait(30)
         found = kit.diff(*folders, trust_step=True)
         if found != kit.diff(*folders, trust_step=True):

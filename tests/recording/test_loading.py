@@ -20,7 +20,8 @@ from kit.errors import (
     VersionMismatch,
 )
 from tests.recording.conftest import STEPS, Recorded
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.recording.toy_training import begin, train
+from tests.training.toy import DATA, quick_cluster, same_bits
 from widgets import TrafficBoard, write_report
 
 
@@ -123,45 +124,20 @@ def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:
         (tmp_path / "mine", FailedPreconditionError),
         (7, InvalidArgumentError),
     ]
+    storing, storing_step = (
+        kit.Recording(tmp_path / "new", **{name: True})
+        for name in ("store_data", "store_step")
+    )
     with quick_cluster(1, 2) as cluster:
         for given, error in cases:
             with pytest.raises(error):
-                kit.train(
-                    fit,
-                    initial(),
-                    DATA,
-                    batch=BATCH,
-                    record=given,
-                    cluster=cluster,
-                )
+                begin(cluster, given)
         with pytest.raises(InvalidArgumentError, match="store_data"):
-            kit.train(
-                fit,
-                initial(),
-                lambda: iter([DATA]),
-                batch=BATCH,
-                record=kit.Recording(tmp_path / "new", store_data=True),
-                cluster=cluster,
-            )
+            begin(cluster, storing, data=lambda: iter([DATA]))
         with pytest.raises(InvalidArgumentError, match="batch"):
-            kit.train(
-                fit,
-                initial(),
-                DATA,
-                batch=1,
-                record=tmp_path / "new",
-                cluster=cluster,
-            )
+            begin(cluster, tmp_path / "new", batch=1)
         with pytest.raises(InvalidArgumentError, match="cannot be stored"):
-            kit.train(
-                fit,
-                initial(),
-                DATA,
-                optimizer=Unstorable(0.1),
-                batch=BATCH,
-                record=kit.Recording(tmp_path / "new", store_step=True),
-                cluster=cluster,
-            )
+            begin(cluster, storing_step, optimizer=Unstorable(0.1))
         assert not (tmp_path / "new").exists()
 
 
@@ -170,15 +146,7 @@ def test_recording_is_small_and_bounded(tmp_path: Path) -> None:
         tmp_path / "run", message_bytes=40_000, state_bytes=6_000, state_every_s=0.01
     )
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            steps=500,
-            batch=BATCH,
-            record=wanted,
-            cluster=cluster,
-        ).wait(30)
+        run = train(cluster, wanted, steps=500)
 
     sizes = {path.name: path.stat().st_size for path in wanted.path.iterdir()}
     states = sum(size for name, size in sizes.items() if name.startswith("state"))

@@ -9,23 +9,18 @@ import pytest
 
 import kit
 from kit.errors import UnimplementedError
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from kit.recording.recomputing import recomputation
+from tests.recording.conftest import Recorded
+from tests.recording.toy_training import begin
+from tests.training.toy import DATA, fit, quick_cluster, same_bits
 
 STEPS = 30
 
 
-def train(folder: Path, **options: Any) -> kit.Run:
+def switched(folder: Path, **options: Any) -> kit.Run:
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            steps=STEPS,
-            batch=BATCH,
-            record=kit.Recording(folder, state_every_s=0.02),
-            cluster=cluster,
-            **options,
-        )
+        wanted = kit.Recording(folder, state_every_s=0.02)
+        run = begin(cluster, wanted, steps=STEPS, **options)
         run.switch("ring", at=STEPS // 2)
         run.wait(30)
         assert run.params  # fetched while the tasks are there
@@ -37,7 +32,7 @@ def test_local_steps_in_pieces_are_replayed_with_the_slots_of_their_worker(
 ) -> None:
     momentum = kit.Momentum(0.7, 0.9, use_nesterov=True)
     how: dict[str, Any] = {"local_steps": 3, "accumulate": 2, "outer": momentum}
-    run = train(tmp_path / "run", optimizer=kit.Adam(0.01), **how)
+    run = switched(tmp_path / "run", optimizer=kit.Adam(0.01), **how)
 
     whole = kit.replay(tmp_path / "run", step=fit, data=DATA)
     part = kit.replay(tmp_path / "run", STEPS - 1, step=fit, data=DATA)
@@ -47,9 +42,14 @@ def test_local_steps_in_pieces_are_replayed_with_the_slots_of_their_worker(
     assert part.mismatch is None
 
 
-def test_compressed_training_can_be_loaded_and_not_replayed(tmp_path: Path) -> None:
-    run = train(tmp_path / "run", compress="float16")
+def test_option_that_a_replay_does_not_know_is_refused_by_name(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = switched(tmp_path / "run", accumulate=2)
+    known = recomputation._KNOWN - {"accumulate"}
+    monkeypatch.setattr(recomputation, "_KNOWN", known)  # as if it were a later one
 
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
-    with pytest.raises(UnimplementedError, match="compress='float16' cannot be"):
+    with pytest.raises(UnimplementedError, match="accumulate=2 cannot be"):
         kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert kit.replay(recorded.folder, 3, step=fit).step == 3  # it has the default

@@ -18,8 +18,9 @@ from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Slot
 from tests.cases import for_each
 from tests.recording.random_runs import Averaged
+from tests.recording.toy_training import train
 from tests.training import compressed, toy
-from tests.training.toy import BATCH, quick_cluster, same_bits
+from tests.training.toy import quick_cluster, same_bits
 
 OWN = Averaged(0.002, 0.9)
 
@@ -47,24 +48,15 @@ def three() -> Iterator[LocalCluster]:
         yield cluster
 
 
-def recorded(
-    cluster: LocalCluster, folder: Path, *, model: Any = toy, **more: Any
-) -> kit.Run:
-    given: dict[str, Any] = {"steps": 12, "batch": BATCH, "cluster": cluster} | more
-    given.setdefault("record", folder)
-    run = kit.train(model.fit, model.initial(), model.DATA, **given).wait(20)
-    assert run.params
-    return run
-
-
 @pytest.mark.slow
 def test_message_of_a_compressed_step_has_the_bytes_that_travelled(
     three: LocalCluster, tmp_path: Path
 ) -> None:
     optimizer = kit.Adam(0.02)
-    about = {"model": compressed, "optimizer": optimizer, "topology": "ring-whole"}
+    about = {"model": compressed, "optimizer": optimizer, "steps": 12}
+    about["topology"] = "ring-whole"
     for compress in ("float16", "int8"):
-        recorded(three, tmp_path / compress, compress=compress, **about)
+        train(three, tmp_path / compress, compress=compress, **about)
 
     found = kit.replay(tmp_path / "float16", step=compressed.fit, data=compressed.DATA)
     first = found.at(0, 1)
@@ -90,8 +82,8 @@ def test_replay_of_a_compressed_training_goes_on_from_any_kept_state(
     three: LocalCluster, tmp_path: Path
 ) -> None:
     wanted = kit.Recording(tmp_path / "run", state_every_s=0.001)
-    about = {"model": compressed, "compress": kit.TopK(0.05), "record": wanted}
-    run = recorded(three, tmp_path, steps=300, **about)
+    about = {"model": compressed, "compress": kit.TopK(0.05), "steps": 300}
+    run = train(three, wanted, **about)
 
     found = kit.replay(wanted.path, 300, step=compressed.fit, data=compressed.DATA)
 
@@ -107,12 +99,10 @@ def test_difference_of_two_compressed_trainings_names_the_message(
     x, y = compressed.DATA
     changed = x.copy()
     changed[toy.rows(0)[0]] += 1
-    about = {"steps": 12, "batch": BATCH, "compress": "float16", "cluster": three}
+    about = {"model": compressed, "steps": 12, "compress": "float16"}
     for name, data in (("one", (x, y)), ("other", (changed, y))):
         wanted = kit.Recording(tmp_path / name, store_data=True)
-        kit.train(
-            compressed.fit, compressed.initial(), data, record=wanted, **about
-        ).wait(20)  # type: ignore[call-overload]
+        train(three, wanted, data=data, **about)
 
     found = kit.diff(tmp_path / "one", tmp_path / "other", step=compressed.fit)
 
@@ -125,7 +115,7 @@ def test_difference_of_two_compressed_trainings_names_the_message(
 def test_optimizer_of_ones_own_is_made_again_from_its_settings(
     three: LocalCluster, tmp_path: Path
 ) -> None:
-    run = recorded(three, tmp_path / "run", optimizer=OWN)
+    run = train(three, tmp_path / "run", optimizer=OWN, steps=12)
     loaded = kit.load_run(tmp_path / "run")
 
     found = kit.replay(loaded, step=toy.fit, data=toy.DATA)
@@ -142,7 +132,7 @@ def test_optimizer_of_ones_own_is_made_again_from_its_settings(
 def test_changed_code_of_an_optimizer_is_refused_by_its_digest(
     three: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded(three, tmp_path / "run", optimizer=OWN)
+    train(three, tmp_path / "run", optimizer=OWN, steps=12)
 
     def changed(
         self: Any, parameter: Any, gradient: Any, slots: Any, out: Any, step: int
@@ -159,7 +149,7 @@ def test_optimizer_that_cannot_be_made_again_is_given_or_was_stored(
     three: LocalCluster, tmp_path: Path
 ) -> None:
     wanted = kit.Recording(tmp_path / "run", store_data=True, store_step=True)
-    run = recorded(three, tmp_path, optimizer=Heavy(0.0002), record=wanted)
+    run = train(three, wanted, optimizer=Heavy(0.0002), steps=12)
 
     with pytest.raises(FailedPreconditionError, match="give it as optimizer="):
         kit.replay(wanted.path, step=toy.fit)

@@ -16,18 +16,18 @@ import pytest
 
 import kit
 from kit.checkpoint import Files
-from kit.errors import AbortedError, FailedPreconditionError, UnimplementedError
+from kit.errors import AbortedError, FailedPreconditionError
 from kit.recording import recorder
 from kit.recording.folder import RecordingFolder
 from kit.testing.processes import process_cluster
 from kit.training.optimizers.rule import MeanUpdate
 from tests.elastic.scene import LEADER, kill, slowly
 from tests.elastic.scene import train as train_elastic
+from tests.recording.toy_training import begin, train
 from tests.training.toy import (
     BATCH,
     DATA,
     fit,
-    initial,
     quick_cluster,
     replayed,
     same_bits,
@@ -58,16 +58,7 @@ def test_full_disk_ends_the_recording_and_not_the_training(
         recorder, "RecordingFolder", lambda options, _: RecordingFolder(options, disk)
     )
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            optimizer=kit.Adam(0.01),
-            steps=200,
-            batch=BATCH,
-            record=tmp_path / "run",
-            cluster=cluster,
-        )
+        run = begin(cluster, tmp_path / "run", optimizer=kit.Adam(0.01), steps=200)
         with pytest.warns(UserWarning, match="No space left on device") as said:
             run.wait(30)
 
@@ -86,15 +77,7 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
     tmp_path: Path,
 ) -> None:
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            optimizer=kit.Adam(0.01),
-            steps=300,
-            batch=BATCH,
-            cluster=cluster,
-        )
+        run = begin(cluster, optimizer=kit.Adam(0.01), steps=300)
         run.advance(50)
         run.record(tmp_path / "run")
         with pytest.raises(FailedPreconditionError, match="already recorded"):
@@ -111,46 +94,15 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
 
 
 def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -> None:
-    runs = []
+    how = {"optimizer": kit.Adam(0.01), "checkpoint": tmp_path / "saved"}
     for name, steps in (("one", 20), ("two", 50)):
         with quick_cluster(1, 2) as cluster:
-            run = kit.train(
-                fit,
-                initial(),
-                DATA,
-                optimizer=kit.Adam(0.01),
-                steps=steps,
-                batch=BATCH,
-                checkpoint=tmp_path / "saved",
-                record=tmp_path / name,
-                cluster=cluster,
-            ).wait(30)
-            runs.append((run, run.params))
+            run = train(cluster, tmp_path / name, steps=steps, **how)
 
     found = kit.replay(tmp_path / "two", step=fit, data=DATA)
     assert min(found.content.states) == 20
-    assert same_bits(found.params, runs[1][1])
+    assert same_bits(found.params, run.params)
     assert same_bits(found.params, replayed(50, 2, kit.Adam(0.01)))
-
-
-def test_training_with_backup_workers_is_recorded_and_its_replay_refused(
-    tmp_path: Path,
-) -> None:
-    with quick_cluster(1, 3) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            steps=20,
-            batch=BATCH,
-            aggregate=2,
-            record=tmp_path / "run",
-            cluster=cluster,
-        ).wait(30)
-
-    assert kit.load_run(tmp_path / "run").metrics == run.metrics
-    with pytest.raises(UnimplementedError, match="aggregate=2"):
-        kit.replay(tmp_path / "run", step=fit, data=DATA)
 
 
 def test_damage_in_the_memory_of_a_training_shows_in_its_recording(
@@ -167,16 +119,8 @@ def test_damage_in_the_memory_of_a_training_shows_in_its_recording(
     with quick_cluster(1, 2) as cluster:
         for name in ("good", "bad"):
             flips = name == "bad"
-            kit.train(
-                fit,
-                initial(),
-                DATA,
-                optimizer=kit.Adam(0.01),
-                steps=60,
-                batch=BATCH,
-                record=kit.Recording(tmp_path / name, digest_every=1),
-                cluster=cluster,
-            ).wait(30)
+            wanted = kit.Recording(tmp_path / name, digest_every=1)
+            train(cluster, wanted, optimizer=kit.Adam(0.01), steps=60)
     flips = False
 
     found = kit.diff(tmp_path / "good", tmp_path / "bad", step=fit, data=DATA)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kit.errors import UnimplementedError
+from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.exchange import state_transfer
 from kit.exchange.compression.compressor import Arrays
 from kit.exchange.compression.feedback import put
@@ -29,7 +29,9 @@ from kit.exchange.stepping.stepped_exchange import SteppedExchange, record
 from kit.exchange.topologies.topology import Topology
 from kit.recording.recomputing.async_updates import AsyncUpdates, Orders
 from kit.recording.recomputing.compressed_sums import CompressedSums
+from kit.recording.recomputing.quorum_steps import Pushed, QuorumSteps
 from kit.recording.recomputing.stretches import Stretch
+from kit.task import Task
 from kit.trace.trace import EpochRow
 from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.job import Job, Work
@@ -56,10 +58,7 @@ def check_can_be_recomputed(job: Job, epochs: Sequence[EpochRow]) -> None:
         default = one.default
         if one.default_factory is not MISSING:
             default = one.default_factory()
-        is_known = one.name in _KNOWN and not (
-            one.name == "aggregate" and job.has_backups
-        )
-        if not is_known and getattr(job, one.name) != default:
+        if one.name not in _KNOWN and getattr(job, one.name) != default:
             name = one.name
             raise UnimplementedError(
                 f"a training with {name}={getattr(job, name)!r} cannot be replayed: "
@@ -80,6 +79,7 @@ class Recomputation:
 
     Attributes:
         orders: of each asynchronous epoch and server, whose pushes it took, in order.
+        pushed: with backup workers, of each step who had pushed a gradient.
         step: how many steps are done.
         losses: of the last step, by worker.
         told: called with worker, epoch and loss of each asynchronous update.
@@ -89,6 +89,7 @@ class Recomputation:
     work: Work
     stretches: Sequence[Stretch]
     orders: Orders
+    pushed: Mapping[int, Pushed]
     told: Callable[[int, int, float], None] = lambda worker, epoch, loss: None
     step: int = 0
     losses: dict[int, float] = field(default_factory=dict)
@@ -101,6 +102,9 @@ class Recomputation:
         n_added = 1 if self.job.wires else len(self.job.workers)
         self._update = MeanUpdate(self.job.optimizer, n_added)
         self._compressed: CompressedSums | None = None
+        self._quorum: QuorumSteps | None = None
+        if self.job.has_backups:
+            self._quorum = QuorumSteps(self.job, self.members, self.pushed)
         self._n_slots = len(self.job.slots)
         self._owners: tuple[Owned, ...] = ()
         self._at = -1  # which stretch is under way
@@ -132,13 +136,14 @@ class Recomputation:
             for worker in job.workers
             for name in [kept_state.name_of(job.tasks[worker])]
         }
+        self._states = {worker: own for worker, (own, _) in kept.items()}
         self._places = {
             worker: TrainingWorker(
                 *(job, worker, self.work),
                 *(self.members[worker].memory, self.members[worker].endpoint),
                 own,
             )
-            for worker, (own, _) in kept.items()
+            for worker, own in self._states.items()
         }
         if job.wires:
             residuals = {worker: rest for worker, (_, rest) in kept.items()}
@@ -185,24 +190,39 @@ class Recomputation:
 
     def compute(self) -> None:
         """Let each worker compute the loss and the gradients of the next step."""
-        self.losses = {}
+        self.losses, busy, late = {}, {*self._places}, frozenset[int]()
+        if self._quorum is not None:
+            counted, late = self._quorum.pushed(self.step)
+            busy = {*counted, *late}
         for member in self.members:
             member.endpoint.stamp.step = self.step
         for worker, place in self._places.items():
-            self.losses[worker], _ = place.compute(self.step, lambda bucket: None)
+            if worker in busy:
+                loss, _ = place.compute(self.step, lambda bucket: None)
+                if worker not in late:
+                    self.losses[worker] = loss
 
     def complete(self) -> None:
         """Exchange what was computed and update: the end of a synchronous step."""
-        self._exchange()
-        for member in self.members:
-            member.endpoint.stamp.parity ^= 1
+        if self._quorum is not None:
+            self._quorum.complete(self.step)
+        else:
+            self._exchange()
+            for member in self.members:
+                member.endpoint.stamp.parity ^= 1
         self.step += 1
 
     def gradients(self) -> list[Array]:
-        """Return what `compute` has computed, as the flat bytes of each worker."""
+        """Return what `compute` has computed, as the flat bytes of each worker.
+
+        With backup workers, nothing but zeros of those whose gradients do not count.
+        """
         whole = Range(0, self.job.layout.n_bytes)
         found = []
         for worker in self.job.workers:
+            if worker not in self.losses:
+                found.append(np.zeros(whole.size, np.uint8))
+                continue
             member = self.members[worker]
             region = member.endpoint.stamp.where(GRAD)
             raw = bytes(member.memory.raw(region, whole))
@@ -216,6 +236,12 @@ class Recomputation:
         `gradients` gives them; of a column `most` numbers are written down.
         """
         job, topology = self.job, self.topology()
+        if job.has_backups:
+            raise FailedPreconditionError(
+                f"step {self.step} was made of the first {job.quorum} gradients that "
+                f"came: each worker pushes to the servers and pulls what they have "
+                f"then. Messages can be looked at in trainings without aggregate."
+            )
         if self._compressed is None:
             names = [task.short for task in job.tasks]
             about = topology, job.layout, job.group, names
@@ -287,6 +313,8 @@ class Recomputation:
         return Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
 
     def _take(self, stretch: Stretch, *, moves: bool) -> None:
+        for name in filter(None, stretch.row.joined.split(",")):
+            self._states[self.job.tasks.index(Task.parse(name))].clear()
         job, row, topology = self.job, stretch.row, self._topology(stretch.row)
         owners = self._owned(row)
         whole = Range(0, job.layout.n_bytes)

@@ -19,15 +19,11 @@ takes a copy, made for it alone: the server need not wait until it has been read
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
-
-import numpy as np
 
 from kit.errors import PeerLost
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, Apply, Plan
-from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Phase, TransferKind
 from kit.training.backup_workers.policy import (
@@ -37,9 +33,9 @@ from kit.training.backup_workers.policy import (
     QuorumUpdate,
     answer,
     held,
-    order_of,
     pieces,
 )
+from kit.training.backup_workers.sums import Sums
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import Rounds, StepEvents
 
@@ -52,7 +48,7 @@ class QuorumServer(Rounds):
         job = context.job
         self._first = job.ps[0]
         self._shard = held(job, context.me)
-        self._sums = Sums(context)
+        self._sums = _sums_of(context)
         self._update = QuorumUpdate(job.optimizer, job.batch, len(job.workers))
         bind = partial(
             Program,
@@ -204,17 +200,16 @@ class QuorumServer(Rounds):
             )
 
 
-class Sums:
-    """The sum of some workers' gradients, in the order that is promised."""
-
-    def __init__(self, context: MemberContext) -> None:
-        memory, self._n = context.memory, len(context.job.workers)
-        ports = {
-            rank: context.endpoint.ports[worker]
-            for rank, worker in enumerate(context.job.workers)
-            if worker in context.endpoint.ports
-        }
-        self._pieces: list[tuple[int, Array, dict[int, Array]]] = [
+def _sums_of(context: MemberContext) -> Sums:
+    job, memory = context.job, context.memory
+    ports = {
+        rank: context.endpoint.ports[worker]
+        for rank, worker in enumerate(job.workers)
+        if worker in context.endpoint.ports
+    }
+    return Sums(
+        len(job.workers),
+        [
             (
                 number,
                 memory.typed(GRAD, piece),
@@ -223,13 +218,6 @@ class Sums:
                     for rank, port in ports.items()
                 },
             )
-            for number, piece in pieces(context.job, context.me)
-        ]
-
-    def add(self, ranks: Collection[int]) -> None:
-        """Set our GRAD to the sum of the gradients of these workers."""
-        for number, out, views in self._pieces:
-            first, *rest = order_of(number, self._n, ranks)
-            np.copyto(out, views[first])
-            for rank in rest:
-                np.add(out, views[rank], out)
+            for number, piece in pieces(job, context.me)
+        ],
+    )

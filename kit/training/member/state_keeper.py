@@ -8,17 +8,31 @@ state that all members share.
 
 from __future__ import annotations
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kit.errors import UnavailableError
+from kit.exchange.layout import Range
 from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.member import Member
 from kit.training.member.step_events import StepObserver
+from kit.training.worker.kept_state import joined, pack
+
+
+class Taken(NamedTuple):
+    """What a member had after a step, as it was copied in the thread of the steps."""
+
+    step: int
+    generation: int
+    writers: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    own: OwnState
+    kept: dict[str, Any]
 
 
 class StateKeeper(StepObserver):
@@ -26,11 +40,11 @@ class StateKeeper(StepObserver):
 
     def __init__(self, context: MemberContext) -> None:
         self._context, self._wanted = context, -1
-        self.copy: StateCopy | None = None
+        self.taken: Taken | None = None
 
     def want(self, step: int) -> None:
         """Copy the state after `step` steps, unless that is done or too late."""
-        if self.copy is None or self.copy.moment.step != step:
+        if self.taken is None or self.taken.step != step:
             self._wanted = step
 
     def committed(self, step: int) -> None:
@@ -39,14 +53,29 @@ class StateKeeper(StepObserver):
             return
         context, job = self._context, self._context.job
         ranges = ranges_of(context.owners, context.me)
-        own, kept = OwnState(job.layout, ranges, job.slots), context.kept()
+        own = OwnState(job.layout, ranges, job.slots)
         own.copy(context.memory, context.now)
-        data = np.concatenate([own.data, np.frombuffer(kept, np.uint8)])
+        kept = deepcopy(joined(context.state, context.compression))
         number = job.generation.number if job.generation is not None else 0
-        moment = Moment(step, number, 0)
         writers = writers_of(context.owners, job.coordinator)
-        sizes = (own.n_bytes, 0, 0, len(kept))
-        self.copy = StateCopy(moment, context.me, writers, ranges, {}, sizes, data)
+        self.taken = Taken(step, number, writers, ranges, own, kept)
+
+    def copied(self, at: int) -> StateCopy | None:
+        """Return the state after `at` steps, packed in the thread that asks."""
+        found = self.taken
+        if found is None or found.step != at:
+            return None
+        kept = pack(found.kept)
+        data = np.concatenate([found.own.data, np.frombuffer(kept, np.uint8)])
+        return StateCopy(
+            Moment(at, found.generation, 0),
+            self._context.me,
+            found.writers,
+            found.ranges,
+            {},
+            (found.own.n_bytes, 0, 0, len(kept)),
+            data,
+        )
 
 
 def recorded(
@@ -67,8 +96,8 @@ def recorded(
     if context.keeper is None:
         context.keeper = StateKeeper(context)
         context.events.add(context.keeper)
-    copy = context.keeper.copy
-    if copy is None or copy.moment.step != at:
+    copy = context.keeper.copied(at)
+    if copy is None:
         context.keeper.want(at)
         return found, b""
     return {**found, "state": copy.about()}, memoryview(copy.data)

@@ -1,0 +1,100 @@
+"""Recordings of trainings in which a step is made of the first R of N gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import AbortedError, FailedPreconditionError
+from kit.testing.cluster import LocalCluster
+from tests.recording.toy_training import train
+from tests.training.backups import ranks, replayed
+from tests.training.toy import DATA, fit, quick_cluster, same_bits
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def three() -> Iterator[LocalCluster]:
+    with quick_cluster(2, 3) as cluster:
+        yield cluster
+
+
+def counting(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    """Do what `fit` does, with a gradient that tells how often a worker computed."""
+    state["n"] = state.get("n", 0) + 1
+    loss, found = fit(params, batch)
+    found["w"] = found["w"] * np.float32(1 + state["n"] / 1000)
+    return loss, found
+
+
+def recorded(
+    cluster: LocalCluster, folder: Path, step: Any = fit, **changes: Any
+) -> kit.Run:
+    how: dict[str, Any] = {"steps": 150, "aggregate": 2, "step": step} | changes
+    return train(cluster, folder, optimizer=kit.Momentum(0.002), **how)
+
+
+def test_replay_makes_each_step_of_the_gradients_that_counted(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    run = recorded(three, tmp_path / "run")
+
+    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
+
+    assert found.n_losses == 2 * 150
+    assert sum(record["dropped"] for record in run.metrics) > 0
+    assert same_bits(found.params, run.params)
+    assert same_bits(found.params, replayed(ranks(run), 3, kit.Momentum(0.002)))
+    with pytest.raises(FailedPreconditionError, match="first 2 gradients"):
+        found.at(3, 1)
+
+
+def test_what_a_late_gradient_left_in_the_state_is_computed_again(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    run = recorded(three, tmp_path / "run", counting)
+    assert sum(record["dropped"] for record in run.metrics) > 0
+
+    loaded = kit.load_run(tmp_path / "run")
+    found = kit.replay(loaded, step=counting, data=DATA)
+    late = found.content.tables["LATE"]
+
+    assert len(late) > 0
+    assert same_bits(found.params, run.params)
+    found.content.tables["LATE"] = late[:0]  # as if those had computed nothing
+    with pytest.raises(AbortedError, match="the replay of"):
+        kit.replay(loaded, step=counting, data=DATA)
+
+
+def test_difference_of_two_names_the_step_that_others_made(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    runs = [recorded(three, tmp_path / name) for name in ("one", "other")]
+    pair = [ranks(run) for run in runs]
+    first = next(
+        step for step, both in enumerate(zip(*pair, strict=True)) if both[0] != both[1]
+    )
+
+    found = kit.diff(tmp_path / "one", tmp_path / "other", step=fit, data=DATA)
+
+    assert (found.step, found.what) == (first, "contributors")
+    assert "was made of worker:" in str(found)
+
+
+def test_step_whose_gradients_are_not_recorded_is_refused(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    recorded(three, tmp_path / "run", steps=20)
+    loaded = kit.load_run(tmp_path / "run")
+    content = kit.replay(loaded, step=fit, data=DATA).content
+    rows = content.tables["PUSH"]
+    content.tables["PUSH"] = rows[rows["step"] != 7]
+
+    with pytest.raises(FailedPreconditionError, match="step 7 was made of 2"):
+        kit.replay(loaded, step=fit, data=DATA)

@@ -1,0 +1,33 @@
+"""The training that the tests of recordings record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kit
+from kit.testing.cluster import LocalCluster
+from tests.training import toy
+from tests.training.toy import BATCH
+
+
+def begin(
+    cluster: LocalCluster,
+    record: str | Path | kit.Recording | None = None,
+    *,
+    model: Any = toy,
+    **options: Any,
+) -> kit.Run:
+    """Begin to train a model of the tests; `options` are those of `kit.train`."""
+    given = {"step": model.fit, "params": model.initial(), "data": model.DATA}
+    given |= {"batch": BATCH} | options
+    return kit.train(record=record, cluster=cluster, **given)
+
+
+def train(
+    cluster: LocalCluster, record: str | Path | kit.Recording | None, **options: Any
+) -> kit.Run:
+    """Train it to its end, and fetch the parameters while the tasks are there."""
+    run = begin(cluster, record, **options).wait(30)
+    assert run.params
+    return run
