@@ -40,7 +40,7 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     leader, *others = computing = _needing_work(cluster, job)
     servers = [task for task in cluster.tasks if task not in computing]
     try:
-        if not job.is_at_home:
+        if job.needs_preparing:
             job = job.at(*cluster.call("all", engine.prepare, job))
         with _sent(cluster, job.run, computing, Pickled.of(work)) as mapped:
             # The coordinator first: the others come to it as soon as they begin.

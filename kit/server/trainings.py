@@ -111,10 +111,10 @@ class Trainings:
             return self._start(job, number, work, incarnation)
 
     def prepare(self, job: Job) -> dict[int, str]:
-        """Listen for the members that an elastic training is to have here.
+        """Hear of an elastic training, and listen for the members that it has here.
 
-        Returns where, by their numbers; only for one whose members are not all at home.
-        Raises as `begin` does.
+        Returns where, by their numbers; see `Job.needs_preparing`. Raises as `begin`
+        does.
         """
         self._see_watchers_off()
         self._stop_joining()

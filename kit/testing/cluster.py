@@ -75,7 +75,7 @@ class LocalCluster(BareCluster):
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all servers."""
-        if not job.is_at_home:
+        if job.needs_preparing:
             job = job.at(*(one.trainings.prepare(job) for one in self.servers))
         # The coordinator first: what it refuses, nobody else has begun.
         for server in sorted(self.servers, key=lambda one: one.task != job.leader):

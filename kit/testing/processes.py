@@ -75,7 +75,7 @@ class ProcessCluster(BareCluster):
         return Run(job, self.dial)
 
     def _prepared(self, job: Job) -> Job:
-        if job.is_at_home:
+        if not job.needs_preparing:
             return job
         for process in self._living():
             process.tell("prepare", job)

@@ -323,9 +323,16 @@ class Job:
         return "" if is_repeated else self.settings.crash
 
     @property
-    def is_at_home(self) -> bool:
-        """Whether each member is in the process of its own task."""
-        return self.generation is None or self.generation.is_at_home(self.tasks)
+    def needs_preparing(self) -> bool:
+        """Whether all processes must hear of it before the first one begins.
+
+        They do where a member is not at home, and where one stands by: the first copy
+        may come to it before it has begun.
+        """
+        now = self.generation
+        if now is None:
+            return False
+        return bool(now.standby) or not now.is_at_home(self.tasks)
 
     def at(self, *addresses: Mapping[int, str]) -> Job:
         """Return the job with the addresses of its members, by their numbers."""

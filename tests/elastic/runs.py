@@ -39,6 +39,9 @@ class Coordinator:
     def regroup(self, reason: str) -> None:
         self.run.regroup(reason)
 
+    def fail(self, error: KitError) -> None:
+        """A member that has ended takes no request: see `Run.leave`."""
+
 
 @dataclass(eq=False)
 class Member:

@@ -15,10 +15,24 @@ import numpy as np
 import kit
 from kit.settings import settings
 from kit.task import Task
+from kit.testing.cluster import BareCluster
 from kit.testing.processes import ProcessCluster
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    X,
+    Y,
+    fit,
+    gradients,
+    initial,
+    replayed,
+    rows,
+    same_bits,
+)
 
 STEPS = 120
+ENDLESS = 100_000  # it ends when it is told to, however late that is
 LEADER = Task("worker", 0)  # it hosts the coordinator, as long as it lives
 OTHER = Task("worker", 1)
 
@@ -39,7 +53,7 @@ def die_once(mark: Path) -> None:
 
 
 def train(
-    cluster: ProcessCluster,
+    cluster: BareCluster,
     step: Any = slowly,
     victim: Task | None = None,
     **given: Any,
@@ -54,7 +68,11 @@ def train(
 def awaits_its_end(
     victim: Task | None, steps: int = STEPS
 ) -> AbstractContextManager[Any]:
-    """Have a task stop some steps before the last, so that none ends before its end."""
+    """Have a task stop some steps before the last, so that none ends before its end.
+
+    What only this task tells may then never be known. Who waits for it, or asks the
+    coordinator for something in time, needs a training that is `ENDLESS`.
+    """
     if victim is None:
         return nullcontext()
     return settings(crash=f"{victim.short}@{steps - 15}:step.begun:SIGSTOP")
@@ -79,3 +97,25 @@ def losses(run: kit.Run) -> list[float]:
     steps, found = run.trace.losses()
     assert np.array_equal(steps, np.arange(len(steps)))
     return [float(one) for one in found]
+
+
+def end(run: kit.Run) -> None:
+    """Stop a training that goes on."""
+    assert not run.done
+    run.stop()
+    run.wait(30)
+
+
+def assert_undisturbed(run: kit.Run, n_workers: int) -> None:
+    """A training with Adam has the bits and the losses that numpy alone gives."""
+    told: list[float] = []
+
+    def of_workers(params: Params, step: int) -> list[Params]:
+        parts = np.array_split(rows(step), n_workers)
+        found = [len(part) * fit(params, (X[part], Y[part]))[0] for part in parts]
+        told.append(sum(found) / BATCH)
+        return gradients(params, step, n_workers)
+
+    params = replayed(run.step, n_workers, kit.Adam(), of_workers=of_workers)
+    assert same_bits(run.params, params)
+    assert losses(run) == told

@@ -11,7 +11,17 @@ import pytest
 import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, kill, losses, train, until
+from tests.elastic.scene import (
+    ENDLESS,
+    LEADER,
+    OTHER,
+    STEPS,
+    end,
+    kill,
+    losses,
+    train,
+    until,
+)
 from tests.training.saved import names
 from tests.training.toy import same_bits
 
@@ -20,7 +30,7 @@ VICTIMS = [LEADER, OTHER]
 
 
 def every(folder: Path, steps: int) -> kit.Checkpoints:
-    return kit.Checkpoints(str(folder), every_steps=steps, keep=50)
+    return kit.Checkpoints(str(folder), every_steps=steps, keep=1000)
 
 
 def assert_kept(found: list[str], before: list[str], last: int) -> None:
@@ -77,13 +87,13 @@ def test_where_it_began_counts_only_once(
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_save_that_was_asked_for_is_written(tmp_path: Path, victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, victim=victim, checkpoint=every(tmp_path, 0))
+        run = train(cluster, steps=ENDLESS, checkpoint=every(tmp_path, 0))
         until(lambda: run.step >= 30)
         saving = run.save()
         kill(cluster, run, victim, 0)
         saved = saving.wait(20)
-        run.wait(30)
-        assert len(run.losses) == 1
+        until(lambda: len(run.losses) == 1 and run.step > saved.step)
+        end(run)
     assert Path(saved.path).is_dir()
     assert 0 < saved.step < run.step
 
@@ -91,7 +101,7 @@ def test_a_save_that_was_asked_for_is_written(tmp_path: Path, victim: Task) -> N
 def test_a_coordinator_that_is_stopped_does_not_keep_the_folder(tmp_path: Path) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
         with kit.settings(heartbeat_s=0.1, suspect_after_s=0.5, dead_after_s=2.0):
-            run = train(cluster, checkpoint=every(tmp_path, 100), steps=2000)
+            run = train(cluster, checkpoint=every(tmp_path, 100), steps=ENDLESS)
         until(lambda: run.step >= 30)
         cluster[LEADER].signal(signal.SIGSTOP)
         until(lambda: len(run.losses) == 1)
@@ -101,8 +111,7 @@ def test_a_coordinator_that_is_stopped_does_not_keep_the_folder(tmp_path: Path) 
         cluster[LEADER].signal(signal.SIGCONT)
         until(lambda: len(run.history()) == 2)
         until(lambda: run.step > run.history()[1].step + 100)
-        run.stop()
-        run.wait(30)
+        end(run)
 
     found = [int(name.removeprefix("step-")) for name in names(tmp_path)]
     hundreds = range(100, run.step + 1, 100)

@@ -6,10 +6,23 @@ import signal
 
 import pytest
 
+from kit.errors import KitError, UnavailableError
+from kit.settings import settings
 from kit.task import Task
+from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, kill, losses, train, until
-from tests.training.toy import same_bits
+from kit.training.member.member import Member
+from tests.elastic.scene import (
+    ENDLESS,
+    LEADER,
+    OTHER,
+    STEPS,
+    assert_undisturbed,
+    end,
+    kill,
+    train,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 VICTIMS = [LEADER, OTHER]
@@ -18,36 +31,34 @@ VICTIMS = [LEADER, OTHER]
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_switch_for_a_later_step_is_kept(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        plain = train(cluster).wait(30)
-        run = train(cluster, victim=victim)
-        run.switch("ps", at=100)
-        kill(cluster, run, victim, 30)
-        run.wait(30)
-        assert len(run.losses) == 1
-        assert same_bits(run.params, plain.params)
-        assert losses(run) == losses(plain)
-    assert [(row.topology, row.first_step) for row in run.trace.epochs][-1] == (
-        "ps",
-        100,
-    )
+        run = train(cluster, steps=ENDLESS)
+        run.pause()
+        until(lambda: run.state == "paused")
+        at = run.step + 200
+        run.switch("ps", at=at)
+        run.resume()
+        kill(cluster, run, victim, at - 170)
+        until(lambda: len(run.losses) == 1 and run.step >= at + 10)
+        end(run)
+        assert_undisturbed(run, 2)
+    assert ("ps", at) in [(row.topology, row.first_step) for row in run.trace.epochs]
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_topology_asked_for_just_before_a_loss(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, victim=victim)
+        run = train(cluster, steps=ENDLESS)
         until(lambda: run.step >= 30)
         run.topology = "ps"
         kill(cluster, run, victim, 30)
-        run.wait(30)
-        assert len(run.losses) == 1
-    assert run.topology == "ps"
+        until(lambda: len(run.losses) == 1 and run.topology == "ps")
+        end(run)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_pause_lasts_over_a_loss(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster)
+        run = train(cluster, steps=ENDLESS)
         until(lambda: run.step >= 30)
         run.advance(10)
         until(lambda: run.state == "paused" and not run.halting)
@@ -57,28 +68,29 @@ def test_a_pause_lasts_over_a_loss(victim: Task) -> None:
         run.advance(10)
         until(lambda: run.step == stands + 10)
         run.resume()
-        run.wait(30)
-    assert run.step == STEPS
+        until(lambda: run.step > stands + 10)
+        end(run)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_an_end_asked_for_just_before_a_loss(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster)
+        run = train(cluster, steps=ENDLESS)
         until(lambda: run.step >= 30)
         run.pause()
         until(lambda: run.state == "paused")
         cluster[victim].kill()
         run.stop()
         run.wait(30)
-    assert 30 <= run.step < STEPS
+    assert 30 <= run.step < ENDLESS
 
 
 def test_what_is_asked_for_is_kept_when_a_training_begins_anew() -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster)
-        run.advance(3)
-        until(lambda: run.state == "paused" and not run.halting)
+        # It stops so early that there is one copy.
+        with settings(crash="worker:1@3:step.begun:SIGSTOP"):
+            run = train(cluster)
+        run.pause()
         run.switch("ps", at=100)
         # One has a part of the only copy, the other the copy of that.
         for victim in VICTIMS:
@@ -93,7 +105,7 @@ def test_what_is_asked_for_is_kept_when_a_training_begins_anew() -> None:
 
 def test_a_generation_takes_requests_as_soon_as_it_is_known() -> None:
     with process_cluster(ps=1, worker=3) as cluster:
-        run = train(cluster, steps=100_000)
+        run = train(cluster, steps=ENDLESS)
         for n_changes in range(1, 11):
             run.resize(worker=1 + n_changes % 3)
             until(lambda n=n_changes: len(run.history()) == n)  # type: ignore[misc]
@@ -101,6 +113,31 @@ def test_a_generation_takes_requests_as_soon_as_it_is_known() -> None:
             assert run.params
             until(lambda: run.state == "paused")
             run.resume()
-        run.stop()
-        run.wait(30)
+        end(run)
         assert not run.losses
+
+
+def test_a_generation_that_was_told_to_end_takes_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with local_cluster(ps=0, worker=2) as cluster:
+        run = train(cluster, steps=ENDLESS)
+        until(lambda: run.copied >= 0)
+        trainings = cluster.servers[0].trainings
+        coordinator = trainings.find(run.job.run).coordinator
+        assert coordinator is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(Member, "abort", ends_later)
+            told = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
+            assert (told["granted"], told["requests"]["stopped"]) == (True, False)
+
+        with pytest.raises(UnavailableError, match="is over"):
+            coordinator.command("stop")
+
+        until(lambda: len(run.history()) == 1)
+        end(run)
+
+
+def ends_later(self: Member, error: KitError) -> None:
+    """Note why a member is to end, which computes and hears of it later."""
+    self.error = error

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kit.errors import NotFoundError
+from kit.errors import LinkLost, NotFoundError
 from kit.server.elastic import succession
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
@@ -153,3 +154,20 @@ def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> No
         wanted = coroutine.send(nothing)
 
     assert isinstance(wanted, Pause)
+
+
+def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> None:
+    # It was told so late that the next generation, too, was followed by another.
+    machine = World(3, standby=1).machines["worker:2"]
+    standing = machine.training._now
+    coroutine = machine.training._succession._look_around()
+    assert isinstance(next(coroutine), Pause)
+    asked = next(coroutine)
+    assert isinstance(asked, Ask)
+    generation = replace(standing.generation, number=1)
+    standing.job = replace(standing.job, generation=generation)
+
+    with pytest.raises(StopIteration):
+        coroutine.send({one: LinkLost("it ended") for one in asked.processes})
+
+    assert standing.noticed is None

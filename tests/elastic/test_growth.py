@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -12,12 +13,25 @@ import pytest
 
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.server.trainings import Trainings
 from kit.settings import settings
 from kit.task import Task
+from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.training.client.run import Run
-from tests.elastic.scene import LEADER, kill, losses, train, until
-from tests.training.toy import BATCH, DATA, fit, initial, same_bits
+from kit.training.job import Job, Work
+from tests.elastic.scene import (
+    ENDLESS,
+    LEADER,
+    OTHER,
+    assert_undisturbed,
+    end,
+    kill,
+    losses,
+    train,
+    until,
+)
+from tests.training.toy import fit
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,51 +46,27 @@ def cluster() -> Iterator[ProcessCluster]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def undisturbed() -> Run:
-    """Return an ordinary training of six workers."""
-    chosen: dict[str, Any] = {"steps": 120, "batch": BATCH, "optimizer": "adam"}
-    with process_cluster(ps=1, worker=6) as cluster:
-        run: Run = kit.train(
-            fit, initial(), DATA, cluster=cluster, topology="ring", **chosen
-        )
-        run.wait(30)
-        _ = run.params  # fetched while there is somebody to ask
-        return run
-
-
-def more_slowly(params: Any, batch: Any) -> Any:
-    """Do a step that leaves the time to ask for two changes of a short training."""
-    time.sleep(0.01)
-    return fit(params, batch)
-
-
-def assert_like(run: Run, other: Run) -> None:
-    run.wait(30)
-    assert same_bits(run.params, other.params)
-    assert losses(run) == losses(other)
-
-
 def hosts_of(run: Run) -> set[str]:
     assert run.newest_job.generation is not None
     return {place for place in run.newest_job.generation.places if place != "ps:0"}
 
 
-def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_tasks(
-    cluster: ProcessCluster, undisturbed: Run
+def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_workers(
+    cluster: ProcessCluster,
 ) -> None:
     cluster.restart_dead()
     run = train(cluster, elastic=SIX)
     assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
-    assert_like(run, undisturbed)
+    run.wait(30)
+    assert_undisturbed(run, 6)
 
 
 @pytest.mark.parametrize("topology", ["ring", "ps"])
 def test_a_resized_training_repeats_no_step(
-    cluster: ProcessCluster, undisturbed: Run, topology: str
+    cluster: ProcessCluster, topology: str
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster, more_slowly, elastic=SIX, topology=topology)
+    run = train(cluster, elastic=SIX, topology=topology, steps=ENDLESS)
     until(lambda: run.step >= 20)
     n_open = psutil.Process().num_fds() + 1  # the link for requests
     run.resize(worker=1)
@@ -92,17 +82,18 @@ def test_a_resized_training_repeats_no_step(
     until(lambda: psutil.Process().num_fds() <= n_open)
     run.resume()
 
-    assert_like(run, undisturbed)
+    end(run)
+    assert_undisturbed(run, 6)
     assert run.losses == ()
     assert [change.repeated for change in run.history()] == [0, 0]
 
 
 def test_shares_and_rebalance_place_more_on_a_faster_task(
-    cluster: ProcessCluster, undisturbed: Run
+    cluster: ProcessCluster,
 ) -> None:
     cluster.restart_dead()
     options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
-    run = train(cluster, more_slowly, elastic=options)
+    run = train(cluster, elastic=options, steps=ENDLESS)
     places = run.newest_job.generation.places  # type: ignore[union-attr]
     assert places.count("worker:1") == 4
     until(lambda: run.step >= 20)
@@ -110,31 +101,35 @@ def test_shares_and_rebalance_place_more_on_a_faster_task(
     until(lambda: len(run.history()) == 1)
     places = run.newest_job.generation.places  # type: ignore[union-attr]
     assert places.count("worker:2") == 4
-    assert_like(run, undisturbed)
+    end(run)
+    assert_undisturbed(run, 6)
 
 
-def test_rebalance_measures_who_is_faster(cluster: ProcessCluster) -> None:
+def test_rebalance_measures_who_is_faster(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
     cluster.restart_dead()
 
     def uneven(params: Any, batch: Any) -> Any:
         import os
-        import time
 
         if os.getpid() == slow:
+            while not begins.exists():
+                time.sleep(0.001)
             time.sleep(0.01)
         return fit(params, batch)
 
-    slow = cluster[Task("worker", 1)].pid
-    run = train(cluster, uneven, elastic=SIX, steps=5000)
+    slow, begins = cluster[OTHER].pid, tmp_path / "begins"
+    run = train(cluster, uneven, elastic=SIX, steps=ENDLESS)
     with pytest.raises(FailedPreconditionError, match="wait for 3"):
         run.rebalance()
+    begins.touch()
     until(lambda: len(run.metrics) >= 30)
     run.rebalance()
     until(lambda: len(run.history()) == 1)
     places = run.newest_job.generation.places  # type: ignore[union-attr]
     assert places.count("worker:1") == 1
-    run.stop()
-    run.wait(30)
+    end(run)
 
 
 def test_a_spare_takes_over_at_once() -> None:
@@ -147,43 +142,51 @@ def test_a_spare_takes_over_at_once() -> None:
         run.wait(30)
         assert [one.lost for one in run.losses] == [("worker:1",)]
         assert hosts_of(run) == {"worker:0", "worker:2", "worker:3"}
-        with process_cluster(ps=1, worker=3) as quiet:
-            plain = kit.train(
-                fit,
-                initial(),
-                DATA,
-                cluster=quiet,
-                steps=120,
-                batch=BATCH,
-                optimizer="adam",
-                topology="ring",
-            ).wait(30)
-            assert_like(run, plain)
+        assert_undisturbed(run, 3)
 
 
 def test_a_spare_goes_on_alone_when_all_others_are_killed() -> None:
     with process_cluster(ps=0, worker=2) as cluster:
-        run = train(cluster, victim=LEADER, elastic=kit.Elastic(spare=1))
+        run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
         until(lambda: run.copied > 0)
         cluster[LEADER].signal(signal.SIGKILL)
-        run.wait(30)
-        assert [one.lost for one in run.losses] == [("worker:0",)]
+        until(lambda: len(run.losses) == 1)
+        assert run.losses[0].lost == ("worker:0",)
         assert hosts_of(run) == {"worker:1"}
-        assert len(losses(run)) == 120
+        until(lambda: run.step > run.losses[0].step)
+        end(run)
+        assert_undisturbed(run, 1)
+
+
+def test_a_spare_that_has_yet_to_begin_keeps_the_first_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def begin(self: Trainings, job: Job, work: Work) -> None:
+        if self.task == OTHER:
+            coordinator = cluster.servers[0].trainings.find(job.run).coordinator
+            assert coordinator is not None
+            until(lambda: coordinator.status()["copied"] >= 0)
+        as_ever(self, job, work)
+
+    as_ever = Trainings.begin_elastic
+    monkeypatch.setattr(Trainings, "begin_elastic", begin)
+    with local_cluster(ps=0, worker=2) as cluster:
+        run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
+        end(run)
+        assert run.history() == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, elastic=kit.Elastic(spare=2), steps=100_000)
+        run = train(cluster, elastic=kit.Elastic(spare=2), steps=ENDLESS)
         for n_lost, spare in (1, Task("worker", 2)), (2, Task("worker", 1)):
             until(lambda: run.copied > 0)
             cluster[spare].signal(number)
             until(lambda n=n_lost: len(run.losses) == n)  # type: ignore[misc]
             assert run.losses[-1].lost == (spare.short,)
-        run.stop()
-        run.wait(30)
+        end(run)
         assert len(losses(run)) == run.step
         for spare in Task("worker", 1), Task("worker", 2):
             cluster[spare].signal(signal.SIGCONT)
@@ -192,7 +195,7 @@ def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> Non
 def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, elastic=kit.Elastic(spare=1), steps=100_000)
+        run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
         until(lambda: run.copied > 0)
         cluster[Task("worker", 2)].signal(signal.SIGSTOP)
         until(lambda: len(run.losses) == 1)
@@ -200,14 +203,13 @@ def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
         until(lambda: len(run.history()) == 2)
         assert run.history()[-1].joined == ("worker:2",)
         assert run.newest_job.generation.standby == ("worker:2",)  # type: ignore[union-attr]
-        run.stop()
-        run.wait(30)
+        end(run)
 
 
 def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, steps=100_000)
+        run = train(cluster, steps=ENDLESS)
         run.resize(worker=1)
         until(lambda: len(run.history()) == 1 and run.copied > 0)
         assert hosts_of(run) == {"worker:0"}
@@ -217,21 +219,20 @@ def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -
         cluster[LEADER].signal(signal.SIGCONT)
         until(lambda: len(run.history()) == 3)
         assert run.history()[-1].joined == ("worker:0",)
-        run.stop()
-        run.wait(30)
+        end(run)
 
 
 def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
     cluster.restart_dead()
-    run = train(cluster, steps=400)
+    run = train(cluster, steps=ENDLESS)
     until(lambda: run.step >= 20)
     run.leave(Task("worker", 0))
     until(lambda: len(run.history()) == 1)
     change = run.history()[0]
     assert (change.lost, change.left, change.repeated) == ((), ("worker:0",), 0)
     assert hosts_of(run) == {"worker:1", "worker:2"}
-    run.wait(30)
-    assert len(losses(run)) == 400
+    end(run)
+    assert_undisturbed(run, 3)
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -239,26 +240,30 @@ def test_what_is_asked_of_a_training_lasts_over_a_resize(
     cluster: ProcessCluster, paused: bool
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster, more_slowly)
-    if paused:
-        until(lambda: run.step >= 20)
-        run.advance(10)
-        until(lambda: run.state == "paused" and not run.halting)
+    run = train(cluster, steps=ENDLESS)
+    run.advance(10)
+    until(lambda: run.state == "paused" and not run.halting)
     stands = run.step
-    run.switch("ps", at=100)
+    run.switch("ps", at=stands + 100)
+    if not paused:
+        run.resume()
     run.resize(worker=2)
     until(lambda: len(run.history()) == 1)
     if paused:
         until(lambda: run.state == "paused")
         assert run.step == stands
         run.resume()
-    run.wait(30)
-    assert run.topology == "ps"
+    until(lambda: run.topology == "ps")
+    end(run)
+    assert ("ps", stands + 100) in [
+        (row.topology, row.first_step) for row in run.trace.epochs
+    ]
+    assert_undisturbed(run, 3)
 
 
 def test_a_training_that_cannot_be_so_is_refused(cluster: ProcessCluster) -> None:
     cluster.restart_dead()
-    run = train(cluster)
+    run = train(cluster, steps=ENDLESS)
     with pytest.raises(InvalidArgumentError, match="at most 3 tasks can take part"):
         run.resize(worker=4)
     with pytest.raises(InvalidArgumentError, match="takes no part"):
@@ -266,27 +271,26 @@ def test_a_training_that_cannot_be_so_is_refused(cluster: ProcessCluster) -> Non
     with pytest.raises(InvalidArgumentError, match="takes no part"):
         run.leave(Task("worker", 7))
     run.resize(worker=3)  # as it is
-    run.wait(30)
+    end(run)
     assert run.history() == ()
 
-    plain = train(cluster, elastic=False)
+    plain = train(cluster, elastic=False, steps=ENDLESS)
     with pytest.raises(FailedPreconditionError, match="elastic=True"):
         plain.resize(worker=2)
-    plain.wait(30)
+    end(plain)
 
 
 def test_steps_that_were_not_yet_done_again_are_not_repeated_by_the_next_change() -> (
     None
 ):
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, steps=5000)
+        run = train(cluster, steps=ENDLESS)
         until(lambda: run.copied > 0)
         cluster[Task("worker", 1)].signal(signal.SIGKILL)
         until(lambda: len(run.history()) == 1)
         run.resize(worker=1)
         until(lambda: len(run.history()) == 2)
-        run.stop()
-        run.wait(30)
+        end(run)
         lost, resized = run.history()
         assert (resized.repeated, resized.lost) == (0, ())
         assert resized.step >= lost.step
@@ -306,10 +310,10 @@ def test_what_cannot_be_meant_is_refused_and_the_training_goes_on(
     cluster: ProcessCluster, ask: Any, told: str
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster)
+    run = train(cluster, steps=ENDLESS)
     with pytest.raises(InvalidArgumentError, match=told):
         ask(run)
-    run.wait(30)
+    end(run)
     assert run.history() == ()
 
 

@@ -9,7 +9,17 @@ import pytest
 
 from kit.hooks import LoggingTensorHook, SessionRunArgs, SessionRunHook, StopAtStepHook
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, die_once, kill, train, until
+from tests.elastic.scene import (
+    ENDLESS,
+    LEADER,
+    OTHER,
+    STEPS,
+    die_once,
+    end,
+    kill,
+    train,
+    until,
+)
 from tests.training.toy import same_bits
 
 pytestmark = pytest.mark.slow
@@ -103,14 +113,15 @@ def test_lines_of_hooks_are_told_once() -> None:
 
 
 def test_lines_of_a_lost_process_stay() -> None:
-    hook = LoggingTensorHook(["global_step"], every_n_iter=10)
+    hook = LoggingTensorHook(["global_step"], every_n_iter=50)
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, victim=LEADER, hooks=[hook])
+        run = train(cluster, steps=ENDLESS, hooks=[hook])
         until(lambda: len(run.messages) >= 4)
         told = run.messages
         kill(cluster, run, LEADER, 30)
-        run.wait(30)
+        until(lambda: len(run.losses) == 1)
         assert run.losses[0].lost == (LEADER.short,)
+        end(run)
     assert run.messages[: len(told)] == told
     assert len(set(run.messages)) == len(run.messages)
 

@@ -161,7 +161,7 @@ def test_elastic_training_that_loses_its_leader_is_recorded_whole_and_replayed(
 ) -> None:
     wanted = kit.Recording(tmp_path / "run", state_every_s=0.1, digest_every=5)
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train_elastic(cluster, steps=150, record=wanted)
+        run = train_elastic(cluster, victim=LEADER, steps=150, record=wanted)
         run.topology = "mesh"
         kill(cluster, run, LEADER, 40)
         run.wait(30)

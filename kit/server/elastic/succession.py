@@ -69,14 +69,16 @@ class Succession:
         # Of a generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
 
-    def notice(self, reason: str) -> None:
-        """Hear why there must be another generation; returns at once."""
+    def notice(self, number: int, reason: str) -> None:
+        """Hear why generation `number` must be followed by another; returns at once.
+
+        What is told so late that there is another one already says nothing of that.
+        """
         with self._now.changed:
-            if self._now.is_over or self._now.noticed is not None:
+            if self._now.has_moved(number) or self._now.noticed is not None:
                 return
             self._now.noticed = self._now.clock(), reason
-            given = self._now.generation.number, reason
-        self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(*given))
+        self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(number, reason))
 
     def _go_on(self, number: int, reason: str) -> Coroutine[None]:
         """Lead, or wait for who leads, until there is another generation or none."""
@@ -114,7 +116,7 @@ class Succession:
             asked = yield Ask([leader], "elastic.look", {}, limit_s=limit_s)
             told = asked[leader]
             if isinstance(told, KitError):
-                self.notice(told.message)
+                self.notice(number, told.message)
                 return
             if told["done"]:
                 return
@@ -177,7 +179,7 @@ class Succession:
                 return
             self._now.job, self._now.noticed = job, None
             self._now.changed.notify_all()
-        self.notice(reason)
+        self.notice(job.generation.number, reason)
 
     def _is_led_by_another(self, number: int, reason: str) -> Coroutine[bool]:
         """Tell a process before this one of the loss; whether one lives, to lead."""

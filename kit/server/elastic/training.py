@@ -142,7 +142,9 @@ class ElasticTraining:
             if error is not None and not isinstance(error, UnavailableError):
                 self._now.fail(error)
                 return
-        self._succession.notice(error.message if error is not None else "it ended")
+        assert member.job.generation is not None, "it is elastic"
+        reason = error.message if error is not None else "it ended"
+        self._succession.notice(member.job.generation.number, reason)
 
     def keep_copy(self, copy: StateCopy) -> None:
         """Keep a copy here and in the next process; blocks until it is there."""
@@ -157,7 +159,7 @@ class ElasticTraining:
                 self._processes.keep(buddy, copy)
                 return
             except Fenced as error:  # with all members here no link tells us
-                self._succession.notice(error.message)
+                self._succession.notice(copy.moment.generation, error.message)
                 raise
             except UnavailableError:
                 if buddy == buddies[-1]:
@@ -239,7 +241,7 @@ class ElasticTraining:
             # A training that is complete goes on no more.
             must_go_on = is_current and now.has_begun and not self._is_done
         if must_go_on:
-            self._succession.notice(reason)
+            self._succession.notice(number, reason)
         return self.look()
 
     def promise(self, ballot: Ballot, number: int) -> Plain:
@@ -255,7 +257,7 @@ class ElasticTraining:
             self._now.promised = ballot
         idle_s = self._idle_s()
         members = self._end_members()
-        leads = next((one for one in members if one.coordinator is not None), None)
+        leads = next((one.coordinator for one in members if one.coordinator), None)
         return {
             **self.look(),
             "granted": True,
@@ -263,9 +265,7 @@ class ElasticTraining:
             "held": self.copies.held(),
             "step": max((one.step for one in members), default=0),
             "idle": idle_s,
-            "requests": leads.coordinator.requests()
-            if leads is not None and leads.coordinator is not None
-            else None,
+            "requests": leads.requests() if leads is not None else None,
             "noted": self._noted(),
             "may_begin_anew": self._may_begin_anew,
         }
@@ -286,6 +286,9 @@ class ElasticTraining:
             member.abort(PeerLost(text, task=str(member.task)))
         for member in members:
             member.join(_ENDS_S)  # it may be about to commit one more step
+            if member.coordinator is not None and member.error is not None:
+                # It may end later still, and what it was asked for would be lost.
+                member.coordinator.fail(member.error)
         return members
 
     @property
