@@ -21,12 +21,12 @@ from playwright.sync_api import Locator, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens"
-STOP_S = 20
+STOP_S = 60
 OPTIONS = [
     *("--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0"),
     "--expose-app-in-browser",  # its commands can be called then
 ]
-READY_MS = 60_000
+READY_MS = 120_000
 KERNEL_IS_IDLE = """() =>
     jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
 """
@@ -80,7 +80,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def browser_page() -> Iterator[Page]:
-    """Open an empty page; every wait on it ends after a minute."""
+    """Open an empty page; every wait on it ends after two minutes."""
     is_root = os.geteuid() == 0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

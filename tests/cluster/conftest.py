@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.cluster import Bootstrap
+from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.processes.reaper import Process
 
@@ -39,15 +39,49 @@ def bootstrap() -> Bootstrap:
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which clusters of this test make their own."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    return folder
+    return own_runtime(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> set[Process]:
     """Every process that any cluster of this test has recorded."""
+    return recorded(monkeypatch)
+
+
+@pytest.fixture
+def gone(runtime: Path, seen: set[Process]) -> Callable[[], None]:
+    """Check that nothing is left of what was recorded, and that something was."""
+    return lambda: assert_gone(runtime, seen)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One cluster for all tests of a file; at their end nothing of it is left."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = own_runtime(tmp_path_factory.mktemp("shared"), patch)
+        known = recorded(patch)
+        with Cluster(ps=1, worker=3, link="100mbit") as cluster:
+            yield cluster
+        assert_gone(folder, known)
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    """The shared cluster with all its tasks, whatever an earlier test has left."""
+    for status in shared.status:
+        if status.state is not ClusterState.READY:
+            shared.restart(status.task.short)
+    return shared
+
+
+def own_runtime(parent: Path, patch: pytest.MonkeyPatch) -> Path:
+    folder = parent / "run"
+    folder.mkdir()
+    patch.setenv("XDG_RUNTIME_DIR", str(folder))
+    return folder
+
+
+def recorded(patch: pytest.MonkeyPatch) -> set[Process]:
     known: set[Process] = set()
     update = ReaperHandle.update
 
@@ -55,17 +89,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Process]:
         known.update(processes)
         update(self, processes)
 
-    monkeypatch.setattr(ReaperHandle, "update", remember)
+    patch.setattr(ReaperHandle, "update", remember)
     return known
 
 
-@pytest.fixture
-def gone(runtime: Path, seen: set[Process]) -> Callable[[], None]:
-    """Check that nothing is left of what was recorded, and that something was."""
-
-    def check() -> None:
-        assert seen, "no process was ever recorded, so this test shows nothing"
-        assert [process for process in seen if process.is_running] == []
-        assert list(runtime.iterdir()) == []
-
-    return check
+def assert_gone(runtime: Path, seen: set[Process]) -> None:
+    assert seen, "no process was ever recorded, so this test shows nothing"
+    assert [process for process in seen if process.is_running] == []
+    assert list(runtime.iterdir()) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import kit
 from kit.cluster import Cluster, ClusterState
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
+from kit.cluster.processes.supervisor import Supervisor
 from kit.errors import (
     ClusterBusy,
     FailedPreconditionError,
@@ -24,9 +26,11 @@ from kit.errors import (
     PlacementError,
     StartFailed,
 )
+from kit.task import Task
 from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
+keeps = pytest.mark.lasting("process")  # the engines that it has begun anew
 
 
 def remember() -> int:
@@ -66,107 +70,102 @@ def test_only_the_restarted_task_is_new_and_its_address_is_the_same(
     gone()
 
 
+@keeps
 def test_a_cluster_computes_and_trains_with_a_task_that_was_killed_and_restarted(
-    gone: Callable[[], None],
+    cluster: Cluster,
 ) -> None:
-    with Cluster(ps=1, worker=2) as cluster:
-        os.kill(cluster.call("worker:1", os.getpid), signal.SIGKILL)
-        with pytest.raises(PeerLost, match=r"begin it anew with cluster\.restart"):
-            cluster.call("worker:1", signal.pause)
-        assert cluster.state is ClusterState.LOST
+    os.kill(cluster.call("worker:1", os.getpid), signal.SIGKILL)
+    with pytest.raises(PeerLost, match=r"begin it anew with cluster\.restart"):
+        cluster.call("worker:1", signal.pause)
+    assert cluster.state is ClusterState.LOST
 
-        cluster.restart("worker:1")
+    cluster.restart("worker:1")
 
-        with kit.Graph().as_default(), kit.device("/job:worker/task:1"):
-            total = kit.constant(2.0) + 3.0
-            with kit.Session(cluster) as session:
-                assert session.run(total) == 5.0
-        run = kit.train(
-            lambda params, batch: (0.0, {"w": params["w"] * 0 + 1}),
-            {"w": np.zeros(4)},
-            (np.zeros((8, 1)),),
-            optimizer=kit.GradientDescent(0.5),
-            topology="ring",
-            steps=4,
-            batch=8,
-        ).wait(30)
-        np.testing.assert_array_equal(run.params["w"], np.full(4, -2.0))
-    gone()
+    with kit.Graph().as_default(), kit.device("/job:worker/task:1"):
+        total = kit.constant(2.0) + 3.0
+        with kit.Session(cluster) as session:
+            assert session.run(total) == 5.0
+    run = kit.train(
+        lambda params, batch: (0.0, {"w": params["w"] * 0 + 1}),
+        {"w": np.zeros(4)},
+        (np.zeros((8, 1)),),
+        optimizer=kit.GradientDescent(0.5),
+        topology="ring",
+        steps=4,
+        batch=8,
+    ).wait(30)
+    np.testing.assert_array_equal(run.params["w"], np.full(4, -2.0))
 
 
+@keeps
 def test_a_task_can_be_restarted_more_than_once_and_is_lost_for_its_own_reason(
-    gone: Callable[[], None],
+    cluster: Cluster,
 ) -> None:
-    with Cluster(ps=0, worker=1) as cluster:
-        for number in (signal.SIGKILL, signal.SIGABRT):
-            os.kill(cluster.call("worker:0", os.getpid), number)
-            with pytest.raises(PeerLost, match=f"killed by signal {int(number)} "):
-                cluster.call("worker:0", signal.pause)
+    for number in (signal.SIGKILL, signal.SIGABRT):
+        os.kill(cluster.call("worker:0", os.getpid), number)
+        with pytest.raises(PeerLost, match=f"killed by signal {int(number)} "):
+            cluster.call("worker:0", signal.pause)
 
-            cluster.restart("worker:0")
+        cluster.restart("worker:0")
 
-        assert cluster.on("worker:0", "print('here')")[0].stdout == "here\n"
-    gone()
+    assert cluster.on("worker:0", "print('here')")[0].stdout == "here\n"
 
 
-def test_a_restart_that_fails_says_so_and_the_task_is_lost(
-    gone: Callable[[], None],
+@keeps
+def test_a_restart_that_fails_says_so_and_the_task_is_lost_until_one_succeeds(
+    cluster: Cluster,
 ) -> None:
-    with Cluster(ps=0, worker=2) as cluster:
-        cluster.call("worker:0", os.getpid)
-        supervisor = cluster._life.supervisor
-        assert supervisor is not None
-        broken = supervisor.folder / "ipython" / "profile" / "security"
-        for path in broken.glob("*engine.json"):
-            path.write_text('{"url": "nowhere"}')
+    folder = supervisor(cluster).folder / "ipython" / "profile" / "security"
+    whole = {path: path.read_text() for path in folder.glob("*engine.json")}
+    for path in whole:
+        path.write_text('{"url": "nowhere"}')
 
-        with pytest.raises(StartFailed, match=r"worker:1 did not come up again"):
-            cluster.restart("worker:1")
-
-        assert cluster.status[1].state is ClusterState.LOST
-        assert cluster.on("worker:0", "1")[0].result == "1"
-    gone()
-
-
-def test_a_restart_is_refused_while_a_training_runs_and_for_strangers(
-    gone: Callable[[], None],
-) -> None:
-    with Cluster(ps=0, worker=2, link="1mbit") as cluster:
-        run = kit.train(
-            lambda params, batch: (0.0, {"w": np.zeros(1000)}),
-            {"w": np.zeros(1000)},
-            (np.zeros((8, 1)),),
-            topology="ring",
-            steps=10**6,
-            batch=8,
-        )
-        assert run.link == "1mbit"
-
-        with pytest.raises(
-            ClusterBusy, match=r"cannot restart worker:1 while a training"
-        ):
-            cluster.restart("worker:1")
-        with pytest.raises(PlacementError, match="worker:7"):
-            cluster.restart("worker:7")
-
-        run.stop()
-        run.wait(30)
+    with pytest.raises(StartFailed, match=r"worker:1 did not come up again"):
         cluster.restart("worker:1")
-    gone()
+
+    assert cluster.status[2].state is ClusterState.LOST
+    assert cluster.on("worker:0", "1")[0].result == "1"
+    for path, text in whole.items():
+        path.write_text(text)
+    cluster.restart("worker:1")
+    assert cluster.state is ClusterState.READY
 
 
-def test_cells_one_after_the_other_know_their_task(gone: Callable[[], None]) -> None:
-    with Cluster(ps=1, worker=2) as cluster:
-        found = cluster.on("all", "task.short", each=True)
+@keeps
+def test_a_restart_is_refused_while_a_training_runs_and_for_strangers(
+    cluster: Cluster,
+) -> None:
+    run = kit.train(
+        lambda params, batch: (0.0, {"w": np.zeros(1000)}),
+        {"w": np.zeros(1000)},
+        (np.zeros((8, 1)),),
+        topology="ring",
+        steps=10**6,
+        batch=8,
+    )
+    assert run.link == "100mbit"
 
-        assert [one.result for one in found] == ["'ps:0'", "'worker:0'", "'worker:1'"]
-        assert asyncio.run(cluster.on_async("all", "task.short", each=True)) == found
-    gone()
+    with pytest.raises(ClusterBusy, match=r"cannot restart worker:1 while a training"):
+        cluster.restart("worker:1")
+    with pytest.raises(PlacementError, match="worker:7"):
+        cluster.restart("worker:7")
+
+    run.stop()
+    run.wait(30)
+    cluster.restart("worker:1")
 
 
+@keeps
+def test_cells_one_after_the_other_know_their_task(cluster: Cluster) -> None:
+    found = cluster.on("all", "task.short", each=True)
+
+    assert [one.result for one in found] == [repr(one.short) for one in cluster.tasks]
+    assert asyncio.run(cluster.on_async("all", "task.short", each=True)) == found
+
+
+@keeps
 def test_a_cell_that_is_awaited_and_cancelled_is_interrupted(
-    gone: Callable[[], None],
-    tmp_path: Path,
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     code = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(60)"
@@ -179,11 +178,9 @@ def test_a_cell_that_is_awaited_and_cancelled_is_interrupted(
         with pytest.raises(asyncio.CancelledError):
             await cell
 
-    with Cluster(ps=0, worker=2) as cluster:
-        asyncio.run(cancelled(cluster))
+    asyncio.run(cancelled(cluster))
 
-        assert cluster.on("worker:1", "1", timeout_s=30)[0].result == "1"
-    gone()
+    assert cluster.on("worker:1", "1", timeout_s=30)[0].result == "1"
 
 
 def gradient(params: Any, batch: object) -> tuple[float, Any]:
@@ -194,55 +191,69 @@ def contributed(run: kit.Run, task: str, since: int) -> bool:
     return any(task in one["contributors"] for one in run.metrics[since + 1 :])
 
 
+@keeps
 def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
-    gone: Callable[[], None],
+    cluster: Cluster,
 ) -> None:
-    with Cluster(ps=1, worker=3, link="100mbit") as cluster:
-        run = kit.train(
-            gradient,
-            {"w": np.zeros(1000)},
-            (np.zeros((8, 1)),),
-            optimizer=kit.GradientDescent(0.5),
-            aggregate=2,
-            steps=10**6,
-            batch=8,
-        )
-        until(lambda: run.step > 5, 20)
-        with pytest.raises(ClusterBusy, match=r"cannot restart worker:2.*not lost it"):
-            cluster.restart("worker:2")
-        with pytest.raises(ClusterBusy, match=r"cannot restart ps:0.*needs it"):
-            cluster.restart("ps:0")
-        with pytest.raises(ClusterBusy, match=r"cannot restart worker:0.*needs it"):
-            cluster.restart("worker:0")
+    run = kit.train(
+        gradient,
+        {"w": np.zeros(1000)},
+        (np.zeros((8, 1)),),
+        optimizer=kit.GradientDescent(0.5),
+        aggregate=2,
+        steps=10**6,
+        batch=8,
+    )
+    until(lambda: run.step > 5, 20)
+    with pytest.raises(ClusterBusy, match=r"cannot restart worker:2.*not lost it"):
+        cluster.restart("worker:2")
+    with pytest.raises(ClusterBusy, match=r"cannot restart ps:0.*needs it"):
+        cluster.restart("ps:0")
+    with pytest.raises(ClusterBusy, match=r"cannot restart worker:0.*needs it"):
+        cluster.restart("worker:0")
 
-        for _ in range(2):
-            os.kill(cluster.call("worker:2", os.getpid), signal.SIGKILL)
-            until(lambda: "worker:2" in run.lost, 20)
-            cluster.restart("worker:2")
-            until(lambda: not run.lost, 20)
-            until(partial(contributed, run, "worker:2", run.step), 20)
+    for _ in range(2):
+        os.kill(cluster.call("worker:2", os.getpid), signal.SIGKILL)
+        until(lambda: "worker:2" in run.lost, 20)
+        cluster.restart("worker:2")
+        until(lambda: not run.lost, 20)
+        until(partial(contributed, run, "worker:2", run.step), 20)
 
-        assert [one.joined for one in run.trace.epochs] == ["", "worker:2", "worker:2"]
-        run.stop()
-        run.wait(30)
-        assert run.state == "done"
-        np.testing.assert_array_equal(run.params["w"], np.full(1000, -0.5 * run.step))
-    gone()
+    assert [one.joined for one in run.trace.epochs] == ["", "worker:2", "worker:2"]
+    run.stop()
+    run.wait(30)
+    assert run.state == "done"
+    np.testing.assert_array_equal(run.params["w"], np.full(1000, -0.5 * run.step))
 
 
-def fork_server(cluster: Cluster) -> Process:
-    supervisor = cluster._life.supervisor
-    assert supervisor is not None
-    assert supervisor.engines is not None
-    assert supervisor.engines.fork_server is not None
-    return supervisor.engines.fork_server
+def supervisor(cluster: Cluster) -> Supervisor:
+    found = cluster._life.supervisor
+    assert found is not None
+    return found
 
 
-def test_restart_says_at_once_that_the_fork_server_is_stopped(
-    gone: Callable[[], None],
-) -> None:
-    with Cluster(ps=0, worker=2) as cluster:
-        before, server = cluster.call("all", os.getpid), fork_server(cluster)
+def engines(cluster: Cluster) -> Engines:
+    found = supervisor(cluster).engines
+    assert found is not None
+    return found
+
+
+@contextmanager
+def goes_on(cluster: Cluster) -> Iterator[Process]:
+    """Give the fork server, which goes on at the end if it was stopped."""
+    server = engines(cluster).fork_server
+    assert server is not None
+    try:
+        yield server
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        until(lambda: not server.is_stopped, 10)
+
+
+@keeps
+def test_restart_says_at_once_that_the_fork_server_is_stopped(cluster: Cluster) -> None:
+    with goes_on(cluster) as server:
+        before = cluster.call("all", os.getpid)
         os.kill(server.pid, signal.SIGSTOP)
         until(lambda: server.is_stopped, 10)
 
@@ -250,15 +261,13 @@ def test_restart_says_at_once_that_the_fork_server_is_stopped(
             cluster.restart("worker:1")
 
         assert cluster.call("all", os.getpid) == before
-        os.kill(server.pid, signal.SIGCONT)
-        until(lambda: not server.is_stopped, 10)
-        cluster.restart("worker:1")
-        assert cluster.state is ClusterState.READY
-    gone()
+    cluster.restart("worker:1")
+    assert cluster.state is ClusterState.READY
 
 
+@keeps
 def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
-    gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Engines.fork_again
 
@@ -267,21 +276,14 @@ def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
         until(lambda: server.is_stopped, 10)
         order(self, index)
 
-    with Cluster(ps=0, worker=2) as cluster:
-        server = fork_server(cluster)
-        with monkeypatch.context() as patched:
-            patched.setattr(Engines, "fork_again", stop_and_order)
-            with pytest.raises(StartFailed, match=f"kill -CONT {server.pid}"):
-                cluster.restart("worker:1")
+    with goes_on(cluster) as server, monkeypatch.context() as patched:
+        patched.setattr(Engines, "fork_again", stop_and_order)
+        with pytest.raises(StartFailed, match=f"kill -CONT {server.pid}"):
+            cluster.restart("worker:1")
 
-        os.kill(server.pid, signal.SIGCONT)
-        supervisor = cluster._life.supervisor
-        assert supervisor is not None
-        engines = supervisor.engines
-        assert engines is not None
-        until(lambda: 1 in engines.registered, 30)  # what was ordered
-        cluster.restart("worker:1")
+    number = supervisor(cluster).numbers[Task("worker", 1)]
+    until(lambda: number in engines(cluster).registered, 30)  # what was ordered
+    cluster.restart("worker:1")
 
-        assert cluster.state is ClusterState.READY
-        assert cluster.call("worker:1", len, "abc") == 3
-    gone()
+    assert cluster.state is ClusterState.READY
+    assert cluster.call("worker:1", len, "abc") == 3

@@ -169,20 +169,21 @@ def test_a_step_that_raises_gives_its_traceback_and_the_task(
     assert begin(cluster).wait(60).step == 60  # the cluster is as good as before
 
 
+@pytest.mark.lasting("process")  # the engines that it has begun anew
 @pytest.mark.parametrize("victim", ["ps:0", "worker:0", "worker:1"])
 def test_a_killed_engine_ends_the_run_with_its_name_within_five_seconds(
-    victim: str,
+    cluster: kit.Cluster, victim: str
 ) -> None:
-    with kit.Cluster(ps=1, worker=2) as cluster:
-        run = begin(cluster, steps=10_000_000, topology="ps")
-        until(lambda: run.step >= 5, 20)
-        pid = cluster.call(victim, os.getpid)
+    run = begin(cluster, steps=10_000_000, topology="ps")
+    until(lambda: run.step >= 5, 20)
+    pid = cluster.call(victim, os.getpid)
 
-        os.kill(pid, signal.SIGKILL)
-        began = time.monotonic()
-        with pytest.raises(PeerLost) as caught:
-            run.wait(20)
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(PeerLost) as caught:
+        run.wait(20)
 
-        assert time.monotonic() - began < 5
-        assert kit.Task.parse(victim) == kit.Task.parse(str(caught.value.task))
-        assert str(kit.Task.parse(victim)) in str(caught.value)
+    assert time.monotonic() - began < 5
+    assert kit.Task.parse(victim) == kit.Task.parse(str(caught.value.task))
+    assert str(kit.Task.parse(victim)) in str(caught.value)
+    cluster.restart(victim)

@@ -94,7 +94,7 @@ def replayed(made_of: Sequence[Collection[int]]) -> dict[str, model.Array]:
 def steps_more(run: kit.Run, more: int = 100) -> None:
     """Wait until the training has made more steps."""
     start = run.step
-    until(lambda: run.step >= start + more or run.done, 10)
+    until(lambda: run.step >= start + more or run.done, 30)
     assert not run.done
 
 

@@ -61,16 +61,17 @@ def test_a_target_that_the_cluster_does_not_have_is_refused(
 
 
 @pytest.mark.lasting("descriptor", "thread", "process")
-def test_an_engine_that_dies_is_named() -> None:
-    with kit.Cluster(ps=1, worker=2) as cluster, Session(cluster) as session:
-        v = variable(PS, "v", 1)
+def test_an_engine_that_dies_is_named(engines: kit.Cluster) -> None:
+    with Session(engines) as session:
+        v = variable(PS, "lost", 1)
         session.run(v.initializer)
-        (status,) = [one for one in cluster.status if one.task == Task("ps", 0)]
+        (status,) = [one for one in engines.status if one.task == Task("ps", 0)]
         assert status.pid is not None
 
         os.kill(status.pid, signal.SIGKILL)
 
         with pytest.raises((UnavailableError, AbortedError), match="/job:ps/task:0"):
             session.run(v)
-        with Graph().as_default(), Session(cluster, device_filters=[W1]) as other:
+        with Graph().as_default(), Session(engines, device_filters=[W1]) as other:
             assert works(other, W0, W1)
+    engines.restart("ps:0")

@@ -73,16 +73,20 @@ class ReaperHandle:
         self._record.at_end.append(command)
         self._tell({"at_end": self._record.at_end})
 
-    def end(self, grace_s: float) -> bool:
+    def end(self, grace_s: float, at_once: Process | None = None) -> bool:
         """Have everything that was recorded ended, its folder removed, the reaper gone.
 
-        The reaper does it, which has descriptors and memory of its own when this
-        process is out of them; without it, it is done from here. Returns whether all
-        has ended. Blocks for less than `grace_s` and 5 seconds. It uses no thread,
-        because none can be started any more at the interpreter's exit. Repeatable.
+        What is to be killed `at_once` gets no grace. The reaper does the rest, as it
+        has descriptors and memory of its own when this process is out of them; without
+        it, it is done from here. Returns whether all has ended. Blocks for less than
+        `grace_s` and 5 seconds. It uses no thread, because none can be started any more
+        at the interpreter's exit. Repeatable.
         """
         self._tell({"end": grace_s})
         self._child.send_signal(signal.SIGCONT)  # it may have been stopped
+        with contextlib.suppress(OSError, MemoryError):  # then it ends as all others
+            if at_once is not None:
+                reaper.send(at_once, signal.SIGKILL)
         self._wait(grace_s + reaper.KILL_S + _MARGIN_S)
         self._child.kill()
         self._wait(_MARGIN_S)
