@@ -63,6 +63,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
     "jupyter_bokeh": ("widgets/*",),
+    "tornado": ("widgets/sharing/server.py",),  # which bokeh's server is made of
     "cloudpickle": (
         "kit/cluster/*",
         "kit/recording/stored_step.py",

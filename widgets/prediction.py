@@ -97,10 +97,10 @@ class Prediction:
         """
         if self._value is not None:
             raise FailedPreconditionError(
-                f"your guess is locked in at {self._told(self._value)}; run the cell "
+                f"your guess is locked in at {self.told(self._value)}; run the cell "
                 f"that asks the question again to begin anew."
             )
-        self._value = self._checked(answer)
+        self._value = self.checked(answer)
         if self._form is not None:
             self._form.show()
         return self
@@ -120,7 +120,11 @@ class Prediction:
             return chosen(str(guess), str(measured))
         return reveal(guess, measured, self.unit)
 
-    def _checked(self, answer: float | str) -> float | str:
+    def checked(self, answer: float | str) -> float | str:
+        """Return an answer as a number in `unit`, or the choice; locks nothing.
+
+        Raises `InvalidArgumentError` for what is no answer, or out of range.
+        """
         if self.choices:
             if answer not in self.choices:
                 raise InvalidArgumentError(
@@ -131,7 +135,7 @@ class Prediction:
         low, high = self.low, self.high
         if (low is not None and found < low) or (high is not None and found > high):
             raise InvalidArgumentError(
-                f"{self._told(found)} is out of range; answer {self.expected}."
+                f"{self.told(found)} is out of range; answer {self.expected}."
             )
         return found
 
@@ -151,12 +155,13 @@ class Prediction:
         ]
         return f"{' '.join(limits) or 'a number'} {self.unit}".strip()
 
-    def _told(self, value: float | str) -> str:
+    def told(self, value: float | str) -> str:
+        """Return an answer in words, with its unit."""
         return value if isinstance(value, str) else f"{value:,.6g} {self.unit}".strip()
 
     def __repr__(self) -> str:
         if self._value is not None:
-            return f"{self.question} Locked in: {self._told(self._value)}."
+            return f"{self.question} Locked in: {self.told(self._value)}."
         return f"{self.question} Answer {self.expected}, with .lock(answer)."
 
     def form(self) -> PredictionForm:

@@ -5,6 +5,7 @@ All in one JupyterLab and one page, as each costs seconds to start.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -212,6 +213,19 @@ def test_a_second_board_draws_the_same(room: Room) -> None:
 
     assert boards.same_figures(second, boards.figures(room.board))
     assert boards.scene(second) == boards.scene(room.board)
+
+
+def test_after_reloads_and_a_second_board_the_notebook_holds_bokeh_once(
+    room: Room,
+) -> None:
+    command(room.page, "docmanager:save")
+    room.page.wait_for_function(IS_SAVED)
+
+    saved = json.loads(room.lesson.path.read_text("utf-8"))
+    outputs = [one for cell in saved["cells"] for one in cell["outputs"]]
+    sizes = [len(str(one.get("data", ""))) for one in outputs]
+    assert [size > 500_000 for size in sizes].count(True) == 1
+    assert sum(sizes) < 2_000_000
 
 
 def test_a_live_board_goes_on_whole_after_reloads_also_with_a_busy_kernel(

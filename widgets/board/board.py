@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
@@ -21,6 +21,9 @@ from kit.training.client.run import Run
 from widgets.board import playback, snapshot
 from widgets.board.watcher import Beat, RunFollower, beat_of, pulse_of
 from widgets.drawing import front_end, page
+
+if TYPE_CHECKING:
+    from widgets.sharing.share import Share
 
 _KEEP_EVERY_S = 15.0
 
@@ -75,6 +78,7 @@ class TrafficBoard:
         self._controls: Any = None
         self._kept: list[Any] = []  # the displays of the snapshot
         self._is_closed = False
+        self._share: Share | None = None
         self._drawing = threading.RLock()  # a view is not closed while it is drawn
 
     def _look(self) -> Beat:
@@ -182,6 +186,8 @@ class TrafficBoard:
     def close(self) -> None:
         """Stop drawing; the last picture stays, and the training goes on."""
         self._is_closed = True
+        if self._share is not None:
+            self._share.close()
         if self._pulse is not None:
             self._pulse.leave(self._on_beat)
         with self._drawing:
@@ -206,6 +212,39 @@ class TrafficBoard:
         formula = self._pulse.formula if self._pulse else lambda _: None
         body = playback.html(beat, trace, formula, self._tables())
         write_atomically(path, [page.page("Traffic board", made, body, (), "")])
+
+    def share(self, host: str = "127.0.0.1", port: int = 0) -> Share:
+        """Let others watch in their browsers; returns what has the address for them.
+
+        They can look and answer questions (`Share.ask`), and change nothing. The pages
+        come from this process, in the clear, to who knows the token in the address.
+        Thirty viewers cost the training a few hundredths of its steps.
+
+        Parameters
+        ----------
+        host : str, default "127.0.0.1"
+            Where to listen: this machine alone, or "0.0.0.0" for all its networks.
+        port : int, default 0
+            0 takes any that is free.
+
+        Returns
+        -------
+        Share
+            It ends with `close`, with this board, or with the kernel. A board that is
+            shared already returns the same.
+
+        Raises
+        ------
+        AddressInUse
+            Something else listens there.
+        InvalidArgumentError
+            The host is no address of this machine.
+        """
+        from widgets.sharing.share import Share  # a server is loaded by who wants it
+
+        if self._share is None or not self._share.is_open:
+            self._share = Share(self._look(), self._pulse, host, port)
+        return self._share
 
     def __repr__(self) -> str:
         return snapshot.text(self._beat)

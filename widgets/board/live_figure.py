@@ -22,7 +22,7 @@ from bokeh.models import CustomJS
 from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
-from widgets.drawing.front_end import TELL, WATCH
+from widgets.drawing.front_end import TELL, WATCH, page_draws
 
 
 class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
@@ -94,6 +94,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
 
     def _sync_model(self, model: Any, content: dict[str, Any], buffers: Any) -> None:
         if content.get("attr") == "name":
+            page_draws()
             super()._sync_model(model, content, buffers)
 
 

@@ -1,7 +1,7 @@
 """What the board needs of the notebook around it: a kernel, BokehJS, and the theme.
 
 jupyter_bokeh draws with the BokehJS that is in the page and brings none of its own, so
-it is put there once for each kernel, from this machine: a class room without a network
+it is put there once for each page, from this machine: a class room without a network
 sees the same figures.
 """
 
@@ -104,8 +104,22 @@ window.psWatch = setInterval(look, 1000);
 look();
 """
 
-# The kernel and the page that have BokehJS, and the output that it is in.
-_loaded_in: list[tuple[object, str, Any]] = []
+
+class _Stored:
+    """Where BokehJS is: the pages that have it, and the output that holds it."""
+
+    def __init__(self) -> None:
+        self.forget(None)
+
+    def forget(self, kernel: object) -> None:
+        """Begin anew, in another kernel."""
+        self.kernel = kernel
+        self.pages: set[str] = set()
+        self.cell, self.request = "", ""  # that put it there
+        self.output: Any = None
+
+
+_stored = _Stored()
 
 
 def kernel() -> Any:
@@ -116,14 +130,29 @@ def kernel() -> Any:
 
 
 def load_bokeh() -> None:
-    """Put BokehJS into the page, once for each page of a kernel: 1.3 MB of output.
+    """Put BokehJS into the page, so that the notebook holds it once: 1.3 MB of output.
 
-    A page that was loaded again may have lost it with an output that was not saved. The
-    older output is emptied, so a notebook holds it once.
+    A page that was loaded again may have lost it with an output that was not saved, so
+    it gets it anew unless it has drawn already (`page_draws`). So does a cell that held
+    it and is run again. The older output is emptied where the page still knows it.
     """
-    here, page = kernel(), _page()
-    if here is None or any(known[:2] == (here, page) for known in _loaded_in):
+    here = kernel()
+    if here is None:
         return
+    page, cell, request = _asking()
+    if here is not _stored.kernel:
+        _stored.forget(here)
+    is_run_again = cell and cell == _stored.cell and request != _stored.request
+    if page in _stored.pages and not is_run_again:
+        return
+    script = _bokeh()
+    if _stored.output is not None:
+        _stored.output.update({"text/plain": ""}, raw=True)
+    _stored.pages, _stored.output = {page}, place({_SCRIPT: script})
+    _stored.cell, _stored.request = cell, request
+
+
+def _bokeh() -> str:
     from bokeh.io.notebook import load_notebook
     from bokeh.resources import Resources
     from IPython.utils.capture import capture_output
@@ -133,17 +162,28 @@ def load_bokeh() -> None:
     # The plain script: it runs when a loaded page is put together, before the kernel
     # tells of any figure. Bokeh's own form waits until the page shows its cell.
     forms = [output.data for output in caught.outputs if _SCRIPT in output.data]
-    script = "\n".join(form[_SCRIPT] for form in forms)
-    for known, _, output in _loaded_in:
-        if known is here:
-            output.update({"text/plain": ""}, raw=True)
-    _loaded_in[:] = [(here, page, place({_SCRIPT: script}))]
+    return "\n".join(form[_SCRIPT] for form in forms)
 
 
-def _page() -> str:
-    """Return what tells the page that runs this cell from others of the same kernel."""
-    found: str = kernel().get_parent().get("header", {}).get("session", "")
-    return found
+def page_draws() -> None:
+    """Note that the page which has sent the message at hand draws figures of bokeh.
+
+    Loaded again, a page has BokehJS from the notebook, if that was saved; it need not
+    be stored a second time.
+    """
+    here = kernel()
+    if here is not None and here is _stored.kernel:
+        _stored.pages.add(_asking()[0])
+
+
+def _asking() -> tuple[str, str, str]:
+    """Return the page that has sent the message at hand, its cell and its id.
+
+    Pages have no names: that of one differs from those of all others.
+    """
+    parent = kernel().get_parent()
+    header, about = parent.get("header", {}), parent.get("metadata", {})
+    return header.get("session", ""), about.get("cellId", ""), header.get("msg_id", "")
 
 
 def watch_page() -> None:

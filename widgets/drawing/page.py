@@ -72,13 +72,26 @@ _SCRIPT = """
 """
 
 
-def page(title: str, made: str, body: str, notes: Sequence[str], scripts: str) -> str:
-    """Return the whole document; `body` and `scripts` are HTML, the rest is text."""
+def page(
+    title: str,
+    made: str,
+    body: str,
+    notes: Sequence[str],
+    scripts: str,
+    *,
+    connects: str = "",
+) -> str:
+    """Return the whole document; `body` and `scripts` are HTML, the rest is text.
+
+    `connects` are the hosts that the page may ask, as a content policy names them.
+    """
+    policy = _POLICY + (f"; connect-src {connects}" if connects else "")
+    policy = escape(policy).replace("&#x27;", "'")
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     foot = f"<footer><h2>Notes</h2><ul>{items}</ul></footer>" if notes else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
         f'<header><div><h1>{escape(title)}</h1><p class="made">{escape(made)}</p>'

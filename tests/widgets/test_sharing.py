@@ -1,0 +1,250 @@
+"""A shared board: who may look, what pages are told, and what a class is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from kit.errors import (
+    AddressInUse,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from kit.trace.trace import Trace
+from tests.training.paced import LONG_S
+from tests.widgets.live import standing_training
+from widgets import Prediction, TrafficBoard
+from widgets.board.scene import scene
+from widgets.sharing.poll import Poll
+from widgets.sharing.share import Share
+
+MakeTrace = Callable[..., Trace]
+T = TypeVar("T")
+# Tornado leaves a socket that cannot be bound to be collected.
+UNBOUND = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture
+def board(make_trace: MakeTrace) -> Iterator[TrafficBoard]:
+    found = TrafficBoard(make_trace(("ps", "ring"), steps=10))
+    yield found
+    found.close()
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=LONG_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def say(url: str, **said: str) -> tuple[int, str]:
+    return get_with(f"{url}say", json.dumps(said).encode())
+
+
+def get_with(url: str, data: bytes) -> tuple[int, str]:
+    request = urllib.request.Request(url, data)
+    try:
+        with urllib.request.urlopen(request, timeout=LONG_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def looking(url: str, look: Callable[[WebSocketClientConnection], Awaitable[T]]) -> T:
+    """Connect as a page does, and return what it found."""
+
+    async def run() -> T:
+        page = await websocket_connect(f"ws{url.removeprefix('http')}news")
+        try:
+            return await asyncio.wait_for(look(page), LONG_S)
+        finally:
+            page.close()
+            await page.read_message()
+
+    return asyncio.run(run())
+
+
+async def news(page: WebSocketClientConnection) -> dict[str, str]:
+    text = await page.read_message()
+    assert text is not None
+    await page.write_message("")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def test_only_who_knows_the_address_may_look(board: TrafficBoard) -> None:
+    share = board.share()
+    base = share.url.rsplit("/", 2)[0]
+
+    status, page = get(share.url)
+    assert (status, "Shared board" in page) == (200, True)
+    assert "default-src 'none'" in page
+    for wrong in ("x" * 22, share.url.split("/")[-2][:-1] + "-"):
+        for path in (f"{base}/{wrong}/", f"{base}/{wrong}/news"):
+            assert get(path)[0] == 403
+        assert say(f"{base}/{wrong}/", who="me", answer="1")[0] == 403
+    assert get(f"{base}/")[0] == 404
+
+
+def test_a_page_is_told_the_whole_board_when_it_comes(board: TrafficBoard) -> None:
+    told = looking(board.share().url, news)
+
+    assert told["scene"].startswith(scene(board._beat.moment))
+    assert set(told) == {"status", "numbers", "scene", "loss", "table"}
+
+
+def test_a_page_can_change_nothing(board: TrafficBoard) -> None:
+    share = board.share()
+    share.ask(Prediction("How many?", "messages"))
+
+    assert say(share.url, do="start")[0] == 409
+    assert say(share.url, who="me", answer="3")[0] == 409  # has not begun
+    assert get_with(f"{share.url}say", b"[1, 2")[0] == 400
+    assert get_with(f"{share.url}say", b"x" * 5000)[0] == 400
+    assert get_with(f"{share.url}say", b'{"who": 3}')[0] == 400
+    assert share.answers == []
+
+
+def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
+    share = board.share()
+    share.ask(Prediction("How many bytes?", "bytes", low=0, high=1e6), lambda: 1000)
+
+    assert say(share.teacher_url, do="start") == (200, "")
+    assert say(share.url, who="anna", answer="1 kB") == (200, "Locked in: 1,000 bytes.")
+    assert say(share.url, who="anna", answer="2 kB")[0] == 409
+    assert "out of range" in say(share.url, who="ben", answer="9 MB")[1]
+    assert say(share.url, who="ben", answer="300 kB")[0] == 200
+    assert share.answers == [1000, 300_000]
+    before = looking(share.url, news), looking(share.teacher_url, news)
+    assert ["ps-answers" in one["question"] for one in before] == [False, True]
+    assert 'name="answer"' in before[0]["form"]
+    status, said = say(share.teacher_url, do="reveal")
+
+    assert (status, said) == (
+        200,
+        "Measured: 1,000 bytes. 1 of 2 guesses are within a fifth of it.",
+    )
+    after = looking(share.url, news)
+    assert "ps-answers" in after["question"]
+    assert "Measured: 1,000 bytes" in after["question"]
+    assert after["form"] == ""
+    assert say(share.url, who="late", answer="5")[0] == 409
+    assert say(share.teacher_url, do="reset")[0] == 200
+    assert share.answers == []
+
+
+@pytest.mark.slow
+def test_watchers_of_a_training_see_it_go_on_and_end() -> None:
+    with standing_training() as (run, step, _):
+        board = TrafficBoard(run)
+        share = board.share()
+
+        async def watch(page: WebSocketClientConnection) -> list[str]:
+            told = [(await news(page))["status"]]
+            step.go.set()
+            while still in (await news(page)).get("scene", still):
+                pass  # until all links carry something
+            run.stop()
+            while "Stopped after" not in told[-1]:
+                told.append((await news(page)).get("status", ""))
+            return told
+
+        still = 'data-rate="0"'
+        told = looking(share.url, watch)
+
+        assert "Training, " in told[0]
+        assert "Stopped after" in looking(share.url, news)["status"]
+        board.close()
+
+
+def test_a_slow_page_skips_news_and_gets_the_newest(board: TrafficBoard) -> None:
+    share = board.share()
+    server = share._server
+    assert server is not None
+
+    async def look(page: WebSocketClientConnection) -> list[dict[str, str]]:
+        first = await page.read_message()
+        for number in range(5):
+            server.tell({"status": str(number), f"only-{number}": ""})
+        await asyncio.sleep(0)
+        while server.known["viewer"].get("status") != "4":
+            await asyncio.sleep(0.001)
+        await page.write_message("")
+        return [json.loads(first or ""), await news(page)]
+
+    _, second = looking(share.url, look)
+
+    assert second["status"] == "4"
+    assert {f"only-{n}" for n in range(5)} <= set(second)
+
+
+@UNBOUND
+def test_a_board_is_shared_once_and_ends_with_it(board: TrafficBoard) -> None:
+    share = board.share()
+    assert board.share() is share
+    port = int(share.url.split(":")[2].split("/")[0])
+    with pytest.raises(AddressInUse, match=str(port)):
+        Share(board._beat, None, port=port)
+
+    board.close()
+
+    assert repr(share) == "A board that is not shared any more."
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(share.url, timeout=LONG_S)
+    with pytest.raises(FailedPreconditionError, match=r"board\.share"):
+        share.ask(Prediction("How many?", "messages"))
+
+
+@UNBOUND
+def test_an_address_that_is_not_of_this_machine_is_an_error(
+    board: TrafficBoard,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="address of this machine"):
+        board.share(host="203.0.113.7")
+
+
+def test_nobody_can_reveal_what_was_not_measured(board: TrafficBoard) -> None:
+    share = board.share()
+    with pytest.raises(FailedPreconditionError, match=r"share\.ask"):
+        share.start()
+
+    share.ask(Prediction("Which?", choices=("ps", "ring")))
+    share.start()
+    with pytest.raises(FailedPreconditionError, match="measured"):
+        share.reveal()
+
+    say(share.url, who="anna", answer="ring")
+    assert share.reveal("ring") == "It is ring: 1 of 1 guessed so."
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40))
+def test_each_answer_is_in_one_bin(numbers: list[float]) -> None:
+    poll = Poll(Prediction("How many?"))
+    poll.start()
+    for who, number in enumerate(numbers):
+        poll.answers[str(who)] = number
+
+    counts: Any = poll.counts()
+
+    assert sum(n for _, n in counts) == len(numbers)
+    assert len(counts) <= 20
+    for label, n in counts:
+        low, high = (float(part.replace(",", "")) for part in label.split(" to "))
+        inside = [
+            low - 1e-6 * abs(low) <= x <= high + 1e-6 * abs(high) for x in numbers
+        ]
+        assert n <= sum(inside)
+    assert poll.histogram().count("<rect") == len(counts)

@@ -1,0 +1,127 @@
+"""The pages of a shared board: what a class sees, and what who teaches sees.
+
+Pure text. A page is told HTML for its places by a socket, and shows it; it can be read
+and answered, and nothing else. It asks no other host for anything.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from widgets.drawing import page
+from widgets.drawing.looks import style
+from widgets.prediction import Prediction
+
+_STYLE = """
+.ps-shared form { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center;
+  margin: 10px 0; }
+.ps-shared input[type=text] { font: inherit; padding: 5px 8px; min-width: 240px;
+  color: inherit; background: var(--ps-background); border: 1px solid var(--ps-faint);
+  border-radius: 6px; }
+.ps-shared input:focus-visible { outline: 3px solid var(--ps-accent); }
+.ps-shared .ps-teach { display: flex; gap: 8px; flex-wrap: wrap; margin: 10px 0; }
+.ps-shared .ps-answers { max-width: 700px; overflow-x: auto; }
+.ps-shared :disabled { opacity: .6; }
+.ps-shared:has(.ps-asks) .ps-behind { display: none; }
+.ps-shared .ps-pictures > figure { flex-basis: 592px; }
+"""
+_SCRIPT = """
+(() => {
+  const place = (name) => document.querySelector(`[data-place=${name}]`);
+  const silence = document.querySelector(".ps-silence");
+  const reply = document.querySelector(".ps-reply");
+  const here = location.href.replace(/[#?].*/, "");
+  const random = () => [...crypto.getRandomValues(new Uint8Array(12))]
+    .map((byte) => byte.toString(36)).join("");
+  let who = random();
+  try { who = (localStorage.psWho ||= who); } catch { /* a page without storage */ }
+  const listen = () => {
+    const socket = new WebSocket(here.replace(/^http/, "ws") + "news");
+    socket.onmessage = ({data}) => {
+      silence.textContent = "";
+      for (const [name, html] of Object.entries(JSON.parse(data))) {
+        if (place(name)) place(name).innerHTML = html;
+        if (name === "form") reply.textContent = "";
+      }
+      socket.send("");
+    };
+    socket.onclose = () => {
+      silence.textContent = "Disconnected; what is shown is from before. It connects "
+        + "again by itself if the board is still shared.";
+      setTimeout(listen, 2000);
+    };
+  };
+  const say = async (said) => {
+    try {
+      const body = JSON.stringify({who, ...said});
+      const answer = await fetch(here + "say", {method: "POST", body});
+      reply.textContent = await answer.text();
+      return answer.ok;
+    } catch { reply.textContent = "Not sent: there is no connection."; }
+  };
+  document.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const form = event.target, value = new FormData(form).get("answer");
+    if (value && await say({answer: value})) {
+      for (const part of form.elements) part.disabled = true;
+    }
+  });
+  for (const button of document.querySelectorAll("[data-do]")) {
+    button.addEventListener("click", () => say({do: button.dataset.do}));
+  }
+  listen();
+})();
+"""
+_BUTTONS = {
+    "start": ("Start", "Take answers"),
+    "reveal": ("Reveal", "Take no more answers, and show what was measured"),
+    "reset": ("Reset", "Forget the answers"),
+}
+
+
+def shared(host: str, *, is_teacher: bool) -> str:
+    """Return a page; `host` is what its address calls the server."""
+    teach = "".join(
+        f'<button type="button" data-do="{what}" title="{told}">{name}</button>'
+        for what, (name, told) in _BUTTONS.items()
+    )
+    body = (
+        f'<style>{style()}{_STYLE}</style><div class="ps-board ps-shared">'
+        f'<p class="ps-silence" role="alert"></p>'
+        f'<div data-place="status" role="status" aria-live="polite"></div>'
+        f"{f'<div class=ps-teach>{teach}</div>' * is_teacher}"
+        f'<div data-place="question" aria-live="polite"></div>'
+        f"{'<div data-place=form></div>' * (not is_teacher)}"
+        f'<p class="ps-reply" role="status"></p>'
+        f'<div class="ps-behind">'
+        f'<div data-place="numbers"></div><div class="ps-pictures">'
+        f'<figure data-place="scene"></figure><figure data-place="loss"></figure></div>'
+        f"<details><summary>The links, as a table</summary>"
+        f'<div data-place="table"></div></details></div></div>'
+    )
+    title = "Shared board: who teaches" if is_teacher else "Shared board"
+    made = "This page shows a training as it goes on; it can only look, and answer."
+    if is_teacher:
+        made = "The buttons begin and end the question; the class has none of them."
+    script = f"<script>{_SCRIPT}</script>"
+    connects = f"'self' ws://{host} wss://{host}"
+    return page.page(title, made, body, (), script, connects=connects)
+
+
+def form(prediction: Prediction) -> str:
+    """Return the form of a question; while it is there, the board is not seen."""
+    if prediction.choices:
+        fields = "".join(
+            f'<label><input type="radio" name="answer" value="{escape(one)}"> '
+            f"{escape(one)}</label>"
+            for one in prediction.choices
+        )
+    else:
+        fields = (
+            f'<input type="text" name="answer" maxlength="60" autocomplete="off" '
+            f'placeholder="{escape(prediction.expected)}" '
+            f'aria-label="{escape(prediction.question)}">'
+        )
+    return (
+        f'<form class="ps-asks">{fields}<button type="submit">Lock in</button></form>'
+    )

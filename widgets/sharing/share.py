@@ -1,0 +1,237 @@
+"""A board that a class watches: what it is told, and what it is asked.
+
+All that pages show is drawn here once, twice a second at most, whoever watches; while
+nobody does, nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import atexit
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from widgets.board import sentences, snapshot
+from widgets.board.scene import scene, title
+from widgets.board.watcher import Beat, RunFollower
+from widgets.drawing import charts
+from widgets.prediction import Prediction
+from widgets.sharing import pages
+from widgets.sharing.poll import Answer, Poll
+from widgets.sharing.server import ShareServer
+
+EVERY_S = 0.45  # between two drawings, so that the lag stays below a second
+_CURVES_S = 2.0
+VIEWER, TEACHER = "viewer", "teacher"
+
+
+class Share:
+    """A board in the browsers of a class, from `TrafficBoard.share`.
+
+    Attributes
+    ----------
+    url : str
+        The address for the class. Whoever has it may watch, and do nothing else.
+    teacher_url : str
+        The address for who teaches: it begins and ends a question.
+    """
+
+    def __init__(
+        self,
+        beat: Beat,
+        pulse: RunFollower | None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        """Serve until `close`; raises `AddressInUse` and `InvalidArgumentError`."""
+        self._pulse, self._beat = pulse, beat
+        self._poll: Poll | None = None
+        self._guard = threading.Lock()  # of the poll
+        self._sent: dict[str, str] = {}
+        self._drawn_at, self._curves_at = 0.0, 0.0
+        drawn = {
+            VIEWER: lambda host: pages.shared(host, is_teacher=False),
+            TEACHER: lambda host: pages.shared(host, is_teacher=True),
+        }
+        self._server: ShareServer | None = ShareServer(
+            host, port, drawn, self._came, self._asked
+        )
+        name = platform.node() if host in ("0.0.0.0", "::", "") else host
+        base = f"http://{f'[{name}]' if ':' in name else name}:{self._server.port}"
+        tokens = self._server.tokens
+        self.url = f"{base}/{tokens[VIEWER]}/"
+        self.teacher_url = f"{base}/{tokens[TEACHER]}/"
+        self._draw(beat, is_whole=True)
+        if pulse is not None and not beat.is_last:
+            pulse.listen(self._on_beat, is_shown=False)
+        atexit.register(self.close)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is served."""
+        return self._server is not None
+
+    @property
+    def n_viewers(self) -> int:
+        """How many pages look now."""
+        return len(self._server.viewers) if self._server else 0
+
+    # -- watching -------------------------------------------------------------------
+
+    def _came(self, n_viewers: int) -> None:
+        pulse = self._pulse
+        if pulse is not None and not self._beat.is_last and self._server is not None:
+            pulse.listen(self._on_beat, is_shown=n_viewers > 0)
+
+    def _on_beat(self, beat: Beat) -> None:
+        now = time.monotonic()
+        if beat.is_last or now - self._drawn_at >= EVERY_S:
+            self._drawn_at = now
+            self._draw(beat, is_whole=beat.is_last)
+
+    def _draw(self, beat: Beat, *, is_whole: bool = False) -> None:
+        self._beat, moment = beat, beat.moment
+        told = f"<figcaption>{escape(title(moment))}</figcaption>"
+        places = {
+            "status": sentences.status(moment),
+            "numbers": sentences.numbers(moment),
+            "scene": scene(moment) + told,
+            "table": snapshot.rates_table(beat),
+        }
+        if is_whole or self._drawn_at - self._curves_at >= _CURVES_S:
+            self._curves_at = self._drawn_at
+            said = f"<figcaption>{escape(snapshot.loss_words(beat))}</figcaption>"
+            loss, _ = snapshot.charts_of(beat)
+            places["loss"] = charts.curves_chart(loss) + said
+        self._tell(places)
+
+    def _tell(self, places: Mapping[str, str], role: str = "") -> None:
+        """Send what differs from what was sent last."""
+        server = self._server
+        new = {
+            name: html
+            for name, html in places.items()
+            if self._sent.get(f"{role} {name}") != html
+        }
+        self._sent |= {f"{role} {name}": html for name, html in new.items()}
+        if new and server is not None:
+            server.tell(new, role)
+
+    # -- asking -----------------------------------------------------------------------
+
+    def ask(
+        self,
+        prediction: Prediction,
+        answer: Answer | Callable[[], Answer] | None = None,
+    ) -> None:
+        """Ask the class a question; *Start* on the teacher's page begins, or `start`.
+
+        Parameters
+        ----------
+        prediction : Prediction
+            The question, with its unit and range, or its choices. It is not locked by
+            what the class answers.
+        answer : number, str or callable, optional
+            What is measured, or what measures it when *Reveal* is pressed.
+
+        Raises
+        ------
+        FailedPreconditionError
+            The board is not shared any more.
+        """
+        self._need_server()
+        with self._guard:
+            self._poll = Poll(prediction, answer)
+        self._show_poll(is_new=True)
+
+    def start(self) -> None:
+        """Take answers from now on, and forget older ones."""
+        self._change(Poll.start)
+
+    def reveal(self, measured: Answer | None = None) -> str:
+        """Take no more answers, show them with what was measured; return it in words.
+
+        `FailedPreconditionError` if neither this nor `ask` says what that is.
+        """
+        self._change(lambda poll: poll.reveal(measured))
+        return self._need_poll().verdict()
+
+    def reset(self) -> None:
+        """Forget the answers; the question waits for its start."""
+        self._change(Poll.reset)
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What was answered so far, each viewer's once, without names."""
+        with self._guard:
+            return list(self._poll.answers.values()) if self._poll else []
+
+    def _change(self, change: Callable[[Poll], None]) -> None:
+        self._need_server()
+        with self._guard:
+            change(self._need_poll())
+        self._show_poll(is_new=True)
+
+    def _need_poll(self) -> Poll:
+        if self._poll is None:
+            raise FailedPreconditionError(
+                "nothing is asked; share.ask(prediction) asks the class."
+            )
+        return self._poll
+
+    def _need_server(self) -> None:
+        if self._server is None:
+            raise FailedPreconditionError(
+                "the board is not shared any more; board.share() shares it again."
+            )
+
+    def _asked(self, role: str, said: dict[str, str]) -> str:
+        """Do what a page asks for; called in the server's thread."""
+        if role == TEACHER:
+            does: dict[str, Callable[[], Any]] = {
+                "start": self.start,
+                "reveal": self.reveal,
+                "reset": self.reset,
+            }
+            what = said.get("do", "")
+            if what not in does:
+                raise InvalidArgumentError(f"{what!r} is none of {', '.join(does)}.")
+            return str(does[what]() or "")
+        with self._guard:
+            told = self._need_poll().take(said.get("who", ""), said.get("answer", ""))
+        self._show_poll()
+        return f"Locked in: {told}."
+
+    def _show_poll(self, *, is_new: bool = False) -> None:
+        with self._guard:
+            poll = self._need_poll()
+            shown = {
+                role: {"question": poll.html(is_teacher=role == TEACHER)}
+                for role in (VIEWER, TEACHER)
+            }
+            if is_new:  # else a form would lose what is being written
+                is_open = poll.state == "open"
+                shown[VIEWER]["form"] = pages.form(poll.prediction) if is_open else ""
+        for role, places in shown.items():
+            self._tell(places, role)
+
+    # -- the end --------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop sharing; the training and the board go on."""
+        server, self._server = self._server, None
+        if server is not None:
+            atexit.unregister(self.close)
+            if self._pulse is not None:
+                self._pulse.leave(self._on_beat)
+            server.close()
+
+    def __repr__(self) -> str:
+        if self._server is None:
+            return "A board that is not shared any more."
+        n = self.n_viewers
+        return f"Shared at {self.url} with {n} viewer{'' if n == 1 else 's'}."
