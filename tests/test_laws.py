@@ -29,7 +29,7 @@ LAYERS = {
     "kit.protobuf_text": 0,
     **dict.fromkeys(["kit.devices", "kit.faults"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
-    **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),
+    **dict.fromkeys(["kit.forking", "kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
     **dict.fromkeys(["kit.picture", "kit.dask"], 3),
@@ -39,6 +39,7 @@ LAYERS = {
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
     "kit.experiments": 5,
+    "kit.puzzles": 5,
     "widgets": 6,
 }
 
@@ -66,6 +67,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tornado": ("widgets/sharing/server.py",),  # which bokeh's server is made of
     "cloudpickle": (
         "kit/cluster/*",
+        "kit/puzzles/processes.py",  # a learner's program goes to processes of its own
+        "kit/puzzles/process.py",
         "kit/recording/stored_step.py",
         "kit/testing/task_process.py",
     ),

@@ -25,9 +25,9 @@ import cloudpickle
 import numpy as np
 import psutil
 
+from kit import forking
 from kit.errors import DeadlineExceededError, KitError, PeerLost, from_plain, to_plain
 from kit.server import engine
-from kit.testing import fork_server
 
 ANSWER_S = 60.0
 END_S = 8.0
@@ -38,7 +38,7 @@ _LAST_WORDS = 500  # characters
 # Nothing that uses a GPU by being loaded.
 _PRELOADED = ("kit", "kit.testing.cluster", "kit.training.train", "pytest")
 
-forks = fork_server.ForkServer("kit.testing.task_process")
+forks = forking.ForkServer("kit.testing.task_process")
 
 
 class TaskProcess:
@@ -187,7 +187,7 @@ def settle(pipe: Connection) -> None:
 
 def main() -> None:
     """Be the fork server; in a process that it has forked, host a task."""
-    pipe = fork_server.serve(int(sys.argv[1]), _PRELOADED)
+    pipe = forking.serve(int(sys.argv[1]), _PRELOADED)
     if pipe is not None:
         settle(pipe)
         host(pipe)

@@ -1,15 +1,16 @@
 """Forks bare processes from one that has imported everything once.
 
-    test process --starts, once--> fork server --forks--> process, process, ...
+    this process --starts, once--> fork server --forks--> process, process, ...
 
 To import what a task needs takes half a second of CPU, to fork some milliseconds: a
 cluster of five processes opens and closes in 0.1 s instead of 2.4 s. Forking is safe
 here because the fork server has one thread, BLAS included, and uses no GPU.
 
-It is not `multiprocessing`'s fork server: that one belongs to the whole test process,
-whoever uses it first, and imports the main program again in each process.
+For what is not a cluster's engine: the tasks of tests and those of puzzles. It is not
+`multiprocessing`'s fork server: that one belongs to the whole process, whoever uses it
+first, and imports the main program again in each fork.
 
-It lives until the test process closes its pipe, be it by its death.
+It lives until the process that started it closes its pipe, be it by its death.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pathlib import Path
 from kit.errors import PeerLost
 
 _LOST_STATUS = 255  # of a process whose fork server has died: nobody knows it
-_KIT = str(Path(__file__).parents[2])
+_KIT = str(Path(__file__).parents[1])
 
 
 class Forked:
@@ -105,7 +106,7 @@ class ForkServer:
                 return Forked(int(status.recv_bytes()), status)
             except (EOFError, OSError) as error:
                 raise PeerLost(
-                    f"the fork server of the bare processes has ended ({self._end()}); "
+                    f"the fork server of the bare processes has ended ({self.end()}); "
                     f"stderr says why. The next process starts another one."
                 ) from error
 
@@ -125,11 +126,15 @@ class ForkServer:
                     stdin=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
                 )
-            atexit.register(self._end)
+            atexit.register(self.end)
         return self._orders
 
-    def _end(self) -> int | None:
-        atexit.unregister(self._end)
+    def end(self) -> int | None:
+        """Let the fork server end, if there is one; returns its exit status.
+
+        What it has forked goes on until its own pipe closes.
+        """
+        atexit.unregister(self.end)
         server, orders, self._server, self._orders = (
             *(self._server, self._orders),
             *(None, None),

@@ -1,0 +1,33 @@
+"""Puzzles that run: a learner programs tasks, and a judge measures what they do.
+
+    def broadcast(task):
+        ...
+
+    puzzles.judge("broadcast", broadcast)
+
+The program runs as every task at once, in processes of their own, on real arrays. The
+judge measures bytes, messages in a row, memory and idle time, compares the result with
+numpy's, draws what has happened, and says in a sentence what is wrong.
+"""
+
+from kit.puzzles.catalogue import PUZZLES as PUZZLES
+from kit.puzzles.catalogue import find as puzzle
+from kit.puzzles.figures import Figures as Figures
+from kit.puzzles.judge import close as close
+from kit.puzzles.judge import judge as judge
+from kit.puzzles.processes import Processes as Processes
+from kit.puzzles.puzzle import Puzzle as Puzzle
+from kit.puzzles.result import Result as Result
+from kit.puzzles.task import PuzzleTask as PuzzleTask
+
+__all__ = [
+    "PUZZLES",
+    "Figures",
+    "Processes",
+    "Puzzle",
+    "PuzzleTask",
+    "Result",
+    "close",
+    "judge",
+    "puzzle",
+]

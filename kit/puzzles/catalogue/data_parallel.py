@@ -1,0 +1,232 @@
+"""Puzzles of data-parallel training: who adds gradients, and who keeps what.
+
+Pure. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
+models", SC 20, has the three stages of sharding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kit.puzzles.catalogue.collectives import N, S, normal, ring, workers
+from kit.puzzles.catalogue.network import (
+    DECAY,
+    LAYER,
+    N_LAYERS,
+    RATE,
+    backward,
+    batch,
+    forward,
+    gradient,
+    gradients,
+    weights,
+)
+from kit.puzzles.figures import Figures
+from kit.puzzles.puzzle import Given, Puzzle
+from kit.puzzles.task import Array
+
+_ROWS = 32  # of each worker's batch
+_N_SERVERS, _N_CLIENTS = 2, 3
+_PAIR = 2
+_ALL_LAYERS = N_LAYERS * LAYER  # bytes
+
+
+def _served(dice: np.random.Generator) -> Given:
+    halves = [{"params": normal(dice, S // 8)} for _ in range(_N_SERVERS)]
+    return [*halves, *({"gradient": normal(dice, S // 4)} for _ in range(_N_CLIENTS))]
+
+
+def _updated(given: Given) -> Given:
+    mean = np.mean([one["gradient"] for one in given[_N_SERVERS:]], axis=0)
+    whole = np.concatenate([one["params"] for one in given[:_N_SERVERS]])
+    new = whole - RATE * mean
+    halves = [{"params": half} for half in np.split(new, _N_SERVERS)]
+    return [*halves, *({"params": new} for _ in range(_N_CLIENTS))]
+
+
+PARAMETER_SERVER = Puzzle(
+    name="parameter server",
+    goal=(
+        "ps:0 and ps:1 (ranks 0 and 1) hold 'params', each one half of S = 400,000 "
+        "bytes. Three workers (ranks 2 to 4) hold 'gradient', S bytes each. In the end "
+        "'params' of a server is less by 0.1 times the mean of the gradients' halves, "
+        "and each worker holds 'params', both halves one after the other."
+    ),
+    tasks=("ps:0", "ps:1", *workers(_N_CLIENTS)),
+    given=_served,
+    wanted=_updated,
+    target=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=2 * S),
+    best=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=3 * S // 2, idle=0.2),
+)
+
+
+def _after_forward(dice: np.random.Generator) -> Given:
+    layers = [weights(dice) for _ in range(N_LAYERS)]
+    given = []
+    for _ in range(_PAIR):
+        seen = [batch(dice, _ROWS)]
+        for w in layers:
+            seen.append(forward(w, seen[-1]))
+        arrays = {f"w{k}": w for k, w in enumerate(layers)}
+        arrays |= {f"a{k}": a for k, a in enumerate(seen)}
+        given.append({**arrays, "dy": seen[-1] - batch(dice, _ROWS)})
+    return given
+
+
+def _mean_gradients(given: Given) -> Given:
+    found = []
+    for one in given:
+        layers = [one[f"w{k}"] for k in range(N_LAYERS)]
+        t = one[f"a{N_LAYERS}"] - one["dy"]
+        found.append(gradients(layers, one["a0"], t))
+    mean = {f"g{k}": np.mean([one[k] for one in found], 0) for k in range(N_LAYERS)}
+    return [mean for _ in given]
+
+
+OVERLAP = Puzzle(
+    name="overlap",
+    goal=(
+        "Two workers have computed a network of four layers forward: they hold the "
+        "weights w0 to w3, a0 to a4 (ak goes into layer k) and dy, the gradient of a4. "
+        "task.backward(w, x, y, dy) returns the gradients of x and of w and takes 1 "
+        "ms, a gradient of w takes 1 ms to send. In the end both hold g0 to g3, the "
+        "means of their gradients of w0 to w3."
+    ),
+    tasks=workers(_PAIR),
+    given=_after_forward,
+    wanted=_mean_gradients,
+    target=Figures(n_bytes=_ALL_LAYERS, idle=0.25),
+    best=Figures(n_bytes=_ALL_LAYERS, n_in_a_row=4, memory=449_600, idle=0.2),
+    pieces={"backward": (backward, 1.0)},
+    bytes_per_ms=float(LAYER),
+)
+
+
+def _whole(dice: np.random.Generator) -> Given:
+    params = np.concatenate([weights(dice).ravel() for _ in range(N_LAYERS)])
+    return [
+        {
+            "params": params,
+            "x": batch(dice, _ROWS),
+            "t": batch(dice, _ROWS),
+            "m": normal(dice, LAYER // 4) / 10,
+        }
+        for _ in range(N)
+    ]
+
+
+def _whole_updated(given: Given) -> Given:
+    params = given[0]["params"]
+    mean = np.mean([gradient(params, one["x"], one["t"]) for one in given], axis=0)
+    slots = DECAY * np.concatenate([one["m"] for one in given]) + mean
+    new = params - RATE * slots
+    return [{"params": new, "m": m} for m in np.split(slots, N)]
+
+
+ZERO_1 = Puzzle(
+    name="ZeRO-1",
+    goal=(
+        "Four workers hold 'params' (S = 160,000 bytes), 'x' and 't', and worker k the "
+        "k-th quarter of the momentum, 'm'. task.gradient(params, x, t) returns the "
+        "gradient, S bytes. In the end m = 0.9 m + (its quarter of the mean gradient), "
+        "and each holds all of params - 0.1 m. A worker can send to the next one alone."
+    ),
+    tasks=workers(N),
+    given=_whole,
+    wanted=_whole_updated,
+    target=Figures(n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=6, memory=450_000),
+    best=Figures(n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=6, memory=425_600, idle=0.6),
+    pieces={"gradient": (gradient, 4.0)},
+    bytes_per_ms=float(LAYER),
+    links=ring(N),
+)
+
+
+def _layers(dice: np.random.Generator) -> Given:
+    layers = {f"w{k}": weights(dice) for k in range(N_LAYERS)}
+    return [
+        {
+            **layers,
+            "x": batch(dice, _ROWS),
+            "t": batch(dice, _ROWS),
+            "m": weights(dice) / 10,
+        }
+        for _ in range(N)
+    ]
+
+
+def _new_layers(layers: list[Array], given: Given) -> tuple[list[Array], list[Array]]:
+    """Return the new momentum and the new weights of each layer."""
+    found = [gradients(layers, one["x"], one["t"]) for one in given]
+    slots = [
+        DECAY * one["m"] + np.mean([each[k] for each in found], axis=0)
+        for k, one in enumerate(given)
+    ]
+    return slots, [w - RATE * m for w, m in zip(layers, slots, strict=True)]
+
+
+def _layers_updated(given: Given) -> Given:
+    slots, new = _new_layers([given[0][f"w{k}"] for k in range(N_LAYERS)], given)
+    layers = {f"w{k}": w for k, w in enumerate(new)}
+    return [{**layers, "m": m} for m in slots]
+
+
+_PIECES = {"forward": (forward, 1.0), "backward": (backward, 2.0)}
+
+ZERO_2 = Puzzle(
+    name="ZeRO-2",
+    goal=(
+        "Four workers hold the weights w0 to w3 (S = 160,000 bytes together), 'x' and "
+        "'t', and worker k the momentum 'm' of layer k. task.forward(w, x) takes 1 ms, "
+        "task.backward(w, x, y, dy) 2 ms; the gradient of the output y is y - t. "
+        "Nobody keeps all gradients: that of layer k is wanted by worker k alone. In "
+        "the end m = 0.9 m + the mean gradient, and each holds w0 to w3, less 0.1 m."
+    ),
+    tasks=workers(N),
+    given=_layers,
+    wanted=_layers_updated,
+    target=Figures(n_bytes=3 * _ALL_LAYERS // 2, memory=400_000),
+    best=Figures(
+        n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=8, memory=369_600, idle=1 / 3
+    ),
+    pieces=_PIECES,
+    bytes_per_ms=float(LAYER),
+)
+
+
+def _sharded(dice: np.random.Generator) -> Given:
+    return [
+        {
+            "w": weights(dice),
+            "m": weights(dice) / 10,
+            "x": batch(dice, _ROWS),
+            "t": batch(dice, _ROWS),
+        }
+        for _ in range(N)
+    ]
+
+
+def _sharded_updated(given: Given) -> Given:
+    slots, new = _new_layers([one["w"] for one in given], given)
+    return [{"w": w, "m": m} for w, m in zip(new, slots, strict=True)]
+
+
+ZERO_3 = Puzzle(
+    name="ZeRO-3",
+    goal=(
+        "As before, but worker k holds the weights of layer k alone, 'w'. Who needs "
+        "them gets them, forward and backward, and does not keep them. In the end "
+        "m = 0.9 m + the mean gradient of layer k, and w is less by 0.1 m."
+    ),
+    tasks=workers(N),
+    given=_sharded,
+    wanted=_sharded_updated,
+    target=Figures(n_bytes=9 * _ALL_LAYERS // 4, memory=320_000),
+    best=Figures(
+        n_bytes=9 * _ALL_LAYERS // 4, n_in_a_row=24, memory=289_600, idle=7 / 11
+    ),
+    pieces=_PIECES,
+    bytes_per_ms=float(LAYER),
+)
+
+DATA_PARALLEL = (PARAMETER_SERVER, OVERLAP, ZERO_1, ZERO_2, ZERO_3)

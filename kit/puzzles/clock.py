@@ -1,0 +1,228 @@
+"""When everything happens on a puzzle's clock: the order of a run, with stated times.
+
+Pure. The order is that of the processes. How long a piece of work and a byte take is
+what the puzzle says, so a busy machine does not change a figure. A task works on while
+it sends. It sends one message at a time, and it takes in one at a time, first the one
+that its program asks for first:
+
+    worker:0  work |--- a ---|--- b ---|            sends are queued
+    link                     |a a a|b b b|
+    worker:1  waits ................|work           and receives are, too
+
+This is the one-port model of van de Geijn and others: Chan et al., "Collective
+communication: theory, practice, and experience", CCPE 19 (2007), section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kit.puzzles.events import Drop, Event, Hold, Receive, Send, Wait, Work
+
+Key = tuple[int, int, int]  # of a message: source, destination, number on the link
+#: What something waited for: a message, and whether until it was there or had left.
+Cause = tuple[Key, bool]
+
+
+class Flight(NamedTuple):
+    """A message: it leaves at `begin` and is there at `end`.
+
+    It takes `ms`; where `end` is later, the receiver was taking in others meanwhile.
+    `before` is what made it wait.
+    """
+
+    source: int
+    to: int
+    name: str
+    n_bytes: int
+    begin: float
+    end: float
+    ms: float
+    before: Cause | None
+
+
+class WorkSpan(NamedTuple):
+    """A piece of work on a task."""
+
+    task: int
+    label: str
+    begin: float
+    end: float
+
+
+class HeldSpan(NamedTuple):
+    """An array in a task's memory; it is there to the end if nobody frees it."""
+
+    task: int
+    name: str
+    n_bytes: int
+    begin: float
+    end: float
+
+
+class WaitSpan(NamedTuple):
+    """A task waits for a message; one that never came if it is `open`."""
+
+    task: int
+    source: int
+    name: str
+    begin: float
+    end: float
+    open: bool
+
+
+@dataclass
+class Timeline:
+    """A run on the clock, in ms: what was sent, and `flights`, what was received."""
+
+    n: int
+    sent: dict[Key, Flight] = field(default_factory=dict)
+    flights: dict[Key, Flight] = field(default_factory=dict)
+    work: list[WorkSpan] = field(default_factory=list)
+    held: list[HeldSpan] = field(default_factory=list)
+    waits: list[WaitSpan] = field(default_factory=list)
+    end: float = 0.0
+
+    @property
+    def unread(self) -> list[Flight]:
+        """The messages that nobody has received."""
+        return [one for key, one in self.sent.items() if key not in self.flights]
+
+
+MessageCost = Callable[[int], float]
+
+
+def timeline(logs: Sequence[Sequence[Event]], cost: MessageCost) -> Timeline:
+    """Put the events of all tasks on one clock; `cost` of a message's bytes is in ms.
+
+    A run that was ended amid a wait is put there as far as it came.
+
+    >>> hello = [[Send(1, "x", 8, 0)], [Receive(0, "x", 8, 0)]]
+    >>> timeline(hello, lambda n_bytes: n_bytes / 4).end
+    2.0
+    """
+    return _Clock(logs, cost).run()
+
+
+def in_a_row(logs: Sequence[Sequence[Event]]) -> tuple[Flight, ...]:
+    """Return the longest chain of messages of which each waits for the one before.
+
+    A message waits for what its sender has received or sent before, and for what its
+    receiver has received before: the clock with one ms a message, and work for nothing.
+
+    >>> relay = [[Send(1, "x", 8, 0)], [Receive(0, "x", 8, 0), Send(2, "x", 8, 0)],
+    ...          [Receive(1, "x", 8, 0)]]
+    >>> [(flight.source, flight.to) for flight in in_a_row(relay)]
+    [(0, 1), (1, 2)]
+    """
+    free = [[e for e in log if not isinstance(e, Work)] for log in logs]
+    line = timeline(free, lambda _: 1.0)
+    last = max(line.flights.values(), key=lambda flight: flight.end, default=None)
+    chain = []
+    while last is not None:
+        chain.append(last)
+        key, is_there = last.before or (None, True)
+        last = (line.flights if is_there else line.sent).get(key) if key else None
+    return tuple(reversed(chain))
+
+
+class _Clock:
+    """Where each task is in its log, and when; `run` once."""
+
+    def __init__(self, logs: Sequence[Sequence[Event]], cost: MessageCost) -> None:
+        self._logs, self._cost, n = logs, cost, len(logs)
+        self._found = Timeline(n)
+        self._next = [0] * n
+        self._now = [0.0] * n
+        self._why: list[Cause | None] = [None] * n  # what made the task so late
+        self._out_until = [0.0] * n
+        self._last_out: list[Cause | None] = [None] * n
+        self._taking_in: list[list[tuple[float, float, Key]]] = [[] for _ in logs]
+        self._holds: list[dict[int, tuple[Hold, float]]] = [{} for _ in logs]
+
+    def run(self) -> Timeline:
+        """Advance the tasks in turn until none can go on."""
+        while any([self._advance(task) for task in range(self._found.n)]):
+            pass
+        found = self._found
+        ends = [f.end for f in (*found.sent.values(), *found.flights.values())]
+        found.end = max([*self._now, *ends], default=0.0)
+        for task, log in enumerate(self._logs):
+            for key in list(self._holds[task]):
+                self._drop(task, key, found.end)
+            if log and isinstance(log[-1], Wait):
+                last, now = log[-1], self._now[task]
+                found.waits.append(
+                    WaitSpan(task, last.source, last.name, now, found.end, True)
+                )
+        return found
+
+    def _advance(self, task: int) -> bool:
+        log, first = self._logs[task], self._next[task]
+        while self._next[task] < len(log):
+            event = log[self._next[task]]
+            if isinstance(event, Receive) and not self._receive(task, event):
+                break
+            if isinstance(event, Send):
+                self._send(task, event)
+            elif isinstance(event, Work):
+                begin = self._now[task]
+                self._now[task] += event.ms
+                span = WorkSpan(task, event.label, begin, self._now[task])
+                self._found.work.append(span)
+            elif isinstance(event, Hold):
+                self._drop(task, event.key, self._now[task])
+                self._holds[task][event.key] = event, self._now[task]
+            elif isinstance(event, Drop):
+                self._drop(task, event.key, self._now[task])
+            self._next[task] += 1
+        return self._next[task] > first
+
+    def _send(self, task: int, event: Send) -> None:
+        key = task, event.to, event.number
+        begin, before = self._now[task], self._why[task]
+        if self._out_until[task] > begin:
+            begin, before = self._out_until[task], self._last_out[task]
+        ms = self._cost(event.n_bytes)
+        end = begin + ms
+        self._found.sent[key] = Flight(
+            task, event.to, event.name, event.n_bytes, begin, end, ms, before
+        )
+        self._out_until[task], self._last_out[task] = end, (key, False)
+
+    def _receive(self, task: int, event: Receive) -> bool:
+        """Take a message, if it has been sent; whether it has."""
+        key = event.source, task, event.number
+        sent = self._found.sent.get(key)
+        if sent is None:
+            return False
+        sent = self._taken_in(task, key, sent)
+        self._found.flights[key] = sent
+        begin = self._now[task]
+        if sent.end > begin:
+            self._found.waits.append(
+                WaitSpan(task, event.source, event.name, begin, sent.end, False)
+            )
+            self._now[task], self._why[task] = sent.end, (key, True)
+        return True
+
+    def _taken_in(self, task: int, key: Key, sent: Flight) -> Flight:
+        """Put a message where the receiver takes in no other one."""
+        begin, others = sent.begin, self._taking_in[task]
+        for first, last, other in others:
+            if first >= begin + sent.ms:
+                break
+            if last > begin:
+                begin, sent = last, sent._replace(before=(other, True))
+        others.append((begin, begin + sent.ms, key))
+        others.sort()
+        return sent._replace(end=begin + sent.ms)
+
+    def _drop(self, task: int, key: int, now: float) -> None:
+        if key in self._holds[task]:
+            event, begin = self._holds[task].pop(key)
+            self._found.held.append(
+                HeldSpan(task, event.name, event.n_bytes, begin, now)
+            )

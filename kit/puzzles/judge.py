@@ -1,0 +1,122 @@
+"""Run a learner's program on real processes and judge what it did."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from kit.errors import InvalidArgumentError
+from kit.puzzles.clock import timeline
+from kit.puzzles.complaints import broken, is_untouched, wrong
+from kit.puzzles.excess import excess
+from kit.puzzles.figures import NAMES, measured, over
+from kit.puzzles.process import Assignment
+from kit.puzzles.processes import Processes, packed
+from kit.puzzles.puzzle import Program, Puzzle
+from kit.puzzles.result import Result
+
+DEADLINE_S: Final = 10.0
+_EMPTY: Final = (
+    "no task has sent or received anything. Write your program where the three dots "
+    "are, and run the cell again."
+)
+
+
+@cache
+def _own() -> Processes:
+    return Processes()  # those of this notebook, from the first try to its end
+
+
+def judge(
+    puzzle: Puzzle | str,
+    program: Program,
+    *,
+    processes: Processes | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> Result:
+    """Run a program as all tasks of a puzzle at once, and say how good it is.
+
+    Each task is a process of its own, and each two have a link. The processes are
+    started by the first call and serve the next ones, until `close` or the end of this
+    process. A run takes some hundredths of a second if the program does.
+
+    Parameters
+    ----------
+    puzzle : Puzzle or str
+        The puzzle, or the name of one of the catalogue.
+    program : callable
+        Takes a `PuzzleTask`, does the part of this task, and returns nothing.
+    processes : Processes, optional
+        The processes to take, by default those of all calls.
+    deadline_s : float, default 10
+        When to end a program that neither ends nor waits. One in which somebody waits
+        for ever is ended at once, or a second later if others still work.
+
+    Returns
+    -------
+    Result
+        A sentence, the figures beside the target and the best known, and a picture. A
+        wrong program is not an error: the result says what is wrong.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such puzzle, or the program is not a function.
+    PeerLost
+        A process has died, not by an exception of the program.
+
+    Examples
+    --------
+    >>> from kit import puzzles
+    >>> def broadcast(task):
+    ...     if task.rank > 0:
+    ...         task.keep("x", task.recv(task.rank - 1, name="x"))
+    ...     if task.rank < task.n - 1:
+    ...         task.send(task["x"], to=task.rank + 1, name="x")
+    >>> puzzles.judge("broadcast", broadcast).ok
+    True
+    >>> puzzles.close()
+    """
+    from kit.puzzles.catalogue import find
+
+    puzzle = find(puzzle) if isinstance(puzzle, str) else puzzle
+    if not callable(program):
+        raise InvalidArgumentError(
+            f"{program!r:.60} is not a function; write one with def, that takes a task."
+        )
+    orders = _assignments(puzzle, program)
+    attempt = (processes or _own()).run(orders, deadline_s)
+    line = timeline(attempt.logs, puzzle.cost)
+    found = measured(attempt.logs, line)
+    name = getattr(program, "__name__", "the program")
+    error = broken(puzzle, attempt, name)
+    if error is not None:
+        words = error.message
+    elif is_untouched(attempt.logs):
+        words = _EMPTY
+    else:
+        words = wrong(puzzle, attempt)
+        words = words or excess(puzzle, attempt.logs, found, line)
+    if words:
+        words = f"Not yet: {words.rstrip('.')}."
+        return Result(puzzle, False, words, found, line, attempt, error)
+    best = "No program is known that costs less."
+    if dearer := over(found, puzzle.best):
+        names = ", ".join(NAMES[one] for one in dearer)
+        best = f"The best program that is known has less: {names}."
+    return Result(puzzle, True, f"Right. {best}", found, line, attempt, None)
+
+
+def close() -> None:
+    """End the processes of `judge`; another call starts new ones."""
+    _own().close()
+
+
+def _assignments(puzzle: Puzzle, program: Program) -> list[Assignment]:
+    function = packed(program)
+    return [
+        Assignment(
+            rank, puzzle.tasks, function, dict(given), puzzle.pieces, tuple(wanted)
+        )
+        for rank, (given, wanted) in enumerate(zip(*puzzle.example, strict=True))
+    ]

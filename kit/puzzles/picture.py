@@ -1,0 +1,320 @@
+"""The picture of a try: who works, sends and holds what, over time, as SVG.
+
+Pure. A strip for each task. In it, from the top: what it sends, its work, what it
+receives, and below that its memory, where each array is a block as high as it is large.
+
+    worker:0  ▬▬▬ sends           an arrow for each message
+              ███ works
+              ▒▒▒▒▒▒▒▒ x          blocks: what it holds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import NamedTuple
+
+from kit.picture.svg import DARK, DETAIL_PX, FONT, LIGHT, N_HUES, TEXT_PX, Colours
+from kit.puzzles.clock import Flight, HeldSpan, Timeline
+
+_LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 860.0, 12.0, 34.0
+_PORT, _WORK, _MEMORY, _GAP = 7.0, 18.0, 46.0, 22.0
+_LETTER = 6.6  # px, about
+_ROOM = 0.07
+_MOST_LABELS = 16  # arrows with words; more would cover each other
+_N_TICKS = 8
+_THEMES = (
+    ("", LIGHT, ""),
+    ("", DARK, "@media (prefers-color-scheme: dark)"),
+    ('[data-jp-theme-light="true"] ', LIGHT, ""),
+    ('[data-jp-theme-light="false"] ', DARK, ""),
+    (".vscode-light ", LIGHT, ""),
+    (".vscode-dark ", DARK, ""),
+)
+
+
+class _Block(NamedTuple):
+    """An array in the memory of a task, above what lies at `bottom` bytes."""
+
+    span: HeldSpan
+    bottom: int
+
+
+class _Scale(NamedTuple):
+    """How ms and bytes become pixels, and where the strips are.
+
+    After the `end` there is some room, in which one sees what is held then.
+    """
+
+    end: float
+    most: int
+    has_work: bool
+
+    @property
+    def last(self) -> float:
+        return self.end * (1 + _ROOM) or 1.0
+
+    def x(self, ms: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * ms / self.last
+
+    def high(self, n_bytes: int) -> float:
+        return _MEMORY * n_bytes / self.most
+
+    @property
+    def strip(self) -> float:
+        work = _WORK if self.has_work else 0.0
+        return 2 * _PORT + 4 + work + _MEMORY + _GAP
+
+    def top(self, task: int) -> float:
+        return _TOP + task * self.strip
+
+    def work(self, task: int) -> float:
+        return self.top(task) + _PORT + 2
+
+    def port_in(self, task: int) -> float:
+        return self.work(task) + (_WORK if self.has_work else 0.0) + 2
+
+    def floor(self, task: int) -> float:
+        return self.port_in(task) + _PORT + _MEMORY
+
+
+def draw(names: Sequence[str], line: Timeline, title: str) -> str:
+    """Return the picture as the text of an SVG element.
+
+    >>> draw(["worker:0"], Timeline(1), "nothing").startswith("<svg")
+    True
+    """
+    last = _Scale(line.end, 1, False).last
+    held = [h if h.end < line.end else h._replace(end=last) for h in line.held]
+    stacks = [_stack([h for h in held if h.task == k]) for k in range(line.n)]
+    most = max((b.bottom + b.span.n_bytes for s in stacks for b in s), default=1)
+    scale = _Scale(line.end, max(most, 1), bool(line.work))
+    height = scale.top(line.n) + _FOOT
+    told = _told(names, line, title)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-puzzle" role="img" '
+        f'width="{_WIDTH:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" aria-label="{escape(told)}">',
+        f"<style>{_style()}</style>",
+        f'<rect class="ground" width="{_WIDTH:.0f}" height="{height:.0f}"/>',
+        *_axis(scale, line.n),
+        *(_lane(name, task, scale) for task, name in enumerate(names)),
+        *(_memory(block, scale) for stack in stacks for block in stack),
+        *_works(line, scale),
+        *_messages(names, line, scale),
+        *_open_waits(names, line, scale),
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def _told(names: Sequence[str], line: Timeline, title: str) -> str:
+    stuck = [names[w.task] for w in line.waits if w.open]
+    waits = f"; {', '.join(stuck)} wait for ever" if stuck else ""
+    return (
+        f"{title}: {len(line.flights)} messages between {len(names)} tasks in "
+        f"{line.end:.3g} ms{waits}"
+    )
+
+
+def _stack(spans: Sequence[HeldSpan]) -> list[_Block]:
+    """Put each array as low as there is room for it all the time."""
+    placed: list[_Block] = []
+    for span in sorted(spans, key=lambda one: (one.begin, -one.end)):
+        if span.end <= span.begin:
+            continue
+        bottom = 0
+        # They come in the order of their begin.
+        beside = [block for block in placed if block.span.end > span.begin]
+        for block in sorted(beside, key=lambda one: one.bottom):
+            if block.bottom >= bottom + span.n_bytes:
+                break
+            bottom = max(bottom, block.bottom + block.span.n_bytes)
+        placed.append(_Block(span, bottom))
+    return placed
+
+
+def _axis(scale: _Scale, n: int) -> Iterator[str]:
+    bottom = scale.top(n) - _GAP / 2
+    step = _step(scale.end)
+    for k in range(int(scale.end / step + 1e-9) + 1 if scale.end else 0):
+        x = scale.x(k * step)
+        yield f'<path class="tick" d="M{x:.1f} {_TOP:.0f}V{bottom:.1f}"/>'
+        unit = " ms" if not k else ""
+        yield (
+            f'<text class="detail" text-anchor="middle" x="{x:.1f}" '
+            f'y="{bottom + 16:.1f}">{k * step:g}{unit}</text>'
+        )
+
+
+def _step(end: float) -> float:
+    """Return a round step that gives some ticks.
+
+    >>> _step(12), _step(0.9)
+    (2, 0.2)
+    """
+    for step in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500):
+        if end / step <= _N_TICKS:
+            return step
+    return end / _N_TICKS
+
+
+def _lane(name: str, task: int, scale: _Scale) -> str:
+    top, floor = scale.top(task), scale.floor(task)
+    return (
+        f'<text class="title" x="8" y="{top + 14:.1f}">{escape(name)}</text>'
+        f'<text class="detail" x="8" y="{floor - 4:.1f}">holds</text>'
+        f'<path class="line" d="M{_LEFT:.1f} {floor:.1f}H{_WIDTH - _RIGHT:.1f}"/>'
+    )
+
+
+def _memory(block: _Block, scale: _Scale) -> str:
+    span = block.span
+    x, right = scale.x(span.begin), scale.x(span.end)
+    high, low = scale.high(span.n_bytes), scale.floor(span.task)
+    y = low - scale.high(block.bottom) - high
+    until = f"to {span.end:.3g} ms" if span.end < scale.last else "ms to the end"
+    tip = f"{span.name}: {span.n_bytes:,} bytes, {span.begin:.3g} {until}"
+    text = _inside(span.name, x, right, y + high / 2 + 4) if high >= DETAIL_PX else ""
+    return (
+        f'<g><title>{escape(tip)}</title><rect class="held" x="{x:.1f}" y="{y:.1f}" '
+        f'width="{right - x:.1f}" height="{high:.1f}"/>{text}</g>'
+    )
+
+
+def _inside(
+    text: str, left: float, right: float, y: float, kind: str = "detail"
+) -> str:
+    """Write into a box, as much as it has room for."""
+    room = int((right - left - 4) / _LETTER)
+    if room < min(len(text), 2):
+        return ""
+    short = text if len(text) <= room else f"{text[: room - 1]}\u2026"
+    return (
+        f'<text class="{kind}" text-anchor="middle" x="{(left + right) / 2:.1f}" '
+        f'y="{y:.1f}">{escape(short)}</text>'
+    )
+
+
+def _works(line: Timeline, scale: _Scale) -> Iterator[str]:
+    for span in line.work:
+        x, right, y = scale.x(span.begin), scale.x(span.end), scale.work(span.task)
+        yield (
+            f"<g><title>{escape(span.label)}: {span.begin:.3g} to {span.end:.3g} ms"
+            f'</title><rect class="work" x="{x + 0.5:.1f}" y="{y:.1f}" '
+            f'width="{right - x - 1:.1f}" height="{_WORK:.1f}" rx="2"/>'
+            f"{_inside(span.label, x, right, y + _WORK - 5, 'on-work')}</g>"
+        )
+
+
+def _messages(names: Sequence[str], line: Timeline, scale: _Scale) -> Iterator[str]:
+    flights = [*line.flights.values(), *line.unread]
+    is_labelled = len(flights) <= _MOST_LABELS
+    for flight in flights:
+        is_read = flight not in line.unread
+        hue = flight.source % N_HUES
+        out_y, in_y = scale.top(flight.source), scale.port_in(flight.to)
+        tip = (
+            f"{flight.name or 'message'} from {names[flight.source]} to "
+            f"{names[flight.to]}: {flight.n_bytes:,} bytes, {flight.begin:.3g} to "
+            f"{flight.end:.3g} ms{'' if is_read else ', never received'}"
+        )
+        bars = _bar(flight.begin, flight.ms, out_y, hue, scale)
+        if is_read:
+            bars += _bar(flight.end - flight.ms, flight.ms, in_y, hue, scale)
+        arrow = _arrow(flight, scale, hue, is_read)
+        label = _label(flight, scale) if is_labelled else ""
+        yield f"<g><title>{escape(tip)}</title>{bars}{arrow}{label}</g>"
+
+
+def _bar(begin: float, ms: float, y: float, hue: int, scale: _Scale) -> str:
+    x, right = scale.x(begin), scale.x(begin + ms)
+    return (
+        f'<rect class="f{hue}" x="{x:.1f}" y="{y:.1f}" '
+        f'width="{max(right - x, 1.5):.1f}" height="{_PORT:.0f}" rx="1"/>'
+    )
+
+
+def _ends(flight: Flight, scale: _Scale) -> tuple[float, float, float, float]:
+    is_down = flight.to > flight.source
+    y1 = scale.top(flight.source) + (_PORT if is_down else 0.0)
+    y2 = scale.port_in(flight.to) + (0.0 if is_down else _PORT)
+    return scale.x(flight.begin), y1, scale.x(flight.end), y2
+
+
+def _arrow(flight: Flight, scale: _Scale, hue: int, is_read: bool) -> str:
+    x1, y1, x2, y2 = _ends(flight, scale)
+    dash = "" if is_read else ' stroke-dasharray="4 3"'
+    back = y2 - 7 if y2 > y1 else y2 + 7
+    return (
+        f'<path class="s{hue}" stroke-width="1.6"{dash} '
+        f'd="M{x1:.1f} {y1:.1f}L{x2:.1f} {back:.1f}"/>'
+        f'<polygon class="f{hue}" points="{x2:.1f},{y2:.1f} {x2 - 4:.1f},{back:.1f} '
+        f'{x2 + 4:.1f},{back:.1f}"/>'
+    )
+
+
+def _label(flight: Flight, scale: _Scale) -> str:
+    x1, y1, x2, y2 = _ends(flight, scale)
+    x, y = x1 + (x2 - x1) * 0.32, y1 + (y2 - y1) * 0.32
+    return (
+        f'<text class="on-arrow" x="{x + 5:.1f}" y="{y + 4:.1f}">'
+        f"{escape(flight.name[:18])}</text>"
+    )
+
+
+def _open_waits(names: Sequence[str], line: Timeline, scale: _Scale) -> Iterator[str]:
+    for wait in line.waits:
+        if not wait.open:
+            continue
+        x, y = scale.x(wait.begin), scale.top(wait.task) - 2
+        x = min(x, _WIDTH - _RIGHT - 250)
+        text = f"waits for {wait.name or 'a message'} from {names[wait.source]}"
+        yield (
+            f'<g><rect class="stuck" x="{x:.1f}" y="{y:.1f}" rx="3" '
+            f'width="{_WIDTH - _RIGHT - x:.1f}" height="20"/>'
+            f'<text class="stuck-text" x="{x + 8:.1f}" y="{y + 14.5:.1f}">'
+            f"{escape(text)}</text></g>"
+        )
+
+
+def _style() -> str:
+    """Return the rules for all themes; a page's own counts more than the system's."""
+    parts = [
+        f".kit-puzzle text{{font:{TEXT_PX}px {FONT}}}"
+        ".kit-puzzle .title{font-weight:600}"
+        f".kit-puzzle .detail,.kit-puzzle .on-work,.kit-puzzle .on-arrow"
+        f"{{font-size:{DETAIL_PX}px}}.kit-puzzle path{{fill:none}}"
+        ".kit-puzzle .stuck{stroke-dasharray:5 3;stroke-width:1.6}"
+        ".kit-puzzle .on-arrow{paint-order:stroke;stroke-width:3px}"
+    ]
+    for prefix, colours, condition in _THEMES:
+        rules = _rules(f"{prefix}.kit-puzzle", colours)
+        parts.append(f"{condition}{{{rules}}}" if condition else rules)
+    return "".join(parts)
+
+
+def _rules(scope: str, colours: Colours) -> str:
+    ground, ink, faint, grey = (
+        colours.ground,
+        colours.ink,
+        colours.faint,
+        colours.hues[-1],
+    )
+    red = colours.hues[4]
+    rules = [
+        f"{scope} .ground{{fill:{ground}}}",
+        f"{scope} text{{fill:{ink}}}",
+        f"{scope} .detail{{fill:{faint}}}",
+        f"{scope} .line{{stroke:{faint}}}",
+        f"{scope} .tick{{stroke:{faint};stroke-opacity:.22}}",
+        f"{scope} .held{{fill:{grey};fill-opacity:.2;stroke:{faint};stroke-width:.7}}",
+        f"{scope} .work{{fill:{ink};fill-opacity:.82}}",
+        f"{scope} .on-work{{fill:{ground}}}",
+        f"{scope} .on-arrow{{stroke:{ground}}}",
+        f"{scope} .stuck{{fill:{ground};stroke:{red}}}",
+        f"{scope} .stuck-text{{fill:{red};font-weight:600}}",
+    ]
+    for i, hue in enumerate(colours.hues):
+        rules.append(f"{scope} .s{i}{{stroke:{hue}}}{scope} .f{i}{{fill:{hue}}}")
+    return "".join(rules)

@@ -1,0 +1,181 @@
+"""The processes that play the tasks of puzzles; they serve one try after the other.
+
+The near end of `kit.puzzles.process`. They are started with the first try and end with
+this process, or by `close`. One that is stuck is ended; the next try has another.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import send_handle
+from pathlib import Path
+from typing import Any, Final
+
+import cloudpickle
+
+from kit.errors import InvalidArgumentError, PeerLost
+from kit.forking import Forked, ForkServer
+from kit.puzzles.events import Attempt, Ended, Event, Failed, Wait
+from kit.puzzles.process import OVER, Assignment
+from kit.puzzles.waiting import Waits
+
+_STUCK_S: Final = 1.0  # how long others may go on when somebody waits for ever
+_END_S: Final = 1.0  # how long a task may take to notice the end of a try
+
+
+class Processes:
+    """As many processes as a puzzle has asked for until now."""
+
+    def __init__(self) -> None:
+        self._forks = ForkServer("kit.puzzles.fork_server")
+        self._living: list[_Player] = []
+
+    def run(self, orders: Sequence[Assignment], deadline_s: float) -> Attempt:
+        """Play all tasks of a puzzle at once, until all have ended or are stuck.
+
+        Raises `PeerLost` if a process has died, of a lack of memory for example.
+        """
+        players = self._take(len(orders))
+        begin = time.perf_counter()
+        attempt = Attempt([[] for _ in orders], [{} for _ in orders])
+        try:
+            _hand_out(players, orders)
+            _watch(players, attempt, begin + deadline_s)
+        finally:
+            _end(players)
+        attempt.seconds = time.perf_counter() - begin
+        return attempt
+
+    def close(self) -> None:
+        """End all processes; another try starts new ones."""
+        for player in self._living:
+            player.kill()
+        self._living.clear()
+        self._forks.end()
+
+    def _take(self, n: int) -> list[_Player]:
+        self._living = [one for one in self._living if one.is_alive]
+        while len(self._living) < n:
+            self._living.append(_Player(self._forks))
+        return self._living[:n]
+
+
+def packed(program: Callable[[Any], Any]) -> bytes:
+    """Return a program as bytes for other processes.
+
+    Raises `InvalidArgumentError` if it refers to what cannot be taken along.
+    """
+    try:
+        found: bytes = cloudpickle.dumps(program)
+    except Exception as error:  # a lock, a file, an object of any kind refuses so
+        raise InvalidArgumentError(
+            f"the program refers to something that cannot go to another process: "
+            f"{error}. Use what the task gives it, and numpy."
+        ) from error
+    return found
+
+
+class _Player:
+    """One process, and the pipe to it."""
+
+    def __init__(self, forks: ForkServer) -> None:
+        with tempfile.TemporaryDirectory(prefix="kit-") as folder:
+            self.pipe, theirs = Pipe()
+            with theirs:
+                # What a program prints is reported; a crash of Python itself is lost.
+                self._forked: Forked = forks.fork(theirs, Path(folder) / "log")
+        self.pipe.send_bytes(cloudpickle.dumps(sys.path))
+        self.is_ready = True
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._forked.poll() is None
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.pipe.close()
+        self._forked.send_signal(9)
+        self._forked.wait()
+
+
+def _hand_out(players: Sequence[_Player], orders: Sequence[Assignment]) -> None:
+    """Give each process its part, and one end of a link to each other."""
+    n = len(players)
+    ends: dict[tuple[int, int], Connection] = {}
+    for low in range(n):
+        for high in range(low + 1, n):
+            ends[low, high], ends[high, low] = Pipe()
+    try:
+        for rank, (player, order) in enumerate(zip(players, orders, strict=True)):
+            player.is_ready = False
+            player.pipe.send_bytes(cloudpickle.dumps(order))
+            for other in range(n):
+                if other != rank:
+                    send_handle(player.pipe, ends[rank, other].fileno(), None)
+    finally:
+        for end in ends.values():
+            end.close()
+
+
+def _watch(players: Sequence[_Player], attempt: Attempt, deadline: float) -> None:
+    """Take in what the tasks report until nothing more will come."""
+    waits = Waits(len(players))
+    rank_of = {player.pipe: rank for rank, player in enumerate(players)}
+    while not waits.is_quiet:
+        now = time.perf_counter()
+        ready = wait(list(rank_of), max(0.0, deadline - now))
+        if not ready:
+            break
+        for pipe in ready:
+            assert isinstance(pipe, Connection)
+            event, result = _report(pipe, rank_of[pipe])
+            _note(attempt, rank_of[pipe], event, result)
+            waits.take(rank_of[pipe], event)
+        if waits.stuck():
+            deadline = min(deadline, now + _STUCK_S)
+    attempt.stuck = waits.stuck()
+    done = waits.ended | attempt.stuck.keys()
+    attempt.busy = tuple(rank for rank in rank_of.values() if rank not in done)
+
+
+def _report(pipe: Connection, rank: int) -> tuple[Any, Any]:
+    try:
+        event, result = cloudpickle.loads(pipe.recv_bytes())
+    except (EOFError, OSError) as error:
+        raise PeerLost(
+            f"the process of task {rank} has died, perhaps of a lack of memory; the "
+            f"next try has another one."
+        ) from error
+    return event, result
+
+
+def _note(attempt: Attempt, rank: int, event: Event, result: Any) -> None:
+    log = attempt.logs[rank]
+    if log and isinstance(log[-1], Wait):
+        log.pop()  # whether a message was there already is no matter of the program
+    log.append(event)
+    if isinstance(event, Ended | Failed):
+        attempt.results[rank] = result or {}
+
+
+def _end(players: Sequence[_Player]) -> None:
+    """End the try for all; a process that does not notice is ended itself."""
+    for player in players:
+        with suppress(OSError):
+            player.pipe.send_bytes(OVER)
+    deadline = time.perf_counter() + _END_S
+    for player in players:
+        with suppress(EOFError, OSError):
+            while not player.is_ready and player.pipe.poll(
+                max(0.0, deadline - time.perf_counter())
+            ):
+                player.is_ready = cloudpickle.loads(player.pipe.recv_bytes())[0] is None
+        if not player.is_ready:
+            player.kill()

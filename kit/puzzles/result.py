@@ -1,0 +1,123 @@
+"""What a try has come to: a sentence, a table, a picture, and the same as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from kit.demo.verdict import AnswerVerdict
+from kit.errors import KitError
+from kit.puzzles.clock import Timeline
+from kit.puzzles.events import Attempt, Ended, Printed
+from kit.puzzles.figures import Figures, bytes_of, fullest
+from kit.puzzles.picture import draw
+from kit.puzzles.puzzle import Puzzle, table
+
+_HEAD = ("", "yours", "target", "best known")
+_LEGEND = (
+    "<p><small>Thin bars: what a task sends (above) and receives (below), in the "
+    "colour of the sender. Blocks: what it holds, as high as it is large.</small></p>"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """How a program has done; a notebook shows the sentence, the table and a picture.
+
+    Attributes
+    ----------
+    puzzle : Puzzle
+        Which one.
+    ok : bool
+        Whether the result is right and no figure is over its target.
+    words : str
+        That as a sentence; if not ok, with the task and the message that are to blame.
+    figures : Figures
+        What was measured.
+    timeline : Timeline
+        When what happened, on the puzzle's clock.
+    attempt : Attempt
+        The reports of the tasks.
+    error : KitError or None
+        Why the program did not come to its end: `UnknownError` for an exception of its
+        own, `AbortedError` for a wait that would never end, `DeadlineExceededError`
+        when the time was up, others for what a task was asked for in vain.
+    """
+
+    puzzle: Puzzle
+    ok: bool
+    words: str
+    figures: Figures
+    timeline: Timeline
+    attempt: Attempt
+    error: KitError | None = None
+
+    def required(self) -> None:
+        """Raise `FailedPreconditionError` if the result is not ok."""
+        AnswerVerdict(self.ok, self.words).required()
+
+    @property
+    def printed(self) -> str:
+        """What the tasks have printed, one after the other."""
+        parts = []
+        for name, log in zip(self.puzzle.tasks, self.attempt.logs, strict=True):
+            text = "".join(e.text for e in log if isinstance(e, Printed))
+            parts += [f"{name}: {row}" for row in text.splitlines()]
+        return "\n".join(parts)
+
+    @property
+    def svg(self) -> str:
+        """The picture: who works, sends and holds what, over time."""
+        return draw(self.puzzle.tasks, self.timeline, self.puzzle.name)
+
+    @property
+    def text(self) -> str:
+        """The picture in words: what each task did when, and what it held."""
+        rows = [
+            f"{f.begin:.3g} to {f.end:.3g} ms: {self._name(f.source)} sends "
+            f"{f.name or 'a message'} to {self._name(f.to)}, {f.n_bytes:,} bytes"
+            for f in sorted(self.timeline.flights.values(), key=lambda f: f.begin)
+        ]
+        rows += [
+            f"{w.begin:.3g} to {w.end:.3g} ms: {self._name(w.task)} works: {w.label}"
+            for w in self.timeline.work
+        ]
+        rows += [
+            f"{w.begin:.3g} ms: {self._name(w.task)} waits for ever for "
+            f"{w.name or 'a message'} from {self._name(w.source)}"
+            for w in self.timeline.waits
+            if w.open
+        ]
+        return "\n".join([*rows, *self._tasks()])
+
+    def _tasks(self) -> list[str]:
+        logs, rows = self.attempt.logs, []
+        for task, (sent, received) in enumerate(bytes_of(logs)):
+            full = fullest(logs[task])
+            waited = sum(e.waited_s for e in logs[task] if isinstance(e, Ended))
+            rows.append(
+                f"{self._name(task)} sent {sent:,} and received {received:,} bytes, "
+                f"held at most {full.n_bytes:,} ({', '.join(full.names)}), and waited "
+                f"{waited * 1e3:.1f} ms on this machine"
+            )
+        return rows
+
+    def _name(self, task: int) -> str:
+        return self.puzzle.tasks[task]
+
+    def __repr__(self) -> str:
+        rows = self.puzzle.rows(self.figures)
+        lines = [f"  {title}: {yours} (target {target}, best known {best})"
+                 for title, yours, target, best in rows]  # fmt: skip
+        return "\n".join([self.words, *lines, *self.printed.splitlines()])
+
+    def _repr_html_(self) -> str:
+        printed = f"<pre>{escape(self.printed)}</pre>" if self.printed else ""
+        items = "".join(f"<li>{escape(row)}</li>" for row in self.text.splitlines())
+        return (
+            f"{AnswerVerdict(self.ok, self.words)._repr_html_()}{printed}"
+            f"{table(_HEAD, self.puzzle.rows(self.figures))}"
+            f'<div style="overflow-x:auto">{self.svg}</div>{_LEGEND}'
+            "<details><summary>The picture in words</summary>"
+            f"<ul>{items}</ul></details>"
+        )

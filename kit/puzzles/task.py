@@ -1,0 +1,244 @@
+"""What a learner's function programs: one task, with its messages and its memory.
+
+    def broadcast(task):
+        if task.rank == 0:
+            for other in range(1, task.n):
+                task.send(task["x"], to=other, name="x")
+        else:
+            task.keep("x", task.recv(0, name="x"))
+
+Everything is real: the bytes go over a link to another process, and an array is counted
+as held until Python has given its memory back.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kit.errors import InvalidArgumentError, NotFoundError
+from kit.puzzles.events import Drop, Event, Hold, Receive, Send, Wait, Work
+
+Array = NDArray[Any]
+Report = Callable[[Event], None]
+#: A function that the puzzle hands out, and how long it takes on its clock, in ms.
+Piece = tuple[Callable[..., Any], float]
+
+
+class Links(Protocol):
+    """The links of a task to the others, as its program needs them."""
+
+    def send(self, to: int, name: str, number: int, array: Array) -> None:
+        """Hand an array over to a link; it may change right after."""
+
+    def taken(self, source: int, name: str) -> tuple[str, int, Array] | None:
+        """Return the oldest message that is here: name, number, array."""
+
+    def wait(self) -> None:
+        """Return when something more may be here."""
+
+
+class PuzzleTask:
+    """One of the tasks of a puzzle, as the learner's function gets it.
+
+    Attributes
+    ----------
+    rank, n : int
+        Which task this is, from 0, and how many there are.
+    name, names : str, tuple of str
+        What it is called in messages, "worker:1", and what all are called.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        names: tuple[str, ...],
+        links: Links,
+        pieces: Mapping[str, Piece],
+        report: Report,
+    ) -> None:
+        self.rank, self.n, self.names = rank, len(names), names
+        self.name = names[rank]
+        self._links, self._pieces, self._report = links, pieces, report
+        self._memory = TrackedMemory(report)
+        self._kept: dict[str, Array] = {}
+        self._n_sent = [0] * self.n
+        self._last = ""  # the last message, for the texts of errors
+
+    def send(self, array: Array, to: int, name: str = "") -> None:
+        """Send an array to task `to`; returns at once, and the array may change then.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            What to send; each of its bytes is counted once.
+        to : int
+            The rank of the receiver.
+        name : str, optional
+            What the receiver asks for it by; pictures and messages show it too.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not an array of numbers, or there is no other task of this rank.
+        """
+        what = f"message {name!r}"
+        self._check_other(to, f"{self.name} sends {what} to")
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            raise InvalidArgumentError(
+                f"{self.name} sends {what} to {self.names[to]}, which is {told(array)} "
+                f"and not an array of numbers; send a numpy array."
+            )
+        number = self._n_sent[to]
+        self._n_sent[to] += 1
+        self._report(Send(to, name, array.nbytes, number))
+        self._links.send(to, name, number, array)
+
+    def recv(self, source: int, name: str = "") -> Array:
+        """Wait for a message of task `source` and return its array.
+
+        Without `name` it is the oldest that has not been received yet; else the oldest
+        of that name, and others stay where they are.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no other task of this rank.
+        """
+        self._check_other(source, f"{self.name} waits for message {name!r} from")
+        found = self._links.taken(source, name)
+        if found is None:
+            self._report(Wait(source, name))
+            while (found := self._links.taken(source, name)) is None:
+                self._links.wait()
+        called, number, array = found
+        self._report(Receive(source, called, array.nbytes, number))
+        self._memory.hold(array, called or f"from {self.names[source]}")
+        return array
+
+    def keep(self, name: str, array: Array) -> None:
+        """Hold an array under a name; `task[name] = array` is the same.
+
+        A view holds all that it is a view of: `.copy()` a part to hold no more than it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not an array.
+        """
+        if not isinstance(array, np.ndarray):
+            raise InvalidArgumentError(
+                f"{self.name} keeps {name!r}, which is {told(array)} and not an array; "
+                f"keep what recv returns, or a numpy array."
+            )
+        self._memory.hold(array, name)
+        self._kept[name] = array
+
+    def free(self, name: str) -> None:
+        """Hold an array no more. Variables that still refer to it go on holding it.
+
+        Raises
+        ------
+        NotFoundError
+            The task holds nothing of this name.
+        """
+        self[name]
+        del self._kept[name]
+
+    def __getitem__(self, name: str) -> Array:
+        """Return what is held under a name; raises `NotFoundError` if nothing is."""
+        if name not in self._kept:
+            here = ", ".join(repr(one) for one in self._kept) or "nothing"
+            raise NotFoundError(
+                f"{self.name} holds no {name!r}; it holds {here}. Receive it and "
+                f"keep it first."
+            )
+        return self._kept[name]
+
+    __setitem__ = keep
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return one of the functions that the puzzle hands out."""
+        pieces = self.__dict__.get("_pieces", {})
+        if name not in pieces:
+            can = ["send", "recv", "keep", "free", *pieces]
+            raise AttributeError(f"a task has no {name!r}; it has {', '.join(can)}.")
+        function, ms = pieces[name]
+
+        def work(*args: Any, name: str = name) -> Any:
+            result = function(*args)
+            self._report(Work(name, ms))
+            for one in result if isinstance(result, tuple) else (result,):
+                if isinstance(one, np.ndarray):
+                    self._memory.hold(one, name)
+            return result
+
+        return work
+
+    def _check_other(self, rank: object, doing: str) -> None:
+        if isinstance(rank, np.integer):
+            rank = int(rank)
+        if not isinstance(rank, int) or isinstance(rank, bool):
+            raise InvalidArgumentError(
+                f"{doing} {told(rank)}; give a rank, from 0 to {self.n - 1}."
+            )
+        if rank == self.rank:
+            raise InvalidArgumentError(f"{doing} itself; give the rank of another one.")
+        if not 0 <= rank < self.n:
+            raise InvalidArgumentError(
+                f"{doing} rank {rank}, and ranks are 0 to {self.n - 1}. The one after "
+                f"the last is 0 again with % task.n."
+            )
+
+
+class TrackedMemory:
+    """Which memory of a task is in use: reported when it is taken and given back."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._known: dict[int, tuple[int, weakref.ref[Array]]] = {}
+        self._n = 0
+
+    def hold(self, array: Array, name: str) -> None:
+        """Count the memory of an array until nobody refers to it any more."""
+        owner = owner_of(array)
+        place = id(owner)
+        if place not in self._known:
+            key, self._n = self._n, self._n + 1
+            gone = weakref.ref(owner, lambda _: self._gone(place))
+            self._known[place] = key, gone
+        self._report(Hold(self._known[place][0], name, owner.nbytes))
+
+    def _gone(self, place: int) -> None:
+        key, _ = self._known.pop(place)
+        self._report(Drop(key))
+
+
+def owner_of(array: Array) -> Array:
+    """Return the array whose memory this one uses, itself if it is no view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def told(value: object) -> str:
+    """Return what a value is, for the text of an error.
+
+    >>> told(None), told(3), told(np.float32(3))
+    ('None', 'the int 3', 'the float32 3.0')
+    """
+    if value is None or value is ...:
+        return "None" if value is None else "..."
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return f"the {type(value).__name__} {value!s:.40}"

@@ -1,0 +1,52 @@
+"""What the judge says of typical mistakes, each recorded with its sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from kit import puzzles
+from kit.puzzles import PUZZLES, Processes
+from tests.cases import for_each
+from tests.puzzles.programs import (
+    mistaken,
+    mistakes,
+    program,
+    solutions,
+    without_numbers,
+)
+
+TASK = re.compile(r"(worker|ps):\d")
+
+
+def test_each_puzzle_has_ten_mistakes_that_differ() -> None:
+    counts = Counter(one.puzzle for one in mistakes())
+    programs = {mistaken(one) for one in mistakes()}
+
+    assert counts.keys() == solutions().keys()
+    assert min(counts.values()) >= 10
+    assert len(programs) == len(mistakes())
+
+
+@for_each("one", mistakes(), ids=lambda one: f"{one.puzzle}: {one.mistake}")
+def test_a_recorded_sentence_names_a_task(one: object) -> None:
+    assert TASK.search(one.says)  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUZZLES.keys() & solutions().keys())
+def test_the_judge_says_of_each_mistake_what_is_recorded(
+    name: str, processes: Processes
+) -> None:
+    said, recorded = {}, {}
+    for one in mistakes():
+        if one.puzzle == name:
+            wrong = program(mistaken(one))
+            result = puzzles.judge(name, wrong, processes=processes)
+            assert not result.ok
+            said[one.mistake] = without_numbers(result.words)
+            recorded[one.mistake] = one.says
+
+    assert said == recorded
