@@ -61,8 +61,7 @@ def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
 
 
 def loss_of(history: TrainingHistory) -> Chart:
-    accuracy = history.measure("accuracy")
-    return curves.loss(history.loss(), history.regions(), accuracy)
+    return curves.loss(history.loss(), history.regions(), history.measures())
 
 
 def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
@@ -105,6 +104,39 @@ def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> 
         assert list(share.data_source.data["value"]) == pytest.approx([0.1, 0.2, 0.9])
         assert plot._right.major_label_text_color == theme.ink
     assert [mark.id for mark in plot.figure.renderers] == marks
+
+
+def test_what_is_measured_on_held_out_data_is_drawn_with_dots(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps",), steps=40)
+    table = [
+        (1, step, name, value, 10, 100 + step)
+        for step, loss, right in ((19, 0.75, 0.5), (39, 0.5, 0.625))
+        for name, value in ((b"validation_loss", loss), (b"validation_accuracy", right))
+    ]
+    beat = beat_of(replace(trace, measures=rows(MEASURE, table)))
+
+    said = loss_words(beat)
+    assert "On held-out data it went from 0.75 to 0.5, and 50.0% to 62.5%" in said
+    chart = loss_of(beat.history)
+    picture = charts.curves_chart(chart)
+    assert picture.count('class="ps-dot"') == 4
+    assert "held-out: dots" in picture
+    assert chart.y.high >= 0.75
+    plot = LossPlot()
+    plot.show(loss_of(beat_of(trace).history), LIGHT)
+    assert not plot._items["held-out"].visible
+    plot.show(chart, LIGHT)
+    for label, values in (
+        ("held-out", [0.75, 0.5]),
+        ("held-out accuracy", [0.5, 0.625]),
+    ):
+        for drawn in (plot._curves[label], plot._dots[label]):
+            assert drawn.visible
+            assert list(drawn.data_source.data["step"]) == [19, 39]
+            assert list(drawn.data_source.data["value"]) == values
+    assert plot._items["held-out"].visible
 
 
 def test_the_numbers_and_the_words_say_it() -> None:

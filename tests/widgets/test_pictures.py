@@ -256,15 +256,21 @@ def drawn_as_svg(picture: str, name: str, chart: Chart, y: Axis) -> Points:
 
 
 def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
-    shares = {"step": [0.0, 39.0], "value": [0.25, 0.75]}
-    chart = curves.loss(history.loss(), history.regions(), shares)
+    values = {
+        "accuracy": [0.25, 0.75],
+        "validation_loss": [0.5, 0.25],
+        "validation_accuracy": [0.125, 0.5],
+    }
+    measures = {name: {"step": [0.0, 39.0], "value": v} for name, v in values.items()}
+    chart = curves.loss(history.loss(), history.regions(), measures)
     plot = LossPlot()
 
     plot.show(chart, LIGHT)
     picture = charts.curves_chart(chart)
 
     live = drawn_by_bokeh(plot.figure) | {
-        "accuracy": columns_of(plot._curves["accuracy"])
+        name: columns_of(plot._curves[name])
+        for name in ("accuracy", "held-out accuracy")
     }
     assert list(live) == [series.label for series in chart.series]
     for series in chart.series:

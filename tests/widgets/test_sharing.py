@@ -243,8 +243,7 @@ def test_each_answer_is_in_one_bin(numbers: list[float]) -> None:
     assert len(counts) <= 20
     for label, n in counts:
         low, high = (float(part.replace(",", "")) for part in label.split(" to "))
-        inside = [
-            low - 1e-6 * abs(low) <= x <= high + 1e-6 * abs(high) for x in numbers
-        ]
+        about = 1e-6 * (high - low + abs(low) + abs(high))
+        inside = [low - about <= x <= high + about for x in numbers]
         assert n <= sum(inside)
     assert poll.histogram().count("<rect") == len(counts)

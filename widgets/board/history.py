@@ -151,6 +151,10 @@ class TrainingHistory:
         mean = total[place] / weight[place]
         return {"step": self._middles(place).tolist(), "value": mean.tolist()}
 
+    def measures(self) -> dict[str, Columns]:
+        """Return each measure by its name, as `measure` does."""
+        return {name: self.measure(name) for name in self._measures}
+
     def regions(self) -> Columns:
         """Return left, right and topology: the steps for which each topology held."""
         return feed.regions_of(self.epochs, self.n_steps - 1)

@@ -225,10 +225,10 @@ class LiveView:
 
     def _curves(self, beat: Beat) -> None:
         history = beat.history
-        changes, shares = beat.moment.changes, history.measure("accuracy")
+        changes, measures = beat.moment.changes, history.measures()
         again, switches = history.changes(changes), history.switches(changes)
         drawn, width = strips.smoothed(history.loss(), self.smooth.value)
-        loss = curves.loss(drawn, history.regions(), shares, again)
+        loss = curves.loss(drawn, history.regions(), measures, again)
         links = curves.links(strips.thinned(history.links()), switches)
         self.loss.show(loss, self._theme)
         self.links.show(links, self._theme)

@@ -74,8 +74,8 @@ def pictures(beat: Beat) -> Pictures:
 def charts_of(beat: Beat) -> tuple[Chart, Chart]:
     """Return the loss over the steps, and each link's rate over time."""
     history, changes = beat.history, beat.moment.changes
-    shares, again = history.measure("accuracy"), history.changes(changes)
-    loss = curves.loss(history.loss(), history.regions(), shares, again)
+    measures, again = history.measures(), history.changes(changes)
+    loss = curves.loss(history.loss(), history.regions(), measures, again)
     return loss, curves.links(history.links(), history.switches(changes))
 
 
@@ -88,7 +88,13 @@ def loss_words(beat: Beat) -> str:
         f"The loss went from {loss['loss'][0]:.3g} to {loss['loss'][-1]:.3g} in "
         f"{beat.history.n_steps:,} steps."
     )
-    if shares := beat.history.measure("accuracy")["value"]:
+    measured = beat.history.measure
+    if found := measured(f"{curves.VALIDATION}loss")["value"]:
+        said += f" On held-out data it went from {found[0]:.3g} to {found[-1]:.3g}"
+        if shares := measured(f"{curves.VALIDATION}accuracy")["value"]:
+            said += f", and {shares[0]:.1%} to {shares[-1]:.1%} were right"
+        said += "."
+    if shares := measured("accuracy")["value"]:
         said += f" The accuracy went from {shares[0]:.1%} to {shares[-1]:.1%}."
     changes = [
         f"{label} at step {step:,}"

@@ -15,14 +15,13 @@ from kit.experiments.summary import Curves, Outcome, curves, phases, row
 from kit.trace.trace import Floats
 from kit.trace.traffic import Phase
 from widgets.drawing import feed
-from widgets.drawing.curves import Axis, Bars, Chart, Part, Series
+from widgets.drawing.curves import VALIDATION, Axis, Bars, Chart, Part, Series
 from widgets.drawing.feed import Columns
 from widgets.drawing.theme import link_look
 from widgets.drawing.words import listed
 
 #: By what curves can be laid over each other, and how a heading says it.
 ALONG = {"step": "by step", "seconds": "by time", "bytes": "by bytes moved"}
-VALIDATION = "validation_"  # begins the name of what was measured on held-out data
 _FEW = 6  # runs, of each of which a sentence tells
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 

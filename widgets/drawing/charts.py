@@ -102,8 +102,9 @@ def curves_chart(chart: Chart) -> str:
     parts += _again(chart.again, x, height)
     parts += [_y_tick(y(value), f"{value:g}") for value in y.ticks(5)]
     bands_first = sorted(chart.series, key=lambda one: not one.to)
-    parts += [_curve(one, x, y) for one in bands_first if not one.is_right]
-    right = [one for one in chart.series if one.is_right and len(one.points)]
+    known = [one for one in bands_first if len(one.points)]
+    parts += [_curve(one, x, y) for one in known if not one.is_right]
+    right = [one for one in known if one.is_right]
     if chart.right and right:
         share = Scale(chart.right.low, chart.right.high, y.start, y.end)
         parts += [_curve(one, x, share) for one in right]

@@ -18,6 +18,7 @@ from kit.trace.traffic import Phase
 from widgets.drawing.feed import Columns
 from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
+VALIDATION = "validation_"  # begins the name of what was measured on held-out data
 _FEW = 3  # regions: their names have room for the step too
 
 
@@ -127,21 +128,35 @@ class Timeline(NamedTuple):
 def loss(
     loss: Columns,
     regions: Columns,
-    shares: Columns | None = None,
+    measures: Mapping[str, Columns] | None = None,
     changes: Columns | None = None,
 ) -> Chart:
-    """Describe the loss of stretches of steps, and the accuracy if there is any.
+    """Describe the loss of stretches of steps, and what was measured beside it.
 
-    `loss` has step, loss, low and high, `regions` left, right and topology, `shares`
-    step and value (from 0 to 1), `changes` those of `feed.changes_of`.
+    `loss` has step, loss, low and high, `regions` left, right and topology, each of
+    `measures` step and value, `changes` those of `feed.changes_of`. Of the measures
+    are drawn the accuracy, from 0 to 1, and both on held-out data.
     """
+
+    def beside(label: str, colour: str, measure: str, dash: str) -> Series:
+        columns = (measures or {}).get(measure, {"step": [], "value": []})
+        return Series(
+            *(label, colour, columns, "step", "value"),
+            dash=dash,
+            is_right=measure.endswith("accuracy"),
+            has_dots=measure.startswith(VALIDATION),
+        )
+
     mean = Series("mean", "ink", loss, "step", "loss")
     band = Series("range of the workers", "faint", loss, "step", "low", to="high")
-    found = shares or {"step": [], "value": []}
-    share = Series("accuracy", "h0", found, "step", "value", dash="dashed")
-    whole = (mean, band, share._replace(is_right=True))
-    right = Axis("accuracy (dashed)", 0.0, 1.0)
-    chart = _loss(whole, regions, (*loss["low"], *loss["high"]), right)
+    held_out = beside("held-out", "ink", f"{VALIDATION}loss", "dotted")
+    share = beside("accuracy", "h0", "accuracy", "dashed")
+    other = beside("held-out accuracy", "h0", f"{VALIDATION}accuracy", "dotted")
+    values = (*loss["low"], *loss["high"], *held_out.data["value"])
+    looks = ["dashed"] * bool(len(share.points))
+    looks += ["held-out: dots"] * bool(len(other.points))
+    right = Axis(f"accuracy ({', '.join(looks)})", 0.0, 1.0)
+    chart = _loss((mean, band, held_out, share, other), regions, values, right)
     told = changes or {"step": [], "label": [], "left": [], "right": []}
     return chart._replace(
         marks=tuple(map(Mark, told["step"], told["label"])),

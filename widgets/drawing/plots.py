@@ -25,13 +25,13 @@ from bokeh.models import (
     NoOverlap,
     Range1d,
 )
-from bokeh.models.annotations import Legend
+from bokeh.models.annotations import Legend, LegendItem
 from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
 from widgets.drawing import curves, strips
 from widgets.drawing.canvas import canvas, dress, legend
-from widgets.drawing.curves import Chart, Timeline
+from widgets.drawing.curves import Chart, Series, Timeline
 from widgets.drawing.feed import Columns
 from widgets.drawing.figures import (
     curve,
@@ -82,19 +82,27 @@ class LossPlot:
         self.figure.xaxis.major_label_policy = NoOverlap()
         self._right = self._right_axis(chart)
         self._scales = self._linear_and_log()
-        self._curves = dict[str, Any]()
+        self._curves, self._dots = dict[str, Any](), dict[str, Any]()
         pairs = [*zip(chart.series, self._sources, strict=True)]
         for series, data in sorted(pairs, key=lambda pair: not pair[0].to):
-            at_right: dict[str, Any] = {"y_range_name": "right", "visible": False}
-            self._curves[series.label] = curve(
-                self.figure, series, data, **at_right if series.is_right else {}
-            )
+            more: dict[str, Any] = {"visible": not (series.is_right or series.has_dots)}
+            if series.is_right:
+                more["y_range_name"] = "right"
+            self._curves[series.label] = curve(self.figure, series, data, **more)
+            if series.has_dots:
+                at = (series.x, series.y)
+                dots = self.figure.scatter(*at, source=data, size=7, **more)
+                self._dots[series.label] = dots
         left = [one.label for one in chart.series if not one.is_right]
         drawn = {label: self._curves[label] for label in left}
         self._drawn = list(drawn.values())
         self._least = _least(self.figure, [0.0, 0.0])
         room.update(renderers=[*self._drawn, self._least])
         legend(self.figure, LIGHT, drawn, "above")
+        items: Any = self.figure.select({"type": LegendItem})
+        self._items: dict[str, Any] = {item.label.value: item for item in items}
+        for label in self._items.keys() & self._dots:
+            self._items[label].visible = False  # as long as there is nothing of it
         self.figure.add_tools(tips_of(chart, self._curves))
         self._theme: Theme | None = None
 
@@ -135,18 +143,34 @@ class LossPlot:
             _tint(self._marks, theme)
             for series in chart.series:
                 tint(self._curves[series.label], series, theme)
+            for label, dots in self._dots.items():
+                colour = self._curves[label].glyph.line_color
+                dots.glyph.update(fill_color=colour, line_color=None)
         _put(self._regions, strips.named(chart.regions, theme))
         _put(self._again, strips.again(chart))
         _put(self._changes, strips.marks(chart))
         new = {}  # series of the same columns are sent once
         for series, data in zip(chart.series, self._sources, strict=True):
-            if not series.is_right:
+            is_beside = series.is_right or series.has_dots
+            if not is_beside or len(series.data[series.x]):
                 new[data.id] = data, series.data
-            elif len(series.data[series.x]):
-                new[data.id] = data, series.data
-                self._curves[series.label].visible = self._right.visible = True
+                if is_beside:
+                    self._show_beside(series)
+        assert chart.right is not None
+        self._right.axis_label = chart.right.label
         for data, columns in new.values():
             data.data = packed(columns)
+
+    def _show_beside(self, series: Series) -> None:
+        """Show what is drawn only where it was measured."""
+        label = series.label
+        self._curves[label].visible = True
+        if series.is_right:
+            self._right.visible = True
+        if label in self._dots:
+            self._dots[label].visible = True
+        if label in self._items:
+            self._items[label].visible = True
 
 
 class LinksPlot:
