@@ -223,7 +223,7 @@ def replay(
         What `kit.train` was given, where that is of a class of one's own. By default
         what is recorded of it: a dataclass that can be imported here, and whose
         settings are numbers and texts, is made again; its digest must be the recorded
-        one.
+        one. Give them where the recording is a stranger's.
     trust_step : bool, default False
         Load what was stored with the recording: the step function, and objects of
         one's own. That executes what the file says: only for one that you trust.
