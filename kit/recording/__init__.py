@@ -2,6 +2,7 @@
 
 `kit.train(..., record=folder)` writes (`recorder`, `folder`, `parts`), `kit.load_run`
 reads (`content`, `loaded`), `kit.replay` computes again (`recomputing`, `replay`),
-and `kit.diff` compares (`difference`). Nothing of a recording is executed, but for a
-step function that was stored in it, when the caller says that it can be trusted.
+and `kit.diff` compares (`difference`). Nothing of a recording is executed, but for what
+was stored in it, a step function for example, when the caller says that it can be
+trusted.
 """

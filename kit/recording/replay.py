@@ -27,11 +27,13 @@ from kit.recording.content import Content
 from kit.recording.given import Given, given_for
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.async_updates import Orders
-from kit.recording.recomputing.quorum_steps import Pushed
-from kit.recording.recomputing.recomputation import (
-    Recomputation,
-    check_can_be_recomputed,
+from kit.recording.recomputing.asynchronous_losses import (
+    check_losses,
+    has_losses,
+    orders_with_losses,
 )
+from kit.recording.recomputing.quorum_steps import Pushed
+from kit.recording.recomputing.recomputation import Recomputation, check_options
 from kit.recording.recomputing.stretches import stretches
 from kit.trace.trace import EpochRow
 from kit.training.client.run import Run
@@ -221,7 +223,7 @@ def replay(
         What `kit.train` was given, where that is of a class of one's own. By default
         what is recorded of it: a dataclass that can be imported here, and whose
         settings are numbers and texts, is made again; its digest must be the recorded
-        one.
+        one. Give them where the recording is a stranger's.
     trust_step : bool, default False
         Load what was stored with the recording: the step function, and objects of
         one's own. That executes what the file says: only for one that you trust.
@@ -242,8 +244,8 @@ def replay(
     AbortedError
         A loss or the parameters differ from the recording; it names the first.
     UnimplementedError
-        The training used something that is not computed again: it was asynchronous and
-        lost tasks.
+        The training used something that is not computed again, such as asynchronous
+        steps that were done once more when a server was lost.
     FailedPreconditionError
         Something is missing: the step function, the data, a state to begin with.
 
@@ -276,7 +278,8 @@ def replay(
 
 def opened(content: Content, given: Given) -> Recomputation:
     """Return the members of a recorded training, to be used with `with`."""
-    check_can_be_recomputed(given.job, content.epochs)
+    check_options(given.job)
+    check_losses(given.job, content.epochs, content.changes)
     if not content.epochs:
         raise FailedPreconditionError(
             f"{content.name} ends before the training had begun: nothing to replay."
@@ -288,6 +291,10 @@ def opened(content: Content, given: Given) -> Recomputation:
 
 def orders(content: Content) -> Orders:
     """Return whose pushes each server took in each asynchronous epoch."""
+    if has_losses(content.epochs):
+        held = stretches(content.epochs, content.n_done)
+        tables = content.tables["STEP"], content.tables["PUSH"]
+        return orders_with_losses(content.job, held, *tables)
     found: dict[tuple[int, int], list[int]] = {}
     table = content.tables["PUSH"]
     ordered = table[np.lexsort((table["step"], table["epoch"], table["server"]))]

@@ -4,8 +4,8 @@
 
 A number makes the pair: one changed element of the data, another seed, one flipped bit
 of an initial value, one flipped bit of one gradient, or one changed line of the step
-function. Where it must show first is found without a replay: from the rows that each
-worker reads in each step.
+function. Gradients are compressed in some of them. Where it must show first is found
+without a replay: from the rows that each worker reads in each step.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tests.training.toy import (
 )
 
 STEPS = 40
+COMPRESSORS = (None, None, "float16", "int8", kit.TopK(0.25))
 KINDS = ("data", "seed", "initial", "gradient", "line")
 
 
@@ -137,6 +138,7 @@ def check(number: int) -> str:
     dice = np.random.default_rng([number, 1])
     n_workers = int(dice.integers(1, 4))
     first, second, expected = pair(number, n_workers)
+    compress = COMPRESSORS[int(dice.integers(len(COMPRESSORS)))]
     with tempfile.TemporaryDirectory(prefix="kit-diff-") as parent:
         folders = [Path(parent) / name for name in ("one", "other")]
         with quick_cluster(1, n_workers) as cluster:
@@ -147,6 +149,7 @@ def check(number: int) -> str:
                     optimizer=kit.Momentum(0.01),
                     topology=str(dice.choice(["ps", "ring", "mesh"])),
                     steps=STEPS,
+                    compress=compress,
                     **given._asdict(),
                 ).wait(30)
         found = kit.diff(*folders, trust_step=True)

@@ -49,7 +49,7 @@ _KNOWN: Final = {
 }
 
 
-def check_can_be_recomputed(job: Job, epochs: Sequence[EpochRow]) -> None:
+def check_options(job: Job) -> None:
     """Raise `UnimplementedError` for a training with what is not computed again here.
 
     That is whatever option of `kit.train` this module does not know, too.
@@ -65,12 +65,6 @@ def check_can_be_recomputed(job: Job, epochs: Sequence[EpochRow]) -> None:
                 f"this version computes synchronous and asynchronous steps without it. "
                 f"Its recording can be loaded and compared all the same."
             )
-    has_moved = any(row.generation for row in epochs)
-    if has_moved and any(row.is_asynchronous for row in epochs):
-        raise UnimplementedError(
-            "an asynchronous training that has lost tasks cannot be replayed: which "
-            "pushes were lost with them is not recorded."
-        )
 
 
 @dataclass
@@ -285,7 +279,9 @@ class Recomputation:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
         self._at += 1
         self._take(after, moves=True)
-        if after.row.is_asynchronous and not before.row.is_asynchronous:
+        if after.row.generation != before.row.generation:  # it begins as one resumes
+            self._count(-(-after.begin // len(self.job.workers)))
+        elif after.row.is_asynchronous and not before.row.is_asynchronous:
             self._count(after.begin)
         return after
 
@@ -331,11 +327,12 @@ class Recomputation:
         if self._compressed is not None:
             self._compressed.take(topology)
         if moves:
-            was = self.stretches[self._at - 1].row.is_asynchronous
+            before = self.stretches[self._at - 1].row
+            is_anew = not row.is_asynchronous or row.generation != before.generation
             moved = state_transfer.handover(
                 self._owners, owners, self._n_slots, job.group
             )
-            if was and not row.is_asynchronous:
+            if before.is_asynchronous and is_anew:
                 news = state_transfer.refresh(self._owners, job.workers)
                 moved = (*news, *moved)
             for one in moved:

@@ -86,7 +86,7 @@ class AsyncServer(Rounds):
                     raise
                 # The others end this generation at the next boundary.
                 endpoint.forget(port.peer)
-                leaving = True
+                leaving, step = True, context.step
                 continue
             issued += more
             step += 1
@@ -102,10 +102,12 @@ class AsyncServer(Rounds):
         program.reduce(1)
         context.reach("exchange.reduced", step)
         stamp.step, stamp.halt = step + 1, halt
-        port.post(GRAD, _NOTE)
-        program.finish()
-        self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
-        self._events.commit(step + 1)
+        try:
+            port.post(GRAD, _NOTE)
+            program.finish()
+        finally:  # a push that is complete counts, whoever hears of it
+            self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
+            self._events.commit(step + 1)
         context.reach("step.done", step)
 
 
