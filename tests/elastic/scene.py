@@ -15,7 +15,7 @@ import numpy as np
 import kit
 from kit.settings import settings
 from kit.task import Task
-from kit.testing.cluster import BareCluster
+from kit.testing.cluster import LocalCluster
 from kit.testing.processes import ProcessCluster
 from tests.training.toy import (
     BATCH,
@@ -53,7 +53,7 @@ def die_once(mark: Path) -> None:
 
 
 def train(
-    cluster: BareCluster,
+    cluster: ProcessCluster | LocalCluster,
     step: Any = slowly,
     victim: Task | None = None,
     **given: Any,
