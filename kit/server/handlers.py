@@ -121,7 +121,12 @@ class Handlers:
             "run.wrote": Handler({**_MEMBER, **_KEY, "wrong": text()}, self._wrote),
             "run.begin": Handler({"job": anything()}, self._begin),
             "run.command": Handler(
-                {**_RUN, "what": text(100), "values": optional(table_of(anything()))},
+                {
+                    **_RUN,
+                    "what": text(100),
+                    "values": optional(table_of(anything())),
+                    "seen": optional(whole(0)),
+                },
                 self._command,
             ),
             "run.poll": Handler(
@@ -262,6 +267,7 @@ class Handlers:
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)
+        coordinator.seen(question.get("seen", 0))
         coordinator.command(question["what"], **question.get("values", {}))
         if question["what"] != "look":
             self._trainings.share(question["run"])

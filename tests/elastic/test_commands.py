@@ -138,6 +138,23 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
         end(run)
 
 
+def test_no_end_comes_before_a_step_that_was_seen() -> None:
+    # Those that had done it may all be lost, and what they told is known.
+    with local_cluster(ps=0, worker=2) as cluster:
+        run = train(cluster, steps=ENDLESS)
+        run.pause()
+        until(lambda: run.state == "paused" and not run.halting)
+        coordinator = cluster.servers[0].trainings.find(run.job.run).coordinator
+        assert coordinator is not None
+        seen = run.step + 20
+
+        coordinator.seen(seen)
+
+        assert coordinator.requests()["reached"] == seen  # for the next generation
+        end(run)
+        assert run.step == seen
+
+
 def ends_later(self: Member, error: KitError) -> None:
     """Note why a member is to end, which computes and hears of it later."""
     self.error = error

@@ -27,6 +27,7 @@ class Standing:
         noticed: why there must be another generation: when that was, and what.
         noted: of which run, what is requested of it, as its coordinator told.
         joining: the processes that ask to take part.
+        seen: to which step the notebook has seen the training come, where it said so.
         error: with what the training has ended for this process.
         is_closed: whether the process takes no part any more.
         clock: tells the time in seconds.
@@ -40,6 +41,7 @@ class Standing:
         self.noticed: tuple[float, str] | None = None
         self.joining: set[str] = set()
         self.noted: tuple[str, Plain] = "", {}
+        self.seen = 0
         self.error: KitError | None = None
         self.is_closed = False
         self.changed = threading.Condition(threading.RLock())

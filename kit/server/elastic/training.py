@@ -27,6 +27,7 @@ from kit.message_fields import (
     anything,
     check,
     list_of,
+    optional,
     record,
     row_of,
     table_of,
@@ -233,10 +234,14 @@ class ElasticTraining:
     def _is_done(self) -> bool:
         return {one.state for one in self._members()} == {"done"}
 
-    def lose(self, number: int, reason: str) -> Plain:
-        """Hear of a loss in a generation; returns what `look` does."""
+    def lose(self, number: int, reason: str, step: int = 0) -> Plain:
+        """Hear of a loss in a generation, that had come to `step`.
+
+        Returns what `look` does.
+        """
         with self._now.changed:
             now = self._now
+            now.seen = max(now.seen, min(step, now.job.steps))
             is_current = now.generation.number == number and not now.is_over
             # A training that is complete goes on no more.
             must_go_on = is_current and now.has_begun and not self._is_done
@@ -263,7 +268,7 @@ class ElasticTraining:
             "granted": True,
             "ballot": self._now.promised,
             "held": self.copies.held(),
-            "step": max((one.step for one in members), default=0),
+            "step": max([self._now.seen, *(one.step for one in members)]),
             "idle": idle_s,
             "requests": leads.requests() if leads is not None else None,
             "noted": self._noted(),
@@ -466,7 +471,8 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return here(asked).look(), b""
 
     def lose(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).lose(asked["number"], asked["reason"]), b""
+        told = asked["number"], asked["reason"], asked.get("step", 0)
+        return here(asked).lose(*told), b""
 
     def promise(asked: Plain, _: bytearray) -> Answer:
         return here(asked).promise(_ballot(asked), asked["number"]), b""
@@ -504,7 +510,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
     holders = {"holders": table_of(holder), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
-        "lose": ({"number": whole(0), "reason": text()}, lose),
+        "lose": (
+            {"number": whole(0), "reason": text(), "step": optional(whole(0))},
+            lose,
+        ),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),

@@ -27,10 +27,11 @@ class Dial(Protocol):
         """
 
 
-def next_generation(job: Job, dial: Dial) -> Job | None:
+def next_generation(job: Job, dial: Dial, step: int) -> Job | None:
     """Wait for the generation that follows a job's; None if the training is over.
 
-    If those that host members are all gone, those that stand by are told of it.
+    If those that host members are all gone, those that stand by are told of it, and to
+    which `step` they had come.
     Raises what the training has failed with.
     """
     ended, limits = job.generation, job.settings
@@ -66,7 +67,8 @@ def next_generation(job: Job, dial: Dial) -> Job | None:
         ):
             for process in ended.standby:
                 with suppress(KitError):
-                    ask(process, "elastic.lose", number=ended.number, reason=_NOBODY)
+                    told_of = {"number": ended.number, "reason": _NOBODY, "step": step}
+                    ask(process, "elastic.lose", **told_of)
         time.sleep(_LOOK_S)
     return None
 

@@ -134,7 +134,7 @@ class Observer:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
 
         def send() -> None:
-            self.leader.leads = self._requests.send(what, values)
+            self.leader.leads = self._requests.send(what, values, self.step())
 
         self._in_some_generation(send)
 
@@ -404,7 +404,7 @@ class Observer:
             if self._job is not job:
                 return True  # another thread has found it
             try:
-                following = next_generation(job, self._process)
+                following = next_generation(job, self._process, self.step())
             except KitError as error:
                 self._elastic_error = error
                 return False

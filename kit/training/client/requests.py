@@ -33,15 +33,16 @@ class CommandSender:
         self._guard = threading.Lock()
         self._caller: Caller | None = None
 
-    def send(self, what: str, values: dict[str, Any]) -> dict[str, Any]:
+    def send(self, what: str, values: dict[str, Any], seen: int) -> dict[str, Any]:
         """Send a request and return what the coordinator says of the training now.
 
+        `seen` is the step that the training is at, as far as is known here.
         Raises `InvalidArgumentError` for values that no training can take, before
         anything is sent, `FailedPreconditionError` when the training is over, and what
         the coordinator answers.
         """
         values = check_command(what, values)
-        question = {"run": self._job.run, "what": what, "values": values}
+        question = {"run": self._job.run, "what": what, "values": values, "seen": seen}
         caller = self._way()
         try:
             limit = self._job.settings.call_deadline_s

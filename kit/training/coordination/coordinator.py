@@ -507,6 +507,16 @@ class TrainingCoordinator:
             for number, missing in late.items():
                 self.fail(failures.late(self._job, missing, number, limit_s))
 
+    def seen(self, step: int) -> None:
+        """Note that who asks for something has seen a training at `step`.
+
+        Those that had done an elastic training's newest steps may all be lost. What is
+        asked for counts when these steps are done again, as after any other loss.
+        """
+        with self._changed:
+            if self._regrouping is not None:
+                self._agreement.repeat(min(step, self._job.steps))
+
     def command(self, what: str, /, **values: Any) -> None:
         """Note a request of the user; it is taken up at the next boundary.
 

@@ -230,6 +230,7 @@ class Agreement:
             "paused": self.is_paused,
             "stopped": self.is_stopped,
             "allowed_to": self._allowed,
+            "reached": self._repeats_to,
         }
 
     @property
@@ -242,7 +243,7 @@ class Agreement:
 
     def repeat(self, to: int) -> None:
         """Do the steps before `to` again after a loss, whatever is requested."""
-        self._repeats_to = to
+        self._repeats_to = max(self._repeats_to, to)
 
     def take_over(self, requests: dict[str, Any]) -> None:
         """Request what was requested of a coordinator before this one."""
@@ -250,6 +251,7 @@ class Agreement:
         self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
         self.is_paused = bool(requests["paused"])
         self.is_stopped = bool(requests["stopped"])
+        self.repeat(int(requests["reached"]))
 
     def fail(self, error: KitError) -> None:
         """End the training with an error; the first one counts.

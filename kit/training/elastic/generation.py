@@ -46,6 +46,11 @@ A copy that was whole when the promises were given is not passed over.
 `tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
 looks whether this holds.
 
+*Who has seen more.* Those that had done the newest steps may all be lost, and the
+notebook have seen them. It says to which step it has seen the training come when it
+tells of the loss, and with each request: no pause and no end comes before these steps
+were done again.
+
 *Who misses a begin.* The one that leads may be lost between two begins, or an answer
 may. A process that hears of a generation which it is part of, but which it was not told
 to begin, takes it for the newest and asks for the next one. So does the one that leads
