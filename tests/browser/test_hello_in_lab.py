@@ -114,7 +114,10 @@ def a_page_that_is_loaded_again_draws_the_end(page: Page) -> None:
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     first = boards.live_board(page)
     boards.wait_for_head(first, "Stopped after step")
-    first.locator(".bk-Figure:visible").first.wait_for()
+    assert first.locator(".ps-scene:visible").count() == 1
+    for name in ("Timeline", "Links", "Loss"):
+        boards.open_tab(first, name)
+        first.locator(".bk-Figure:visible").first.wait_for()
 
 
 def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:

@@ -382,6 +382,11 @@ class FarEngines(Engines):
                 while self._known_engines:
                     await asyncio.sleep(_LOOK_S)
 
+    @property
+    def needs_no_grace(self) -> Process | None:
+        """Nothing: the controller may still have to hand on to hosts that they end."""
+        return None
+
     async def forget(self) -> None:
         """Close the client and what ipyparallel has open, as far as it reacts."""
         if self._watcher is not None:

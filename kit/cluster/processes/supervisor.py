@@ -471,9 +471,8 @@ class Supervisor:
             self.calls.lose(task, self._stopped())
         # What ends from now on ends because we end it.
         self._processes.unwatch()
-        # The controller's own end takes a third of a second, and nothing needs it.
-        controller = self.engines.controller if self.engines is not None else None
-        self.has_ended = self._reaper.end(grace_s, controller)
+        at_once = self.engines.needs_no_grace if self.engines is not None else None
+        self.has_ended = self._reaper.end(grace_s, at_once)
         remove_folder(self.folder)
 
     def check_ended(self) -> None:
