@@ -226,6 +226,10 @@ def test_nobody_can_reveal_what_was_not_measured(board: TrafficBoard) -> None:
     with pytest.raises(FailedPreconditionError, match="measured"):
         share.reveal()
 
+    known: dict[str, str] = {}
+    share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: known["no"])
+    assert say(share.teacher_url, do="reveal") == (409, "KeyError: 'no'")
+    share.start()
     say(share.url, who="anna", answer="ring")
     assert share.reveal("ring") == "It is ring: 1 of 1 guessed so."
 
