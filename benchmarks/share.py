@@ -29,6 +29,7 @@ from benchmarks.board import pairs
 from benchmarks.board_kernel import Notebook
 from benchmarks.rank_group import ROOT
 from benchmarks.results import Table, arguments, median, report
+from kit.trace.log import Rows
 from widgets import TrafficBoard
 
 GOAL, GOAL_LAG_S = 0.95, 1.0
@@ -82,19 +83,30 @@ class Classroom:
         finally:
             told, _ = pages.communicate(timeout=_PATIENCE_S)
             board.close()
-        self._note(run, json.loads(told))
+        lags, ages = lags_and_ages(run.trace.steps, json.loads(told))
+        self.lags += lags
+        self.ages += ages
 
-    def _note(self, run: kit.Run, seen: Seen) -> None:
-        rows = run.trace.steps
-        last = int(rows["step"].max()) + 1
-        ends = np.zeros(last)
-        np.maximum.at(ends, rows["step"], rows["end"] / 1e9)
-        for page in seen:
-            # What is told of a step before the first of this stretch came at once.
-            known = [(at, step) for at, step in page[1:] if 0 < step <= last]
-            self.lags += [at - ends[step - 1] for at, step in known]
-            both = pairwise(known)
-            self.ages += [at - ends[step - 1] for (_, step), (at, _) in both]
+
+def lags_and_ages(rows: Rows, seen: Seen) -> tuple[list[float], list[float]]:
+    """Return the lag of each news, and the age that each of them reached.
+
+    The first news of a page tell of a stretch before, so they are left out.
+
+    >>> from kit.trace.traffic import STEP, rows
+    >>> steps = rows(STEP, [(1, n, 1, 0.5, 8, 0, n * 10**9, 0, 0, 0) for n in range(9)])
+    >>> lags_and_ages(steps, [[(1.0, 1), (3.1, 4), (5.5, 6)]])  # step 4 is row 3
+    ([0.10000000000000009, 0.5], [2.5])
+    """
+    last = int(rows["step"].max()) + 1
+    ends = np.zeros(last)
+    np.maximum.at(ends, rows["step"], rows["end"] / 1e9)
+    lags, ages = [], []
+    for page in seen:
+        known = [(at, ends[step - 1]) for at, step in page[1:] if 0 < step <= last]
+        lags += [float(at - end) for at, end in known]
+        ages += [float(at - end) for (_, end), (at, _) in pairwise(known)]
+    return lags, ages
 
 
 def main() -> None:
@@ -120,7 +132,8 @@ def main() -> None:
     cells = [f"{median(found[word]):.0f}" for word in ("off", "on")]
     cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
     cells += [f"{costs[0]:.1f} % and {costs[1]:.1f} %"]
-    cells += [f"{median(room.lags):.2f} s", f"{np.percentile(room.ages, 99):.2f} s"]
+    oldest = np.percentile(room.ages or [np.nan], 99)
+    cells += [f"{median(room.lags):.2f} s", f"{oldest:.2f} s"]
     table = Table(
         f"A board shared with {options.viewers} pages, median steps a second",
         (

@@ -18,7 +18,7 @@ HOW_TO_RUN = """
 
 :::{note}
 This is the lesson as it ran when this page was built: a live board is a still picture
-here ([one that plays](../start.md)), and open exercises say "Not yet". To run it and to
+here ({doc}`one that plays </start>`), and open exercises say "Not yet". To run it and
 change it, open it with `make lab`.
 :::
 """
