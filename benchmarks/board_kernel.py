@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from kit.demo.digits import DigitsMlp
 from widgets import TrafficBoard
 
 _WARM = 0.2  # of the steps are not counted
+Shown = Callable[[kit.Run], AbstractContextManager[None]]
 
 
 class Notebook:
@@ -37,8 +38,12 @@ class Notebook:
         images = dice.random((1438, 64)).astype(np.float32)
         self._data = (images, dice.integers(0, 10, 1438))
 
-    def turns(self, topology: str, steps: int, rounds: int) -> str:
+    def turns(
+        self, topology: str, steps: int, rounds: int, shown: Shown | None = None
+    ) -> str:
         """Train, in turn with a board and without; return the figures as JSON.
+
+        `shown` gives what the board is, by default one in a cell.
 
         `off` and `on` are the steps a second of each stretch of the training once it is
         under way, `cost off` and `cost on` this process's share of one processor,
@@ -61,7 +66,7 @@ class Notebook:
         }
         for turn in range(2 * (rounds + 1)):
             word = ("off", "on", "on", "off")[turn % 4]
-            with _board_of(run) if word == "on" else _nothing():
+            with (shown or _board_of)(run) if word == "on" else _nothing():
                 used, begun, first = time.process_time(), time.perf_counter(), run.step
                 run.advance(steps)
                 while run.step < first + steps and not run.done:

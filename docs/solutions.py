@@ -18,9 +18,12 @@ HOW_TO_RUN = """
 
 :::{note}
 This is the lesson as it ran when this page was built: a live board is a still picture
-here, and open exercises say "Not yet". To run and change it, open it with `make lab`.
+here ({doc}`one that plays </start>`), and open exercises say "Not yet". To run it and
+change it, open it with `make lab`.
 :::
 """
+# What a cell shows that begins so, as a page that plays (docs/playing.py).
+PLAYING = {"RingStepper(n=4": "ring", "ServerStepper(n=3": "servers"}
 
 
 def read(text: str) -> nbformat.NotebookNode:
@@ -28,8 +31,24 @@ def read(text: str) -> nbformat.NotebookNode:
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     assert isinstance(notebook, nbformat.NotebookNode)
     notebook.cells[0].source += HOW_TO_RUN
+    play(notebook.cells)
     answer(notebook)
     return notebook
+
+
+def play(cells: list[nbformat.NotebookNode]) -> None:
+    """Let what cells show play in the page: in the text that follows them."""
+    for place, cell in enumerate(cells):
+        last = cell.source.rpartition("\n")[2]
+        page = next((PLAYING[one] for one in PLAYING if last.startswith(one)), "")
+        following = (one for one in cells[place:] if one.cell_type == "markdown")
+        text = next(following, None) if cell.cell_type == "code" and page else None
+        if text is not None:
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "remove-output"]
+            frame = f'<iframe class="playing" src="../playing/{page}.html" '
+            text.source = (
+                f'{frame}title="Message by message"></iframe>\n\n{text.source}'
+            )
 
 
 def keep_what_has_run(cache: JupyterCacheAbstract, lessons: Path, folder: Path) -> None:

@@ -4,6 +4,7 @@ demo              train on a small cluster of this machine, and show what it did
 serve             be one task of a cluster until SIGTERM comes
 manifest          print the objects that make Kubernetes run a cluster
 credentials new   make the secrets that the tasks of a cluster share
+lessons reset     put lessons back as they were shipped, and keep yours beside them
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.demo import check_installed
+from kit.demo.lessons import reset
 from kit.errors import AlreadyExistsError, InvalidArgumentError, KitError
 from kit.kubernetes import as_list, manifest
 from kit.server.server import Server
@@ -62,6 +64,11 @@ def _new_credentials(file: Path) -> int:
     except OSError as exc:
         raise InvalidArgumentError(f"cannot write {file}: {exc.strerror}.") from exc
     print(f"{file} holds the credentials of a cluster; give it to all its tasks.")
+    return 0
+
+
+def _reset_lessons(names: Sequence[str], folder: Path) -> int:
+    print(*reset(names, folder), sep="\n")
     return 0
 
 
@@ -155,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_manifest(commands)
     _add_credentials(commands)
+    _add_lessons(commands)
     return parser
 
 
@@ -281,6 +289,23 @@ def _add_credentials(commands: Any) -> None:
     new = actions.add_parser("new", help="write new ones to a file of yours alone")
     new.set_defaults(command=_new_credentials)
     new.add_argument("file", type=Path, metavar="FILE", help="in a folder of mode 0700")
+
+
+def _add_lessons(commands: Any) -> None:
+    lessons = commands.add_parser("lessons", help="look after the lessons of a clone")
+    actions = lessons.add_subparsers(required=True, metavar="ACTION")
+    back = actions.add_parser(
+        "reset",
+        help="put lessons back as they were shipped; what you made of them is kept "
+        "beside them",
+    )
+    back.set_defaults(command=_reset_lessons)
+    back.add_argument(
+        "names", nargs="*", metavar="LESSON", help="how it begins, as 03; else all"
+    )
+    back.add_argument(
+        "--folder", type=Path, default=Path("notebooks"), metavar="DIR", help="of them"
+    )
 
 
 if __name__ == "__main__":

@@ -99,9 +99,8 @@ class Poll:
         if high - low <= _LEAST * max(1.0, abs(low), abs(high)):
             return [(f"{low:,.9g} to {high:,.9g}", len(numbers))]
         edges = _edges(low, high)
-        # An edge at 0 may be none of the least numbers beside it.
-        inside = np.clip(numbers, edges[0], edges[-1])
-        many, _ = np.histogram(inside, edges)
+        # Edges are round, so an answer may lie beyond the last one by its last bits.
+        many, _ = np.histogram(np.clip(numbers, edges[0], edges[-1]), edges)
         return [
             (f"{low:,.9g} to {high:,.9g}", int(n))
             for (low, high), n in zip(pairwise(edges), many, strict=True)

@@ -196,6 +196,9 @@ class Said(_Handler):
         except KitError as error:
             self.set_status(409)
             self.finish(error.message)
+        except Exception as error:  # of what a teacher gave to measure with
+            self.set_status(409)
+            self.finish(f"{type(error).__name__}: {error}")
 
 
 class News(_Handler, WebSocketHandler):

@@ -50,7 +50,7 @@ class Share:
         """Serve until `close`; raises `AddressInUse` and `InvalidArgumentError`."""
         self._pulse, self._beat = pulse, beat
         self._poll: Poll | None = None
-        self._guard = threading.Lock()  # of the poll
+        self._guard = threading.RLock()  # of the poll
         self._sent: dict[str, str] = {}
         self._drawn_at, self._curves_at = 0.0, 0.0
         drawn = {
@@ -136,7 +136,8 @@ class Share:
             The question, with its unit and range, or its choices. It is not locked by
             what the class answers.
         answer : number, str or callable, optional
-            What is measured, or what measures it when *Reveal* is pressed.
+            What is measured, or what measures it when *Reveal* is pressed: quickly, as
+            no page is served meanwhile.
 
         Raises
         ------

@@ -1,0 +1,86 @@
+"""Put lessons back as they were shipped, and keep what a learner made of them.
+
+What was shipped is what git has of the clone: its last commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from kit.errors import FailedPreconditionError, NotFoundError
+from kit.trace.file import write_atomically
+
+_GIT_S = 30
+
+
+def reset(names: Sequence[str], folder: Path) -> list[str]:
+    """Put the lessons that begin so back, or all; return a sentence for each.
+
+    A notebook that differs from what was shipped is first copied beside it, as
+    `NAME.kept-N.ipynb`. One that is missing is made again. Raises `NotFoundError` for a
+    lesson that does not exist, and `FailedPreconditionError` outside of a clone.
+    """
+    shipped = _shipped(folder)
+    chosen: list[str] = []
+    for name in names or shipped:
+        found = [one for one in shipped if one.startswith(name)]
+        if not found:
+            known = ", ".join(one.removesuffix(".ipynb") for one in shipped)
+            raise NotFoundError(f"no lesson begins with {name!r}; there are {known}.")
+        chosen += [one for one in found if one not in chosen]
+    return [_reset(folder / name) for name in chosen]
+
+
+def _reset(path: Path) -> str:
+    whole = _git(path.parent, "show", f"HEAD:./{path.name}")
+    if path.exists():
+        if path.read_bytes() == whole:
+            return f"{path.name} is as it was shipped."
+        kept = _free(path)
+        shutil.copy2(path, kept)
+        said = f"{path.name} is as it was shipped again; yours is {kept.name}."
+    else:
+        said = f"{path.name} was missing, and is there again."
+    write_atomically(path, [whole.decode()])
+    return said
+
+
+def _free(path: Path) -> Path:
+    """Return a name beside a notebook that nobody has."""
+    number = 1
+    while (found := path.with_suffix(f".kept-{number}.ipynb")).exists():
+        number += 1
+    return found
+
+
+def _shipped(folder: Path) -> list[str]:
+    """Return the names of all lessons that git has of a folder."""
+    listed = _git(folder, "ls-tree", "--name-only", "HEAD", "./").decode().split("\n")
+    found = sorted(name for name in listed if name.endswith(".ipynb"))
+    if not found:
+        raise NotFoundError(f"{folder} has no lessons; --folder says where they are.")
+    return found
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *words],
+            capture_output=True,
+            check=True,
+            timeout=_GIT_S,
+        ).stdout
+    except FileNotFoundError as error:
+        why = "there is no git here"
+        cause: Exception = error
+    except subprocess.TimeoutExpired as error:
+        why, cause = f"git has not answered within {_GIT_S} s", error
+    except subprocess.CalledProcessError as error:
+        why, cause = error.stderr.decode(errors="replace").strip(), error
+    raise FailedPreconditionError(
+        f"cannot tell how the lessons in {folder} were shipped: {why}. Run this in a "
+        f"clone of the repository, or give --folder."
+    ) from cause

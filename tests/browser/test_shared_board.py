@@ -1,0 +1,70 @@
+"""A shared board in real browsers: a class that is asked, and who teaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.axe import serious
+from tests.browser.lab import browser_page, chromium, screenshot
+from tests.widgets.conftest import toggled
+from widgets import Prediction, TrafficBoard
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        chromium() is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
+
+
+def opened(page: Any, url: str) -> Any:
+    """Open an address in a browser of its own, as another person would."""
+    browser = page.context.browser
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    found = context.new_page()
+    found.goto(url)
+    found.locator("[data-place=status] .ps-head").wait_for()
+    return found
+
+
+def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
+    board = TrafficBoard(toggled(("ps", "ring"), steps=20))
+    share = board.share()
+    asked = Prediction("How many bytes does a worker send in a step?", "bytes", low=0)
+    share.ask(asked, 800_000)
+    with browser_page() as page:
+        errors: list[str] = []
+        teacher, anna, ben = (
+            opened(page, url) for url in (share.teacher_url, share.url, share.url)
+        )
+        for one in (teacher, anna, ben):
+            one.on("pageerror", lambda error: errors.append(str(error)))
+        assert anna.locator(".ps-scene").is_visible()
+
+        teacher.get_by_role("button", name="Start").click()
+
+        for one, answer in ((anna, "790 kB"), (ben, "1.2 MB")):
+            field = one.get_by_role("textbox", name="How many bytes")
+            field.fill(answer)
+            assert not one.locator(".ps-scene").is_visible()  # it would tell
+            one.get_by_role("button", name="Lock in").click()
+            one.get_by_text("Locked in:").wait_for()
+            assert field.is_disabled()
+        teacher.get_by_text("2 answered.").wait_for()
+        assert teacher.locator(".ps-answers svg").count() == 1
+        assert anna.locator(".ps-answers").count() == 0
+        screenshot(teacher.locator("body"), "shared-teacher")
+        assert serious(anna, "body") == []
+        teacher.get_by_role("button", name="Reveal").click()
+        said = "Measured: 800,000 bytes. 1 of 2 guesses are within a fifth of it."
+        anna.locator(".ps-answers svg").wait_for()
+        anna.get_by_text(said).wait_for()
+        assert anna.locator(".ps-scene").is_visible()
+        assert anna.get_by_role("button", name="Lock in").count() == 0
+        screenshot(anna.locator("body"), "shared-revealed")
+        board.close()
+        anna.get_by_text("Disconnected").wait_for()
+        assert errors == []
