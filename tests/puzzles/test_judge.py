@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from kit import puzzles
@@ -23,9 +27,12 @@ from kit.errors import (
     UnknownError,
 )
 from kit.puzzles import Figures, Processes, Puzzle, Result
+from kit.testing.task_process import until
 from tests.cases import for_each
+from tests.faults.test_processes import is_running
+from tests.notebooks.kernel import ROOT
 
-Program = Callable[[Any], None]
+Program = Callable[[Any], object]
 pytestmark = pytest.mark.slow  # as long as it takes to start the processes
 
 LONG_S = 60.0  # nobody waits for it: who never ends is found out before
@@ -165,6 +172,31 @@ def test_a_process_that_dies_is_an_error_and_the_next_try_has_another(
         judged(mortal, lambda task: os._exit(3))
 
     assert judged(mortal, swap).ok
+
+
+def test_no_process_outlives_the_one_that_judges(tmp_path: Path) -> None:
+    code = (
+        "import psutil, sys\n"
+        "from kit import puzzles\n"
+        "puzzles.judge('hand over', lambda task: None)\n"
+        "ours = psutil.Process().children(recursive=True)\n"
+        "print(*(one.pid for one in ours), flush=True)\n"
+        "def endless(task):\n"
+        "    while True: pass\n"
+        "puzzles.judge('hand over', endless, deadline_s=60)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, cwd=tmp_path
+    ) as judging:
+        assert judging.stdout is not None
+        pids = [int(word) for word in judging.stdout.readline().split()]
+        assert all(psutil.pid_exists(pid) for pid in pids)
+
+        judging.kill()
+
+        until(lambda: not any(is_running(pid) for pid in pids), 10)
+    assert len(pids) == 3
 
 
 def test_an_exception_is_told_with_task_line_and_last_message(
