@@ -61,7 +61,7 @@ def keep_what_has_run(cache: JupyterCacheAbstract, lessons: Path, folder: Path) 
         for path in sorted(folder.glob("*.ipynb"))
     ]
     ran = {_code(one): one for one in notebooks}
-    for path in sorted(lessons.glob("*.ipynb")):
+    for path in sorted(lessons.rglob("*.ipynb")):
         lesson = read(path.read_text("utf-8"))
         if (found := ran.get(_code(lesson))) is None:
             continue

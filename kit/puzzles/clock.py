@@ -15,6 +15,7 @@ communication: theory, practice, and experience", CCPE 19 (2007), section 2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -53,7 +54,7 @@ class WorkSpan(NamedTuple):
 
 
 class HeldSpan(NamedTuple):
-    """An array in a task's memory; it is there to the end if nobody frees it."""
+    """An array in a task's memory; `end` is infinite if it is never given back."""
 
     task: int
     name: str
@@ -151,7 +152,7 @@ class _Clock:
         found.end = max([*self._now, *ends], default=0.0)
         for task, log in enumerate(self._logs):
             for key in list(self._holds[task]):
-                self._drop(task, key, found.end)
+                self._drop(task, key, math.inf)
             if log and isinstance(log[-1], Wait):
                 last, now = log[-1], self._now[task]
                 found.waits.append(
@@ -173,8 +174,7 @@ class _Clock:
                 span = WorkSpan(task, event.label, begin, self._now[task])
                 self._found.work.append(span)
             elif isinstance(event, Hold):
-                self._drop(task, event.key, self._now[task])
-                self._holds[task][event.key] = event, self._now[task]
+                self._hold(task, event)
             elif isinstance(event, Drop):
                 self._drop(task, event.key, self._now[task])
             self._next[task] += 1
@@ -219,6 +219,12 @@ class _Clock:
         others.append((begin, begin + sent.ms, key))
         others.sort()
         return sent._replace(end=begin + sent.ms)
+
+    def _hold(self, task: int, event: Hold) -> None:
+        held = self._holds[task].get(event.key)
+        if held is None or held[0] != event:
+            self._drop(task, event.key, self._now[task])
+            self._holds[task][event.key] = event, self._now[task]
 
     def _drop(self, task: int, key: int, now: float) -> None:
         if key in self._holds[task]:

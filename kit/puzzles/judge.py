@@ -9,7 +9,7 @@ from kit.errors import InvalidArgumentError
 from kit.puzzles.clock import timeline
 from kit.puzzles.complaints import broken, is_untouched, wrong
 from kit.puzzles.excess import excess
-from kit.puzzles.figures import NAMES, measured, over
+from kit.puzzles.figures import NAMES, Figures, measured, over
 from kit.puzzles.process import Assignment
 from kit.puzzles.processes import Processes, packed
 from kit.puzzles.puzzle import Program, Puzzle
@@ -100,11 +100,17 @@ def judge(
     if words:
         words = f"Not yet: {words.rstrip('.')}."
         return Result(puzzle, False, words, found, line, attempt, error)
-    best = "No program is known that costs less."
-    if dearer := over(found, puzzle.best):
+    words = f"Right. {_beside_the_best(found, puzzle.best)}"
+    return Result(puzzle, True, words, found, line, attempt)
+
+
+def _beside_the_best(found: Figures, best: Figures) -> str:
+    if dearer := over(found, best):
         names = ", ".join(NAMES[one] for one in dearer)
-        best = f"The best program that is known has less: {names}."
-    return Result(puzzle, True, f"Right. {best}", found, line, attempt, None)
+        return f"The best program that is known has less: {names}."
+    if over(best, found):
+        return "It costs less than the best program that was known."
+    return "No program is known that costs less."
 
 
 def close() -> None:

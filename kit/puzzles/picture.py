@@ -18,10 +18,10 @@ from kit.picture.svg import DARK, DETAIL_PX, FONT, LIGHT, N_HUES, TEXT_PX, Colou
 from kit.puzzles.clock import Flight, HeldSpan, Timeline
 
 _LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 860.0, 12.0, 34.0
-_PORT, _WORK, _MEMORY, _GAP = 7.0, 18.0, 46.0, 22.0
+_PORT, _WORK, _MEMORY, _GAP = 7.0, 18.0, 54.0, 22.0
 _LETTER = 6.6  # px, about
 _ROOM = 0.07
-_MOST_LABELS = 16  # arrows with words; more would cover each other
+_MOST_LABELS = 8  # arrows with words; more would cover each other
 _N_TICKS = 8
 _THEMES = (
     ("", LIGHT, ""),
@@ -85,7 +85,7 @@ def draw(names: Sequence[str], line: Timeline, title: str) -> str:
     True
     """
     last = _Scale(line.end, 1, False).last
-    held = [h if h.end < line.end else h._replace(end=last) for h in line.held]
+    held = [h._replace(end=min(h.end, last)) for h in line.held]
     stacks = [_stack([h for h in held if h.task == k]) for k in range(line.n)]
     most = max((b.bottom + b.span.n_bytes for s in stacks for b in s), default=1)
     scale = _Scale(line.end, max(most, 1), bool(line.work))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import send_handle
@@ -115,10 +115,11 @@ def _hand_out(players: Sequence[_Player], orders: Sequence[Assignment]) -> None:
     try:
         for rank, (player, order) in enumerate(zip(players, orders, strict=True)):
             player.is_ready = False
-            player.pipe.send_bytes(cloudpickle.dumps(order))
-            for other in range(n):
-                if other != rank:
-                    send_handle(player.pipe, ends[rank, other].fileno(), None)
+            with _named(rank):
+                player.pipe.send_bytes(cloudpickle.dumps(order))
+                for other in range(n):
+                    if other != rank:
+                        send_handle(player.pipe, ends[rank, other].fileno(), None)
     finally:
         for end in ends.values():
             end.close()
@@ -135,9 +136,10 @@ def _watch(players: Sequence[_Player], attempt: Attempt, deadline: float) -> Non
             break
         for pipe in ready:
             assert isinstance(pipe, Connection)
-            event, result = _report(pipe, rank_of[pipe])
-            _note(attempt, rank_of[pipe], event, result)
-            waits.take(rank_of[pipe], event)
+            with _named(rank := rank_of[pipe]):
+                event, result = cloudpickle.loads(pipe.recv_bytes())
+            _note(attempt, rank, event, result)
+            waits.take(rank, event)
         if waits.stuck():
             deadline = min(deadline, now + _STUCK_S)
     attempt.stuck = waits.stuck()
@@ -145,15 +147,16 @@ def _watch(players: Sequence[_Player], attempt: Attempt, deadline: float) -> Non
     attempt.busy = tuple(rank for rank in rank_of.values() if rank not in done)
 
 
-def _report(pipe: Connection, rank: int) -> tuple[Any, Any]:
+@contextmanager
+def _named(rank: int) -> Iterator[None]:
+    """Say which task's process it is that has died, if one has."""
     try:
-        event, result = cloudpickle.loads(pipe.recv_bytes())
+        yield
     except (EOFError, OSError) as error:
         raise PeerLost(
             f"the process of task {rank} has died, perhaps of a lack of memory; the "
             f"next try has another one."
         ) from error
-    return event, result
 
 
 def _note(attempt: Attempt, rank: int, event: Event, result: Any) -> None:

@@ -82,18 +82,19 @@ class Puzzle:
         return n_bytes / self.bytes_per_ms
 
     def rows(self, found: Figures | None = None) -> list[tuple[str, ...]]:
-        """Return a row for each figure: name, target, best known; first, what it is."""
-        rows = []
-        for name, title in NAMES.items():
-            columns = [self.target, self.best] if found is None else [
-                found, self.target, self.best
-            ]  # fmt: skip
-            rows.append((title, *(shown(name, getattr(c, name)) for c in columns)))
-        return rows
+        """Return a row for each figure: its name, what was found, target and best."""
+        columns = [found] if found is not None else []
+        columns += [self.target, self.best]
+        return [
+            (title, *(shown(name, getattr(one, name)) for one in columns))
+            for name, title in NAMES.items()
+        ]
 
     def __repr__(self) -> str:
-        limits = [f"  {title}: at most {most}, best known {best}"
-                  for title, most, best in self.rows()]  # fmt: skip
+        rows = self.rows()
+        limits = [
+            f"  {what}: at most {most}, best known {best}" for what, most, best in rows
+        ]
         return "\n".join([f"{self.name}: {self.goal}", *limits])
 
     def _repr_html_(self) -> str:
@@ -109,7 +110,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "".join(f'<td style="text-align:right">{escape(c)}</td>' for c in row[1:])
         + "</tr>"
         for row in rows
     )

@@ -64,8 +64,7 @@ def _parts(dice: np.random.Generator) -> Given:
 
 
 def _sum(given: Given) -> Array:
-    total: Array = np.sum([one["x"] for one in given], axis=0, dtype=np.float64)
-    return total
+    return np.asarray(np.sum([one["x"] for one in given], axis=0, dtype=np.float64))
 
 
 def _sum_everywhere(given: Given) -> Given:

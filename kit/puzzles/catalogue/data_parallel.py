@@ -23,7 +23,7 @@ from kit.puzzles.catalogue.network import (
 )
 from kit.puzzles.figures import Figures
 from kit.puzzles.puzzle import Given, Puzzle
-from kit.puzzles.task import Array
+from kit.puzzles.task import Array, Piece
 
 _ROWS = 32  # of each worker's batch
 _N_SERVERS, _N_CLIENTS = 2, 3
@@ -171,7 +171,7 @@ def _layers_updated(given: Given) -> Given:
     return [{**layers, "m": m} for m in slots]
 
 
-_PIECES = {"forward": (forward, 1.0), "backward": (backward, 2.0)}
+_PIECES: dict[str, Piece] = {"forward": (forward, 1.0), "backward": (backward, 2.0)}
 
 ZERO_2 = Puzzle(
     name="ZeRO-2",

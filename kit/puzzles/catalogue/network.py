@@ -29,7 +29,7 @@ def backward(w: Array, x: Array, y: Array, dy: Array) -> tuple[Array, Array]:
     >>> backward(w, x, np.zeros_like(x), x)[1].item()
     1.0
     """
-    before = dy * (1 - y * y)
+    before: Array = dy * (1 - y * y)
     return before @ w.T, x.T @ before
 
 
@@ -64,7 +64,8 @@ def gradients(layers: list[Array], x: Array, t: Array) -> list[Array]:
 
 def weights(dice: np.random.Generator) -> Array:
     """Return a layer's weights: WIDTH x WIDTH."""
-    return (dice.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32)
+    w: Array = dice.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)
+    return w.astype(np.float32)
 
 
 def batch(dice: np.random.Generator, rows: int) -> Array:
