@@ -174,8 +174,8 @@ def _links(trace: Trace) -> Drawing:
 def _timeline(trace: Trace) -> Drawing:
     view = feed.window(trace)
     columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
-    active = [name for name in trace.names if name in set(columns["task"])]
     coming = feed.flights(trace, view)
+    active = feed.active(trace, columns, coming)
     chart = curves.timeline(columns, starts, active, view.label, coming)
     shared = source(columns)
 

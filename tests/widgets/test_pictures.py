@@ -97,6 +97,23 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     assert set(bars) == {*(phase.name.lower() for phase in Phase), "flight"}
 
 
+def test_the_still_timeline_has_a_row_for_a_task_that_bytes_alone_tell_of(
+    trace: Trace,
+) -> None:
+    view = sentences.newest_steps(trace)
+    coming, spans = feed.flights(trace, view), feed.timeline(trace, view)
+    silent = coming["task"][0]
+    others = np.array(spans["task"]) != silent
+    spans = {name: np.array(column)[others] for name, column in spans.items()}
+    rows = feed.active(trace, spans, coming)
+
+    chart = curves.timeline(spans, feed.step_starts(trace, view), rows, flights=coming)
+
+    assert silent not in set(spans["task"])
+    assert silent in set(texts(charts.timeline_chart(chart)))
+    assert rows == [name for name in trace.names if name in rows]
+
+
 def short_steps(gaps: list[float]) -> curves.Timeline:
     """A timeline of 100 ms in which some steps begin so many ms after each other."""
     at = np.cumsum(gaps).tolist()

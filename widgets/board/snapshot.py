@@ -57,12 +57,12 @@ def pictures(beat: Beat) -> Pictures:
     lines = history.links()
     window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
-    active = [name for name in recent.names if name in set(spans["task"])]
     changes, shares = beat.moment.changes, history.measure("accuracy")
     again = history.changes(changes)
     loss = curves.loss(history.loss(), history.regions(), shares, again)
     links = curves.links(lines, history.switches(changes))
     coming = feed.flights(recent, window)
+    active = feed.active(recent, spans, coming)
     times = curves.timeline(spans, starts, active, window.label, coming)
     found = [
         (scene(beat.moment), title(beat.moment)),

@@ -333,6 +333,15 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
     return found
 
 
+def active(trace: Trace, *told: Columns) -> list[str]:
+    """Return the tasks that some of these columns tell of, in the trace's order.
+
+    Bytes may be on their way to a task before it has told of anything that it did.
+    """
+    names = {name for columns in told for name in columns["task"]}
+    return [name for name in trace.names if name in names]
+
+
 def step_starts(trace: Trace, view: TimeWindow) -> Columns:
     """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
     table = trace.steps
