@@ -365,13 +365,12 @@ def _box(look: str, x: float, y: float, width: float, height: float) -> str:
 
 
 def _key() -> str:
-    """Draw the legend of the phases."""
-    parts = []
-    for place, phase in enumerate(Phase):
-        at = 8 + place * 78
-        tall = 18 * PHASE_HEIGHT[phase]
-        parts.append(_bar(phase, at, 13 - tall / 2, 20, tall))
-        parts.append(f'<text x="{at + 25}" y="18">{phase.name.lower()}</text>')
-    at = 8 + len(Phase) * 78
-    parts.append(_flight(at, 13 - _THIN / 2, 20))
-    return "".join([*parts, f'<text x="{at + 25}" y="18">{FLIGHT}</text>'])
+    """Draw the legend of the phases and of bytes in flight, in one line."""
+    parts, at, wide = [], 8.0, 16
+    for phase in Phase:
+        tall, name = 18 * PHASE_HEIGHT[phase], phase.name.lower()
+        parts.append(_bar(phase, at, 13 - tall / 2, wide, tall))
+        parts.append(_text(at + wide + 4, 18, name))
+        at += wide + 13 + 8.2 * len(name)
+    parts.append(_flight(at, 13 - _THIN / 2, wide))
+    return "".join([*parts, _text(at + wide + 4, 18, FLIGHT)])
