@@ -1,4 +1,4 @@
-"""What a recording tells of an asynchronous elastic training that went on elsewhere.
+"""In which order an asynchronous training was updated that lost tasks meanwhile.
 
 A worker that is lost may have pushed what it is never told of. With one server there is
 one order all the same: that of the steps which the workers were told, and, of those
@@ -45,8 +45,8 @@ def check_losses(
         why = "what a lost worker kept from step to step is not recorded"
     if why:
         raise UnimplementedError(
-            f"an asynchronous training that has lost tasks cannot be replayed here: "
-            f"{why}. It can be loaded and compared all the same."
+            f"a training that lost tasks while it was asynchronous cannot be replayed "
+            f"here: {why}. It can be loaded and compared all the same."
         )
 
 
