@@ -279,20 +279,20 @@ def replay(
 def opened(content: Content, given: Given) -> Recomputation:
     """Return the members of a recorded training, to be used with `with`."""
     check_options(given.job)
-    check_losses(given.job, content.epochs, content.changes)
     if not content.epochs:
         raise FailedPreconditionError(
             f"{content.name} ends before the training had begun: nothing to replay."
         )
     held = stretches(content.epochs, content.n_done)
+    check_losses(given.job, held, content.changes)
     about = given.job, given.work, held, orders(content), pushed(content)
     return Recomputation(*about)
 
 
 def orders(content: Content) -> Orders:
     """Return whose pushes each server took in each asynchronous epoch."""
-    if has_losses(content.epochs):
-        held = stretches(content.epochs, content.n_done)
+    held = stretches(content.epochs, content.n_done)
+    if has_losses(held):
         tables = content.tables["STEP"], content.tables["PUSH"]
         return orders_with_losses(content.job, held, *tables)
     found: dict[tuple[int, int], list[int]] = {}

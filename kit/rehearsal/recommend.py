@@ -15,14 +15,12 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import registered
 from kit.rehearsal.rehearsal import Rehearsal, time_text
-from kit.rehearsal.rehearse import job_of, play, rates_of
+from kit.rehearsal.rehearse import Supposed, play, rates_of
 from kit.rehearsal.sizes import (
     Compute,
     Hosts,
     Sizes,
     compute_of,
-    hosts_of,
-    specs_from,
     tasks_of,
 )
 from kit.task import Task
@@ -147,20 +145,10 @@ def recommend(
     >>> kit.recommend(4_000_000, ps=1, worker=4, link="100mbit,1ms").topology
     'ring'
     """
-    tasks = tasks_of(whole("ps", ps), whole("worker", worker))
-    specs, named = specs_from(model_or_sizes), hosts_of(hosts, len(tasks))
-
-    def job(topology: str) -> Job:
-        return job_of(
-            *(specs, tasks, named),
-            topology=topology,
-            link=link,
-            optimizer=optimizer,
-            placement=placement,
-            compress=compress,
-        )
-
-    return choose(job, compute_of(compute, tasks), rates_of(rates))
+    given = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
+    supposed = Supposed(model_or_sizes, *given, optimizer, placement, compress)
+    times = compute_of(compute, supposed.tasks)
+    return choose(supposed.job, times, rates_of(rates))
 
 
 def choose(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import SupportsIndex
 
@@ -128,16 +130,10 @@ def rehearse(
     >>> 0.5 < found.seconds < 0.6
     True
     """
-    tasks = tasks_of(whole("ps", ps), whole("worker", worker))
-    job = job_of(
-        *(specs_from(model_or_sizes), tasks, hosts_of(hosts, len(tasks))),
-        topology=topology or first(lambda one: one.needs_ps == bool(ps)),
-        link=link,
-        optimizer=optimizer,
-        placement=placement,
-        compress=compress,
-    )
-    return play(job, compute_of(compute, tasks), rates_of(rates))
+    given = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
+    supposed = Supposed(model_or_sizes, *given, optimizer, placement, compress)
+    job = supposed.job(topology or first(lambda one: one.needs_ps == bool(ps)))
+    return play(job, compute_of(compute, job.tasks), rates_of(rates))
 
 
 def rates_of(given: Rates | None) -> Rates:
@@ -153,52 +149,60 @@ def rates_of(given: Rates | None) -> Rates:
     return given
 
 
-def job_of(
-    specs: Sequence[Spec],
-    tasks: Sequence[Task],
-    hosts: Sequence[str],
-    *,
-    topology: str,
-    link: str,
-    optimizer: Optimizer | str,
-    placement: str,
-    compress: Compressor | str | None,
-) -> Job:
-    """Return the job of such a training, which never begins.
+@dataclass(frozen=True)
+class Supposed:
+    """A training that never begins: the arguments of `rehearse` that make its job."""
 
-    Raises `InvalidArgumentError` for what no training can be, `ResourceExhaustedError`
-    for parameters in more pieces than can be played.
-    """
-    n_workers = sum(task.job != "ps" for task in tasks)
-    n_bytes, settings = sum(spec.n_bytes for spec in specs), current()
-    piece = settings.bucket_bytes or CHUNK_BYTES * n_workers
-    if -(-n_bytes // piece) * n_workers > _MOST_CHUNKS:
-        raise ResourceExhaustedError(
-            f"{n_bytes:,} bytes in buckets of {piece:,} for {n_workers:,} workers are "
-            f"more than {_MOST_CHUNKS:,} pieces; rehearse larger buckets with "
-            f"settings(bucket_bytes=...), or a smaller model."
+    model_or_sizes: Sizes
+    tasks: Sequence[Task]
+    hosts: Hosts
+    link: str
+    optimizer: Optimizer | str
+    placement: str
+    compress: Compressor | str | None
+
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """The parameters; raises `InvalidArgumentError` for what is none."""
+        return specs_from(self.model_or_sizes)
+
+    def job(self, topology: str) -> Job:
+        """Return its job with a topology.
+
+        Raises `InvalidArgumentError` for what no training can be,
+        `ResourceExhaustedError` for parameters in more pieces than can be played.
+        """
+        specs, tasks = self.specs, tuple(self.tasks)
+        n_workers = sum(task.job != "ps" for task in tasks)
+        n_bytes, settings = sum(spec.n_bytes for spec in specs), current()
+        piece = settings.bucket_bytes or CHUNK_BYTES * n_workers
+        if -(-n_bytes // piece) * n_workers > _MOST_CHUNKS:
+            raise ResourceExhaustedError(
+                f"{n_bytes:,} bytes in buckets of {piece:,} for {n_workers:,} workers "
+                f"are more than {_MOST_CHUNKS:,} pieces; rehearse larger buckets with "
+                f"settings(bucket_bytes=...), or a smaller model."
+            )
+        compressor = compressor_of(self.compress)
+        wire_specs: WireSpecs = ()
+        if compressor is not None:
+            given = compressor.wires(specs, n_workers)
+            wire_specs = checked_specs(given, str(compressor))
+        return Job(
+            run="0" * 32,
+            tasks=tasks,
+            specs=specs,
+            optimizer=optimizer_of(self.optimizer),
+            topology=topology,
+            steps=1,
+            batch=len(tasks),
+            link=str(LinkSettings.parse(self.link)),
+            placement=self.placement,
+            hosts=hosts_of(self.hosts, len(tasks)),
+            keeps_state=compressor is not None,
+            compress="" if compressor is None else str(compressor),
+            wire_specs=wire_specs,
+            settings=settings,
         )
-    compressor = compressor_of(compress)
-    wire_specs: WireSpecs = ()
-    if compressor is not None:
-        given = compressor.wires(specs, n_workers)
-        wire_specs = checked_specs(given, str(compressor))
-    return Job(
-        run="0" * 32,
-        tasks=tuple(tasks),
-        specs=tuple(specs),
-        optimizer=optimizer_of(optimizer),
-        topology=topology,
-        steps=1,
-        batch=len(tasks),
-        link=str(LinkSettings.parse(link)),
-        placement=placement,
-        hosts=tuple(hosts),
-        keeps_state=compressor is not None,
-        compress="" if compressor is None else str(compressor),
-        wire_specs=wire_specs,
-        settings=settings,
-    )
 
 
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:

@@ -110,6 +110,17 @@ def test_what_is_not_recorded_is_refused_with_the_reason(
     given: Job, change: Change, why: str
 ) -> None:
     with pytest.raises(UnimplementedError, match=why):
-        check_losses(given, EPOCHS, [change])
-    check_losses(given, EPOCHS[:1], [])
-    check_losses(job(), EPOCHS, [LOST])
+        check_losses(given, stretches(EPOCHS, 6), [change])
+    check_losses(given, stretches(EPOCHS[:1], 6), [])
+    check_losses(job(), stretches(EPOCHS, 6), [LOST])
+
+
+def test_losses_of_synchronous_steps_refuse_nothing() -> None:
+    repeated, lost = LOST._replace(repeated=2), EpochRow(2, "ps", 2, 0, "", "", 1)
+    before = EpochRow(1, "ps", 0, 0, "")
+    after = EpochRow(3, "ps-async", 5, 0, "", "", 1)
+    undone = EpochRow(2, "ps", 3, 0, "")  # and with it a part of asynchronous steps
+
+    check_losses(job(), stretches([before, lost, after], 9), [repeated])
+    with pytest.raises(UnimplementedError, match="done again"):
+        check_losses(job(), stretches([EPOCHS[0], undone, lost], 9), [repeated])

@@ -1,4 +1,4 @@
-"""What a recording tells of an asynchronous elastic training that went on elsewhere.
+"""In which order an asynchronous training was updated that lost tasks meanwhile.
 
 A worker that is lost may have pushed what it is never told of. With one server there is
 one order all the same: that of the steps which the workers were told, and, of those
@@ -12,27 +12,29 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from kit.errors import UnimplementedError
 from kit.recording.recomputing.async_updates import Orders
 from kit.recording.recomputing.stretches import Stretch
 from kit.trace.log import Rows
-from kit.trace.trace import EpochRow
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 
 
-def has_losses(epochs: Sequence[EpochRow]) -> bool:
-    """Whether it went on in another generation, and was asynchronous at some time."""
-    has_moved = any(row.generation for row in epochs)
-    return has_moved and any(row.is_asynchronous for row in epochs)
+def has_losses(stretches: Sequence[Stretch]) -> bool:
+    """Whether a generation of it ended while it was asynchronous."""
+    return any(
+        before.row.is_asynchronous and before.row.generation != after.row.generation
+        for before, after in pairwise(stretches)
+    )
 
 
 def check_losses(
-    job: Job, epochs: Sequence[EpochRow], changes: Sequence[Change]
+    job: Job, stretches: Sequence[Stretch], changes: Sequence[Change]
 ) -> None:
     """Raise `UnimplementedError` where the order of the updates is not recorded."""
-    if not has_losses(epochs):
+    if not has_losses(stretches):
         return
     why = ""
     if any(change.repeated for change in changes):
@@ -43,8 +45,8 @@ def check_losses(
         why = "what a lost worker kept from step to step is not recorded"
     if why:
         raise UnimplementedError(
-            f"an asynchronous training that has lost tasks cannot be replayed here: "
-            f"{why}. It can be loaded and compared all the same."
+            f"a training that lost tasks while it was asynchronous cannot be replayed "
+            f"here: {why}. It can be loaded and compared all the same."
         )
 
 
