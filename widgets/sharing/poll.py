@@ -157,7 +157,7 @@ def _edges(low: float, high: float) -> list[float]:
     """Return round edges of bins for numbers between two others, powers of ten if far.
 
     >>> _edges(3.0, 2e3), _edges(0.0, 47.0)
-    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0])
+    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [0, 10, 20, 30, 40, 50])
     """
     if low > _LEAST and high / low >= _FAR:
         first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
