@@ -46,7 +46,7 @@ def _failed(
         return kind(f"{failed.message.rstrip('.')}{where}{last}.", task=task)
     said = failed.message.rstrip(".")
     return UnknownError(
-        f"{task} was ended by {failed.kind}: {said}{where}{_last(log, puzzle)}.",
+        f"{task} stopped with {failed.kind}: {said}{where}{_last(log, puzzle)}.",
         task=task,
     )
 
@@ -95,14 +95,15 @@ def _wait(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
 
 
 def _look(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
-    """Say what else lies there for a task that waits in vain, if anything does."""
+    """Say what has come to a task that waits in vain for something else, if any."""
     wait = attempt.logs[task][-1]
     assert isinstance(wait, Wait)
     sources = [wait.source, *range(puzzle.n)]
     for source in sources:
         for event in _unread(attempt.logs, task, source):
             said = message(event.name, event.number)
-            return f" What lies there for it is {said} from {puzzle.tasks[source]}."
+            other = puzzle.tasks[source]
+            return f" {puzzle.tasks[task]} has not received {said} from {other}."
     return ""
 
 
@@ -185,7 +186,8 @@ def _hint(
         return ""
     if puzzle.addends is not None:
         return _sum_hint(found, wanted, puzzle.addends(given, rank, name))
-    return _order_hint(found, wanted, puzzle.n)
+    before = given[rank].get(name)
+    return _order_hint(found, wanted, puzzle.n) or _scale_hint(found, wanted, before)
 
 
 def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
@@ -203,11 +205,25 @@ def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
     if np.allclose(ratios, ratios[0], atol=0.01):
         return f"; it is {ratios[0]:.3g} times what it should be"
     said = [
-        f"what {task} has is {'missing' if abs(k) < 0.01 else f'in it {k:.3g} times'}"
+        f"that of {task} is {'missing' if abs(k) < 0.01 else f'counted {k:.3g} times'}"
         for task, k in zip(addends, ratios, strict=True)
         if abs(k - 1) > 0.01
     ]
     return f"; {' and '.join(said)}"
+
+
+def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
+    """Say by which factor an array, or its change, is too large."""
+    start = 0 if before is None else before
+    change, ought = (found - start).ravel(), (wanted - start).ravel()
+    factor = float(change @ ought) / float(ought @ ought)
+    if not np.allclose(change, factor * ought, rtol=1e-2, atol=1e-4):
+        return ""
+    if before is None:
+        return f"; it is {factor:.3g} times what it should be"
+    if abs(factor) < 0.01:
+        return "; it is as it was at the beginning"
+    return f"; it has changed by {factor:.3g} times as much as it should"
 
 
 def _order_hint(found: Array, wanted: Array, n: int) -> str:

@@ -122,7 +122,7 @@ def test_a_wait_for_one_who_has_ended_is_told_with_what_lies_there(
     assert isinstance(result.error, AbortedError)
     assert result.words == (
         "Not yet: worker:1 waits for message 'part 3' from worker:0, which has ended "
-        "and never sent it. What lies there for it is message 'part 2' from worker:0."
+        "and never sent it. worker:1 has not received message 'part 2' from worker:0."
     )
     assert "never received" in result.svg
 
@@ -211,7 +211,7 @@ def test_an_exception_is_told_with_task_line_and_last_message(
 
     assert isinstance(result.error, UnknownError)
     assert result.words == (
-        "Not yet: worker:1 was ended by ZeroDivisionError: integer division or modulo "
+        "Not yet: worker:1 stopped with ZeroDivisionError: integer division or modulo "
         "by zero (line 4 of divides); it last received message 'x' from worker:0."
     )
 
@@ -279,7 +279,7 @@ def test_a_variable_holds_what_was_freed(processes: Processes) -> None:
     ("program", "says"),
     [
         (lambda t: t.keep("sum", t["x"] * 0), "it is 0 times what it should be"),
-        (lambda t: t.keep("sum", t["x"]), "what b has is missing"),
+        (lambda t: t.keep("sum", t["x"]), "that of b is missing"),
         (
             lambda t: t.keep("sum", t["x"][:3]),
             "it should be (1000,)",

@@ -214,9 +214,9 @@ def _sharded_updated(given: Given) -> Given:
 ZERO_3 = Puzzle(
     name="ZeRO-3",
     goal=(
-        "As before, but worker k holds the weights of layer k alone, 'w'. Who needs "
-        "them gets them, forward and backward, and does not keep them. In the end "
-        "m = 0.9 m + the mean gradient of layer k, and w is less by 0.1 m."
+        "As before, but worker k holds the weights of layer k alone, 'w'. The others "
+        "get them when they need them, forward and backward, and do not keep them. In "
+        "the end m = 0.9 m + the mean gradient of layer k, and w is less by 0.1 m."
     ),
     tasks=workers(N),
     given=_sharded,
