@@ -445,6 +445,7 @@ class ElasticTraining:
 
 
 _BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
+_LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
 _MOMENT: Final = row_of(whole(0), whole(0), whole(0))
 _ABOUT: Final = record(
     {
@@ -510,10 +511,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
     holders = {"holders": table_of(holder), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
-        "lose": (
-            {"number": whole(0), "reason": text(), "step": optional(whole(0))},
-            lose,
-        ),
+        "lose": (_LOSS, lose),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
