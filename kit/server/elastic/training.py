@@ -447,6 +447,10 @@ class ElasticTraining:
 _BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
 _LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
 _MOMENT: Final = row_of(whole(0), whole(0), whole(0))
+_HOLDERS: Final = {
+    "holders": table_of(row_of(text(1000), _MOMENT)),
+    "requests": table_of(anything()),
+}
 _ABOUT: Final = record(
     {
         "moment": _MOMENT,
@@ -507,15 +511,13 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {"about": copy.about()}, copy.data
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
-    holder = row_of(text(1000), _MOMENT)
-    holders = {"holders": table_of(holder), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
         "lose": (_LOSS, lose),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
-        "begin": ({**_BALLOT, **state, **holders, "job": anything()}, begin),
+        "begin": ({**_BALLOT, **state, **_HOLDERS, "job": anything()}, begin),
         "keep": ({"run": run, "about": _ABOUT}, keep),
         "note": ({"run": run, "requests": table_of(anything())}, note),
         "fetch": ({**state, "member": whole(0)}, fetch),
