@@ -107,6 +107,24 @@ def extension(name: str) -> ModuleType:
 
 
 @pytest.mark.slow
+def test_what_plays_on_the_site_is_made_and_stands_in_two_lessons() -> None:
+    pytest.importorskip("jupyter_cache")
+    playing, solutions = extension("playing"), extension("solutions")
+    lessons = [
+        solutions.read(path.read_text("utf-8"))
+        for path in sorted((ROOT / "notebooks").glob("0*.ipynb"))
+    ]
+    shown = [cell.source for lesson in lessons for cell in lesson.cells]
+    texts = [*shown, *(page.read_text("utf-8") for page in PAGES)]
+    frame = re.compile(r'<iframe[^>]*src="(?:\.\./)?playing/(\w+)\.html"')
+
+    found = [frame.findall(text) for text in texts]
+
+    assert {name for names in found for name in names} == set(playing.PAGES)
+    assert [names for names in found[: len(shown)] if names] == [["servers"], ["ring"]]
+
+
+@pytest.mark.slow
 def test_the_site_shows_what_a_lesson_has_shown_and_not_that_of_another_one(
     tmp_path: Path,
 ) -> None:

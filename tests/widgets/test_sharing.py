@@ -212,8 +212,9 @@ def test_a_board_is_shared_once_and_ends_with_it(board: TrafficBoard) -> None:
 def test_an_address_that_is_not_of_this_machine_is_an_error(
     board: TrafficBoard,
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match="address of this machine"):
-        board.share(host="203.0.113.7")
+    for wrong in ({"host": "203.0.113.7"}, {"port": 99_999}, {"port": -3}):
+        with pytest.raises(InvalidArgumentError, match="address of this machine"):
+            board.share(**wrong)
 
 
 def test_nobody_can_reveal_what_was_not_measured(board: TrafficBoard) -> None:

@@ -12,6 +12,7 @@ nothing piles up here.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import secrets
 import threading
@@ -59,7 +60,7 @@ class ShareServer:
         self.viewers: set[News] = set()
         self.known: dict[str, dict[str, str]] = {role: {} for role in pages}
         self._has_begun = threading.Event()
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._host, self._wanted, self.port = host, port, 0
         self._loop: IOLoop | None = None
         self._thread = threading.Thread(target=self._run, name="kit-share", daemon=True)
@@ -72,15 +73,16 @@ class ShareServer:
             self._thread.join(STOP_S)
             raise self._refused(self._error) from self._error
 
-    def _refused(self, error: OSError) -> KitError:
+    def _refused(self, error: Exception) -> KitError:
         where = f"{self._host}:{self._wanted}"
-        if error.errno == 98:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
             return AddressInUse(
                 f"{where} is in use; leave port out, or give one that is free."
             )
         return InvalidArgumentError(
             f"nothing can listen at {where}: {error}; host is an address of this "
-            f'machine, "127.0.0.1" or "0.0.0.0" for all of them.'
+            f'machine, "127.0.0.1" or "0.0.0.0" for all of them, and port is from 0 '
+            f"(any) to 65535."
         )
 
     def _run(self) -> None:
@@ -101,7 +103,7 @@ class ShareServer:
             server._tornado.settings["log_function"] = lambda handler: None
             self.port, self._loop = server.port or 0, loop
             server.start()
-        except OSError as error:
+        except Exception as error:  # an address, a name or a port that is none
             self._error = error
             loop.close(all_fds=True)
             return
@@ -143,7 +145,7 @@ class ShareServer:
     def role(self, token: str) -> str | None:
         """Return the role that a token gives; None if it is none of ours."""
         for role, own in self.tokens.items():
-            if secrets.compare_digest(token, own):
+            if secrets.compare_digest(token.encode(), own.encode()):
                 return role
         return None
 
