@@ -178,12 +178,12 @@ def test_no_process_outlives_the_one_that_judges(tmp_path: Path) -> None:
     code = (
         "import psutil, sys\n"
         "from kit import puzzles\n"
-        "puzzles.judge('hand over', lambda task: None)\n"
+        "puzzles.judge('first message', lambda task: None)\n"
         "ours = psutil.Process().children(recursive=True)\n"
         "print(*(one.pid for one in ours), flush=True)\n"
         "def endless(task):\n"
         "    while True: pass\n"
-        "puzzles.judge('hand over', endless, deadline_s=60)\n"
+        "puzzles.judge('first message', endless, deadline_s=60)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -394,7 +394,7 @@ def test_a_stub_is_told_what_to_do(processes: Processes) -> None:
 
 def test_what_is_no_program_or_no_puzzle_is_refused(processes: Processes) -> None:
     lock = threading.Lock()
-    with pytest.raises(NotFoundError, match="there are hand over, broadcast"):
+    with pytest.raises(NotFoundError, match="there are first message, broadcast"):
         puzzles.judge("brodcast", swap)
     with pytest.raises(InvalidArgumentError, match="not a function"):
         puzzles.judge(SWAP, 3)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from tests.cases import for_each
 from tests.puzzles.programs import program, solutions
 
 MOST_LINES = 30
-SHOWN = {"hand over"}  # solved in the notebook, to watch
+SHOWN = {"first message"}  # solved in the notebook, to watch
 
 
 def test_each_puzzle_has_a_solution_in_a_notebook() -> None:
