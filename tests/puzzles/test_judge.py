@@ -303,6 +303,39 @@ def test_a_wrong_sum_is_taken_apart(
     assert "message 'x' from worker:1" in result.words
 
 
+@for_each(
+    ("array", "says"),
+    [
+        (np.full(1000, np.nan), "the first is nan and should be"),
+        (np.full(1000, "x"), "of dtype <U1, and real numbers are wanted"),
+        (np.full(1000, 1j), "of dtype complex128, and real numbers are wanted"),
+        (np.array(2.0), "of shape (), and it should be (1000,)"),
+    ],
+)
+def test_what_is_no_number_is_told(array: Any, says: str, processes: Processes) -> None:
+    def program(task: Any) -> None:
+        swap(task)
+        task["x"] = array
+
+    assert says in judged(processes, program).words
+
+
+def test_an_array_that_should_have_stayed_as_it_was_is_told(
+    processes: Processes,
+) -> None:
+    def program(task: Any) -> None:
+        for other in range(1, task.n):
+            if task.rank == 0:
+                task.send(task["x"], to=other)
+        if task.rank > 0:
+            task["x"] = task.recv(0)
+        task["x"][:] = 1
+
+    result = puzzles.judge("broadcast", program, processes=processes)
+
+    assert "it should be as it was at the beginning" in result.words
+
+
 def test_what_nobody_receives_is_told(processes: Processes) -> None:
     def twice(task: Any) -> None:
         swap(task)
