@@ -164,6 +164,8 @@ def _wrong_array(found: Array | None, name: str, wanted: Array) -> str:
         return f"holds no {name!r} at the end"
     if found.shape != wanted.shape:
         return f"holds {name!r} of shape {found.shape}, and it should be {wanted.shape}"
+    if found.dtype.kind not in "biuf":
+        return f"holds {name!r} of dtype {found.dtype}, and real numbers are wanted"
     is_near = np.isclose(found, wanted, rtol=1e-4, atol=1e-5)
     if is_near.all():
         return ""
@@ -182,7 +184,7 @@ def _hint(
 ) -> str:
     """Say what a wrong array is made of, if that can be found out."""
     found = held[name]
-    if found.shape != wanted.shape:
+    if found.shape != wanted.shape or found.dtype.kind not in "biuf":
         return ""
     if puzzle.addends is not None:
         return _sum_hint(found, wanted, puzzle.addends(given, rank, name))
@@ -198,6 +200,8 @@ def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
     if len(columns) <= len(addends):
         return ""
     right = np.linalg.lstsq(columns, ought, rcond=None)[0]
+    if not right.all():
+        return ""
     parts = np.linalg.lstsq(columns, there, rcond=None)[0]
     if not np.allclose(columns @ parts, there, rtol=1e-3, atol=1e-3):
         return ""
@@ -216,6 +220,8 @@ def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
     """Say by which factor an array, or its change, is too large."""
     start = 0 if before is None else before
     change, ought = (found - start).ravel(), (wanted - start).ravel()
+    if not ought.any():
+        return "; it should be as it was at the beginning"
     factor = float(change @ ought) / float(ought @ ought)
     if not np.allclose(change, factor * ought, rtol=1e-2, atol=1e-4):
         return ""

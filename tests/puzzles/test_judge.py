@@ -178,12 +178,12 @@ def test_no_process_outlives_the_one_that_judges(tmp_path: Path) -> None:
     code = (
         "import psutil, sys\n"
         "from kit import puzzles\n"
-        "puzzles.judge('hand over', lambda task: None)\n"
+        "puzzles.judge('first message', lambda task: None)\n"
         "ours = psutil.Process().children(recursive=True)\n"
         "print(*(one.pid for one in ours), flush=True)\n"
         "def endless(task):\n"
         "    while True: pass\n"
-        "puzzles.judge('hand over', endless, deadline_s=60)\n"
+        "puzzles.judge('first message', endless, deadline_s=60)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -303,6 +303,39 @@ def test_a_wrong_sum_is_taken_apart(
     assert "message 'x' from worker:1" in result.words
 
 
+@for_each(
+    ("array", "says"),
+    [
+        (np.full(1000, np.nan), "the first is nan and should be"),
+        (np.full(1000, "x"), "of dtype <U1, and real numbers are wanted"),
+        (np.full(1000, 1j), "of dtype complex128, and real numbers are wanted"),
+        (np.array(2.0), "of shape (), and it should be (1000,)"),
+    ],
+)
+def test_what_is_no_number_is_told(array: Any, says: str, processes: Processes) -> None:
+    def program(task: Any) -> None:
+        swap(task)
+        task["x"] = array
+
+    assert says in judged(processes, program).words
+
+
+def test_an_array_that_should_have_stayed_as_it_was_is_told(
+    processes: Processes,
+) -> None:
+    def program(task: Any) -> None:
+        for other in range(1, task.n):
+            if task.rank == 0:
+                task.send(task["x"], to=other)
+        if task.rank > 0:
+            task["x"] = task.recv(0)
+        task["x"][:] = 1
+
+    result = puzzles.judge("broadcast", program, processes=processes)
+
+    assert "it should be as it was at the beginning" in result.words
+
+
 def test_what_nobody_receives_is_told(processes: Processes) -> None:
     def twice(task: Any) -> None:
         swap(task)
@@ -394,7 +427,7 @@ def test_a_stub_is_told_what_to_do(processes: Processes) -> None:
 
 def test_what_is_no_program_or_no_puzzle_is_refused(processes: Processes) -> None:
     lock = threading.Lock()
-    with pytest.raises(NotFoundError, match="there are hand over, broadcast"):
+    with pytest.raises(NotFoundError, match="there are first message, broadcast"):
         puzzles.judge("brodcast", swap)
     with pytest.raises(InvalidArgumentError, match="not a function"):
         puzzles.judge(SWAP, 3)  # type: ignore[arg-type]

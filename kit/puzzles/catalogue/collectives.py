@@ -88,11 +88,11 @@ def _x_of_each(given: Given, rank: int, name: str) -> Arrays:
     return dict(zip(names, own, strict=True))
 
 
-HAND_OVER = Puzzle(
-    name="hand over",
+FIRST_MESSAGE = Puzzle(
+    name="first message",
     goal=(
         "worker:0 holds 'x', an array of S = 400,000 bytes. In the end worker:1 holds "
-        "it, and worker:0 does not."
+        "it, too."
     ),
     tasks=workers(2),
     given=lambda dice: [{"x": normal(dice, _SIZE)}, {}],
@@ -208,7 +208,7 @@ TREE = Puzzle(
 )
 
 COLLECTIVES = (
-    HAND_OVER,
+    FIRST_MESSAGE,
     BROADCAST,
     REDUCE,
     ALL_REDUCE,
