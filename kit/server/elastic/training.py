@@ -445,7 +445,9 @@ class ElasticTraining:
 
 
 _BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
+_LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
 _MOMENT: Final = row_of(whole(0), whole(0), whole(0))
+_HOLDER: Final = row_of(text(1000), _MOMENT)
 _ABOUT: Final = record(
     {
         "moment": _MOMENT,
@@ -506,14 +508,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {"about": copy.about()}, copy.data
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
-    holder = row_of(text(1000), _MOMENT)
-    holders = {"holders": table_of(holder), "requests": table_of(anything())}
+    holders = {"holders": table_of(_HOLDER), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
-        "lose": (
-            {"number": whole(0), "reason": text(), "step": optional(whole(0))},
-            lose,
-        ),
+        "lose": (_LOSS, lose),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
