@@ -5,21 +5,29 @@
 A server and three workers in processes of their own. Tasks are killed in turn at random
 moments; each is restarted and takes part again before the next one is killed. The time
 is from the kill to the end of the first step that had not been committed before. The
-second table compares the rate of steps with and without `elastic`, by turns.
+second table compares the rate of steps with and without `elastic`, by turns. Where an
+interpreter (`--python`) has PyTorch, a rank of its DDP is killed as well, under
+`torch.distributed.run`, which starts all ranks again from a checkpoint.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import kit
 from benchmarks.mlp import BATCH
-from benchmarks.problem import make
+from benchmarks.peers import Peer, find_peers
+from benchmarks.problem import make, stored
+from benchmarks.rank_group import ROOT
 from benchmarks.results import Table, arguments, median, report
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
@@ -27,7 +35,9 @@ from kit.testing.task_process import until
 
 MODELS = ("small", "large")
 _WAIT_S = 60.0
+_RESTART_S = 300.0  # each rank loads PyTorch anew
 _SETTLED_S = 0.5  # of training between two events, at most
+_STILL_NS = 200_000_000  # what DDP does later than that after a kill, new ranks do
 _WORKERS = 3
 
 
@@ -97,6 +107,55 @@ def _take_back(cluster: ProcessCluster, run: kit.Run, task: Task) -> None:
     until(lambda: len(run.history()) > before, _WAIT_S)
 
 
+def elastic_torch(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
+    """Kill a rank of three under `torch.distributed.run` so often; as `kills`."""
+    found = []
+    with tempfile.TemporaryDirectory() as place, stored(name) as problem:
+        folder = Path(place)
+        command = [peer.python, "-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc-per-node={_WORKERS}", f"--max-restarts={n_kills}"]
+        command += ["--monitor-interval=0.1", "-m", "benchmarks.losses_rank"]
+        with subprocess.Popen(
+            [*command, place, str(problem)],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                for number in range(n_kills):
+                    found.append(_kill_rank(folder, number % _WORKERS))
+            finally:
+                process.terminate()
+    return found
+
+
+def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
+    before = len(_told(folder))
+    until(lambda: len(_told(folder)) > before + 100, _RESTART_S)
+    time.sleep(_SETTLED_S)
+    pid, at = int((folder / f"{rank}.pid").read_text()), time.monotonic_ns()
+    os.kill(pid, signal.SIGKILL)
+
+    def done() -> tuple[int, list[tuple[int, int]]]:
+        """Return the last step before the loss, and what was told since."""
+        told = _told(folder)
+        last = max(step for step, end in told if end <= at + _STILL_NS)
+        return last, [(step, end) for step, end in told if end > at + _STILL_NS]
+
+    until(lambda: any(step > done()[0] for step, _ in done()[1]), _RESTART_S)
+    last, since = done()
+    seconds = (min(end for step, end in since if step > last) - at) * 1e-9
+    again = last - min(step for step, _ in since) + 1
+    return {"task": f"rank {rank}", "seconds": seconds, "repeated": again}
+
+
+def _told(folder: Path) -> list[tuple[int, int]]:
+    path = folder / "steps"
+    lines = path.read_text().splitlines() if path.exists() else []
+    pairs = (line.split() for line in lines)
+    return [(int(one[0]), int(one[1])) for one in pairs if len(one) == 2]
+
+
 def rates(name: str, turns: int, seconds: float) -> dict[str, list[float]]:
     """Return steps a second, with copies and without, measured by turns."""
     found: dict[str, list[float]] = {"elastic": [], "plain": []}
@@ -126,25 +185,36 @@ def main() -> None:
         name: {"kills": kills(name, n_kills), "rates": rates(name, turns, seconds)}
         for name in given.model
     }
+    peers = find_peers(given.python, ["gloo"])
+    if "gloo" in peers:
+        torch_kills = 3 if given.quick else 10
+        for name in given.model:
+            found[name]["torch"] = elastic_torch(peers["gloo"], name, torch_kills)
     report(_table(found), found, given.json)
 
 
 def _table(found: dict[str, Any]) -> Table:
     rows = []
     for name, one in found.items():
-        seconds = [kill["seconds"] for kill in one["kills"]]
-        repeated = [kill["repeated"] for kill in one["kills"]]
         share = median(one["rates"]["elastic"]) / median(one["rates"]["plain"])
-        at = (*np.percentile(seconds, (50, 99)), max(seconds))
-        cells = (f"{1e3 * s:.0f}" for s in at)
-        rows.append((name, *cells, f"{median(repeated):.0f}", f"{100 * share:.1f} %"))
+        rows.append((name, *_cells(one["kills"]), f"{100 * share:.1f} %"))
+        theirs = _cells(one["torch"]) if "torch" in one else ("missing", *3 * [""])
+        rows.append((f"{name}, torch.distributed.run", *theirs, ""))
     head = ("model", "p50", "p99", "worst", "steps again", "rate")
     note = (
         "Milliseconds from a kill to the next new step, with Adam on a server and "
         "three workers; steps done again (median); steps a second beside a training "
-        "that is not elastic."
+        "that is not elastic. torch.distributed.run: DDP over Gloo on three ranks, "
+        "with a checkpoint every fifth of a second."
     )
     return Table("The loss of a task", (note,), head, tuple(rows))
+
+
+def _cells(kills: list[dict[str, Any]]) -> tuple[str, ...]:
+    seconds = [kill["seconds"] for kill in kills]
+    at = (*np.percentile(seconds, (50, 99)), max(seconds))
+    again = median([kill["repeated"] for kill in kills])
+    return (*(f"{1e3 * s:.0f}" for s in at), f"{again:.0f}")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ class Ddp:
     def train(self, path: str, steps: int) -> Times:
         """Train from the same start on the same examples."""
         torch, problem = self._torch, load(path)
-        net = torch.nn.parallel.DistributedDataParallel(self._network(problem))
+        net = torch.nn.parallel.DistributedDataParallel(network(torch, problem))
         optimizer = torch.optim.SGD(net.parameters(), lr=mlp.RATE)
         loss_of = torch.nn.CrossEntropyLoss()
         ends, losses = [], []
@@ -191,20 +191,20 @@ class Ddp:
             losses.append(float(loss))
         return {"ends": ends, "losses": losses}
 
-    def _network(self, problem: Problem) -> Any:
-        nn, tensor, layers = self._torch.nn, self._torch.from_numpy, []
-        values = list(problem.params.values())
-        if problem.text is not None:
-            embedding = nn.Embedding.from_pretrained(
-                tensor(values.pop(0)), freeze=False
-            )
-            layers += [embedding, nn.Flatten()]
-        for weights, biases in zip(values[::2], values[1::2], strict=True):
-            layer = nn.Linear(*weights.shape)
-            layer.weight.data = tensor(weights.T.copy())
-            layer.bias.data = tensor(biases)
-            layers += [layer, nn.ReLU()]
-        return nn.Sequential(*layers[:-1])
+
+def network(torch: Any, problem: Problem) -> Any:
+    """Return the problem's model in PyTorch, with its initial values."""
+    nn, tensor, layers = torch.nn, torch.from_numpy, []
+    values = list(problem.params.values())
+    if problem.text is not None:
+        embedding = nn.Embedding.from_pretrained(tensor(values.pop(0)), freeze=False)
+        layers += [embedding, nn.Flatten()]
+    for weights, biases in zip(values[::2], values[1::2], strict=True):
+        layer = nn.Linear(*weights.shape)
+        layer.weight.data = tensor(weights.T.copy())
+        layer.bias.data = tensor(biases)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def main() -> None:

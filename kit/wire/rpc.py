@@ -138,6 +138,11 @@ class ReconnectingCaller:
                     if not caller.is_closed or self._clock() >= give_up:
                         raise
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a link, and the last question on it had an answer."""
+        return self._caller is not None and not self._caller.is_closed
+
     def close(self) -> None:
         """Close the link, for good."""
         self._is_closed = True

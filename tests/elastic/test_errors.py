@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import InternalError, KitError
+from kit.errors import DeadlineExceededError, InternalError, KitError, LinkLost
 from kit.server.elastic.training import ElasticTraining
+from kit.settings import Settings
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
+from kit.training.coordination.client import RemoteCoordinatorClient
+from kit.wire.rpc import Caller
 from tests.elastic.scene import OTHER, awaits_its_end, kill, train
 from tests.training.toy import DATA, X, Y, fit, initial
 
@@ -104,3 +107,14 @@ def test_a_fault_of_our_own_on_the_way_to_a_generation_ends_it(
 
         with pytest.raises(InternalError, match="RuntimeError: a fault of our own"):
             run.wait(20)
+
+
+def test_a_coordinator_that_cannot_be_dialled_in_time_is_lost() -> None:
+    # Of another error the training would end on this side of a line that is cut.
+    def dial(_: float) -> Caller:
+        raise DeadlineExceededError("worker:0 did not come up in time.")
+
+    client = RemoteCoordinatorClient("ab" * 16, 1, 0, dial, Settings())
+
+    with pytest.raises(LinkLost, match="did not come up"):
+        client.arrive(1, 8)

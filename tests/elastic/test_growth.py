@@ -181,11 +181,13 @@ def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> Non
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
         run = train(cluster, elastic=kit.Elastic(spare=2), steps=ENDLESS)
-        for n_lost, spare in (1, Task("worker", 2)), (2, Task("worker", 1)):
+        lost: set[str] = set()
+        for spare in Task("worker", 2), Task("worker", 1):
             until(lambda: run.copied > 0)
             cluster[spare].signal(number)
-            until(lambda n=n_lost: len(run.losses) == n)  # type: ignore[misc]
-            assert run.losses[-1].lost == (spare.short,)
+            lost.add(spare.short)
+            # A busy machine may lose the other one with it.
+            until(lambda: lost <= {name for one in run.losses for name in one.lost})
         end(run)
         assert len(losses(run)) == run.step
         for spare in Task("worker", 1), Task("worker", 2):

@@ -265,6 +265,7 @@ def test_question_is_asked_again_over_a_new_link_where_no_answer_comes(
     n_dialled = len(redialled.tables)
 
     assert n_dialled > 1
+    assert not caller.is_connected
     assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
     assert len(redialled.tables) == n_dialled + 1
 
@@ -290,6 +291,7 @@ def test_error_that_is_answered_is_raised_and_not_asked_about_again(
         caller.call("fail", 5.0)
 
     assert len(redialled.tables) == 1
+    assert caller.is_connected
 
 
 def test_closed_caller_dials_no_more(redialled: Redialled) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kit.errors import KitError, from_plain, to_plain
+from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
 from kit.settings import Settings
 from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.coordination.coordinator import Answer, TrainingCoordinator
@@ -246,9 +246,14 @@ class RemoteCoordinatorClient:
         self, op: str, values: dict[str, Any], patience_s: float = _PATIENCE_S
     ) -> dict[str, Any]:
         values = {**self._about, **values, "patience_s": patience_s}
-        reply, _ = self._patient.call(
-            op, self._deadline_s, values, patience_s=patience_s
-        )
+        try:
+            reply, _ = self._patient.call(
+                op, self._deadline_s, values, patience_s=patience_s
+            )
+        except DeadlineExceededError as error:
+            if self._patient.is_connected:
+                raise  # the coordinator has answered so
+            raise LinkLost(error.message, task=error.task) from error
         return reply
 
 
