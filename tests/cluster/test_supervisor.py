@@ -38,7 +38,7 @@ class Silent(Engines):
 
     def __init__(self, *_: Any) -> None:
         self.ended = asyncio.get_running_loop().create_future()
-        self.fork_server = None
+        self.fork_server = self.controller = None
         self.statuses: dict[int, int] = {}
         self.is_launching, self.gate = asyncio.Event(), asyncio.Event()
         self.n_calls = 0
