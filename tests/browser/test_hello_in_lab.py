@@ -155,7 +155,7 @@ def a_saved_board_asks_for_nothing_else(page: Page, path: Path) -> None:
     assert errors == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        assert readable(page.locator(".ps-head").evaluate(COLOURS))
+        assert readable(page.locator(".ps-head").first.evaluate(COLOURS))
         screenshot(page.locator("body"), f"board-saved-{scheme}")
 
 
