@@ -117,18 +117,28 @@ def test_switch_traffic_and_loss_stand_on_one_screen(room: Room) -> None:
 
 
 def test_large_type_fits_a_projector(room: Room) -> None:
-    room.board.get_by_label("large type").check()
-    large = room.board.locator(".ps-head")
-    room.page.wait_for_function(
-        "head => parseFloat(getComputedStyle(head).fontSize) >= 20",
-        arg=large.element_handle(),
-    )
+    large = room.board.get_by_label("large type")
+    large.check()
+    wait_for_type(room, "size >= 20")
 
-    room.page.wait_for_timeout(1000)  # figures are drawn anew
     cut_off = boards.cut_off(room.board)
     screenshot(room.board, "board-large-1024")
-    room.board.get_by_label("large type").uncheck()
+    large.uncheck()
+    wait_for_type(room, "size < 20")
     assert cut_off == []
+
+
+def wait_for_type(room: Room, is_so: str) -> None:
+    """Wait until the size of the headline's type is so, in pixels, and all is laid out.
+
+    Each beat replaces the headline, so that it is looked up each time.
+    """
+    look = "const size = parseFloat(getComputedStyle(board.querySelector('.ps-head'))"
+    room.page.wait_for_function(
+        f"board => {{ {look}.fontSize); return {is_so}; }}",
+        arg=room.board.element_handle(),
+    )
+    room.page.wait_for_timeout(1000)
 
 
 def test_the_board_does_not_move_while_it_is_drawn(room: Room) -> None:
