@@ -5,7 +5,7 @@ Pure. One file with its own style sheet for light and for dark; nothing is loade
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from operator import attrgetter
@@ -65,15 +65,21 @@ _THEMES = (
 
 def style_sheet() -> str:
     """Return the rules for all themes; they reach `.kit-graph` only."""
-    parts = [
+    plain = (
         f".kit-graph text{{font:{TEXT_PX}px {FONT}}}"
         f".kit-graph .title{{font-weight:600}}"
         f".kit-graph .detail{{font-size:{DETAIL_PX}px}}"
         ".kit-graph path{fill:none}"
-    ]
+    )
+    return plain + in_all_themes(".kit-graph", _rules)
+
+
+def in_all_themes(scope: str, rules: Callable[[str, Colours], str]) -> str:
+    """Return the rules for each theme; `rules` makes them of a selector and colours."""
+    parts = []
     for prefix, colours, condition in _THEMES:
-        rules = _rules(f"{prefix}.kit-graph", colours)
-        parts.append(f"{condition}{{{rules}}}" if condition else rules)
+        made = rules(f"{prefix}{scope}", colours)
+        parts.append(f"{condition}{{{made}}}" if condition else made)
     return "".join(parts)
 
 

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from kit.picture.svg import DARK, DETAIL_PX, FONT, LIGHT, N_HUES, TEXT_PX, Colours
+from kit.picture.svg import (
+    DETAIL_PX,
+    FONT,
+    N_HUES,
+    TEXT_PX,
+    Colours,
+    in_all_themes,
+)
 from kit.puzzles.clock import Flight, HeldSpan, Timeline
 
 _LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 860.0, 12.0, 34.0
@@ -23,14 +30,6 @@ _LETTER = 6.6  # px, about
 _ROOM = 0.07
 _MOST_LABELS = 8  # arrows with words; more would cover each other
 _N_TICKS = 8
-_THEMES = (
-    ("", LIGHT, ""),
-    ("", DARK, "@media (prefers-color-scheme: dark)"),
-    ('[data-jp-theme-light="true"] ', LIGHT, ""),
-    ('[data-jp-theme-light="false"] ', DARK, ""),
-    (".vscode-light ", LIGHT, ""),
-    (".vscode-dark ", DARK, ""),
-)
 
 
 class _Block(NamedTuple):
@@ -279,19 +278,15 @@ def _open_waits(names: Sequence[str], line: Timeline, scale: _Scale) -> Iterator
 
 
 def _style() -> str:
-    """Return the rules for all themes; a page's own counts more than the system's."""
-    parts = [
+    plain = (
         f".kit-puzzle text{{font:{TEXT_PX}px {FONT}}}"
         ".kit-puzzle .title{font-weight:600}"
         f".kit-puzzle .detail,.kit-puzzle .on-work,.kit-puzzle .on-arrow"
         f"{{font-size:{DETAIL_PX}px}}.kit-puzzle path{{fill:none}}"
         ".kit-puzzle .stuck{stroke-dasharray:5 3;stroke-width:1.6}"
         ".kit-puzzle .on-arrow{paint-order:stroke;stroke-width:3px}"
-    ]
-    for prefix, colours, condition in _THEMES:
-        rules = _rules(f"{prefix}.kit-puzzle", colours)
-        parts.append(f"{condition}{{{rules}}}" if condition else rules)
-    return "".join(parts)
+    )
+    return plain + in_all_themes(".kit-puzzle", _rules)
 
 
 def _rules(scope: str, colours: Colours) -> str:

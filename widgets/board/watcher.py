@@ -75,7 +75,7 @@ class RunFollower:
         self._newest, self._heard_at = 0, clock()
         self._peak = 0.0
         self._refusal = ""
-        self._told: set[str] = set()  # errors of the boards
+        self._troubles: set[tuple[Any, ...]] = set()  # where something went wrong
         self._bottleneck: Bottleneck | None = None
         self._looked = (-math.inf, -1)  # for it: when, and at how many rows
         self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
@@ -134,7 +134,7 @@ class RunFollower:
                 beat = self.look()
             except Exception as error:
                 self._trouble(error)
-                if self._run.done:  # it will not be another time
+                if self._run.done:  # the next one would be the same
                     with self._guard:
                         self._listeners.clear()
                 self._rest(STEADY_S)
@@ -168,8 +168,9 @@ class RunFollower:
 
         A board that stopped for good would say that the kernel is gone.
         """
-        if repr(error) not in self._told:
-            self._told.add(repr(error))
+        place = tuple(traceback.extract_tb(error.__traceback__)[-1][:2])
+        if place not in self._troubles:  # its words may differ at each beat
+            self._troubles.add(place)
             traceback.print_exception(error)
 
     def _rest(self, seconds: float) -> None:

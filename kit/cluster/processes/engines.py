@@ -268,8 +268,8 @@ class Engines:
         """End what runs on other hosts."""
 
     @property
-    def needs_no_grace(self) -> Process | None:
-        """The controller: its end takes it a third of a second, and nobody needs it."""
+    def killed_at_once(self) -> Process | None:
+        """The controller: it takes a third of a second to end, and is not needed."""
         return self.controller
 
     def used_mib(self, process: Process) -> float | None:

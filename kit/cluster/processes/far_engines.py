@@ -383,8 +383,8 @@ class FarEngines(Engines):
                     await asyncio.sleep(_LOOK_S)
 
     @property
-    def needs_no_grace(self) -> Process | None:
-        """Nothing: the controller may still have to hand on to hosts that they end."""
+    def killed_at_once(self) -> Process | None:
+        """Nothing: the controller may still have to tell other hosts to end."""
         return None
 
     async def forget(self) -> None:

@@ -471,7 +471,7 @@ class Supervisor:
             self.calls.lose(task, self._stopped())
         # What ends from now on ends because we end it.
         self._processes.unwatch()
-        at_once = self.engines.needs_no_grace if self.engines is not None else None
+        at_once = self.engines.killed_at_once if self.engines is not None else None
         self.has_ended = self._reaper.end(grace_s, at_once)
         remove_folder(self.folder)
 
