@@ -179,15 +179,15 @@ def _worker(account: StepTimes) -> _Suspect:
     # Steps that do not need it, as with backup workers, do not wait for it.
     ns = min(float((mine - others).sum()), on_path) if is_last else 0.0
     longer = ns / others.sum() if others.any() else np.inf
-    accountas_long = f"{longer:.0%} longer than".replace("%", " %")
+    as_long = f"{longer:.0%} longer than".replace("%", " %")
     if longer >= 1:
-        accountas_long = f"{longer + 1:.3g} times as long as"
+        as_long = f"{longer + 1:.3g} times as long as"
 
     def tell(cost: str) -> tuple[str, str]:
         who = "the other waits" if n_workers == 2 else "they wait"
         whom = "the other worker" if n_workers == 2 else "the others"
         return (
-            f"{names[worker]} computes {accountas_long} {whom}; {who} {cost}.",
+            f"{names[worker]} computes {as_long} {whom}; {who} {cost}.",
             "Move it to a faster or less busy machine, give it less to compute, or let "
             "steps go on without the slowest: kit.train(..., aggregate=R).",
         )

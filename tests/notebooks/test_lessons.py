@@ -195,8 +195,15 @@ def test_lesson_on_an_experiment_foretells_replays_and_compares(tmp_path: Path) 
     server, ring = map(float, re.findall(r"100mbit +64 +([\d.]+) +([\d.]+)", slow)[0])
     assert server > ring
     why = printed(lesson, "why")
-    assert "ps:   The line of ps:0 is slow: " in why
-    assert re.search("ring: Messages are short .*: 6 of them in a row, 5 ms each", why)
+    # On a busy machine, tasks may wait longer for a core than for the links.
+    verdicts = dict(re.findall(r"^(ps|ring): +(.*)$", why, re.M))
+    busy = "There are more threads to run than cores: "
+    assert verdicts["ps"].startswith(("The line of ps:0 is slow: ", busy))
+    if not verdicts["ring"].startswith(busy):
+        short = r"Messages are short .*: (\d) of them in a row, ([\d.]+) ms each, take"
+        ((in_a_row, each),) = re.findall(short, verdicts["ring"])
+        assert float(each) == pytest.approx(5, rel=0.1)
+        assert float(in_a_row) == pytest.approx(6, abs=1)
     foretold = printed(lesson, "rehearse")
     assert f"ps    exact:  {2 * 64 * SIZE:,} bytes a step" in foretold
     assert foretold.count(" exact: ") == foretold.count(" predicted: ") == 3
