@@ -5,8 +5,8 @@
 A training goes on in stretches with and without a shared board (off on, on off, ...).
 While it is on, another process is thirty pages: it takes all news and draws nothing, as
 the browsers of a class are on other machines. Each pair gives one ratio of step rates.
-The lag is from the end of the step that a page has been told of to its news; the age,
-from there to the next news, is how old what it shows has become.
+The lag is from the end of the step that a page has been told of to its news; the age is
+how long the next step had been over when the next news came.
 """
 
 from __future__ import annotations
@@ -38,25 +38,34 @@ _STEP = re.compile(r"<span>step</span> <b>([\d,]+)</b>")
 Seen = list[list[tuple[float, int]]]  # of each page: when, and which step it was told
 
 
-async def watch(url: str, n_pages: int) -> Seen:
-    """Be some pages until the standard input ends."""
+async def watch(url: str, n_pages: int) -> tuple[Seen, float]:
+    """Be some pages until the standard input ends; "ready" when all have the first.
+
+    Returns what they saw, and the share of a processor that it took to be them.
+    """
     news = url.replace("http", "ws", 1) + "news"
     seen: Seen = [[] for _ in range(n_pages)]
+    sockets = [await websocket_connect(news) for _ in range(n_pages)]
+    for socket in sockets:
+        await socket.read_message()
+        await socket.write_message("")
 
     async def be(page: int) -> None:
-        socket = await websocket_connect(news)
+        socket = sockets[page]
         while (text := await socket.read_message()) is not None:
+            at = time.monotonic()
             if found := _STEP.search(json.loads(text).get("numbers", "")):
-                step = int(found[1].replace(",", ""))
-                seen[page].append((time.monotonic(), step))
+                seen[page].append((at, int(found[1].replace(",", ""))))
             await socket.write_message("")
 
     pages = [asyncio.create_task(be(page)) for page in range(n_pages)]
     print("ready", flush=True)
+    used, begun = time.process_time(), time.monotonic()
     await asyncio.to_thread(sys.stdin.read)
+    share = (time.process_time() - used) / (time.monotonic() - begun)
     for page in pages:
         page.cancel()
-    return seen
+    return seen, share
 
 
 class Classroom:
@@ -66,6 +75,7 @@ class Classroom:
         self.n_pages = n_pages
         self.lags: list[float] = []
         self.ages: list[float] = []
+        self.shares: list[float] = []  # of a processor that the pages took
 
     @contextmanager
     def shown(self, run: kit.Run) -> Iterator[None]:
@@ -83,29 +93,35 @@ class Classroom:
         finally:
             told, _ = pages.communicate(timeout=_PATIENCE_S)
             board.close()
-        lags, ages = lags_and_ages(run.trace.steps, json.loads(told))
+        seen, share = json.loads(told)
+        self.shares.append(share)
+        lags, ages = lags_and_ages(run.trace.steps, seen)
         self.lags += lags
         self.ages += ages
 
 
 def lags_and_ages(rows: Rows, seen: Seen) -> tuple[list[float], list[float]]:
-    """Return the lag of each news, and the age that each of them reached.
+    """Return the lag of each news of a new step, and how old each became.
 
-    The first news of a page tell of a stretch before, so they are left out.
+    What a page shows grows old from the end of the step after it.
 
     >>> from kit.trace.traffic import STEP, rows
     >>> steps = rows(STEP, [(1, n, 1, 0.5, 8, 0, n * 10**9, 0, 0, 0) for n in range(9)])
-    >>> lags_and_ages(steps, [[(1.0, 1), (3.1, 4), (5.5, 6)]])  # step 4 is row 3
-    ([0.10000000000000009, 0.5], [2.5])
+    >>> lags_and_ages(steps, [[(3.5, 4), (3.75, 4), (5.5, 6)]])  # step 4 is row 3
+    ([0.5], [0.0, 1.5])
     """
     last = int(rows["step"].max()) + 1
-    ends = np.zeros(last)
+    ends = np.zeros(last + 1)
     np.maximum.at(ends, rows["step"], rows["end"] / 1e9)
+    ends[last] = np.inf
     lags, ages = [], []
     for page in seen:
-        known = [(at, ends[step - 1]) for at, step in page[1:] if 0 < step <= last]
-        lags += [float(at - end) for at, end in known]
-        ages += [float(at - end) for (_, end), (at, _) in pairwise(known)]
+        known = [(at, step) for at, step in page if 0 < step <= last]
+        news = [then for now, then in pairwise(known) if then[1] > now[1]]
+        lags += [float(at - ends[step - 1]) for at, step in news]
+        ages += [
+            max(0.0, float(at - ends[step])) for (_, step), (at, _) in pairwise(known)
+        ]
     return lags, ages
 
 
@@ -120,7 +136,7 @@ def main() -> None:
         print(json.dumps(asyncio.run(watch(options.watch, options.viewers))))
         return
     rounds = options.rounds or (5 if options.quick else 20)
-    steps = options.steps or (1500 if options.quick else 3000)
+    steps = options.steps or (3000 if options.quick else 10_000)
     room = Classroom(options.viewers)
     book = Notebook(workers=2)
     try:
@@ -132,6 +148,7 @@ def main() -> None:
     cells = [f"{median(found[word]):.0f}" for word in ("off", "on")]
     cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
     cells += [f"{costs[0]:.1f} % and {costs[1]:.1f} %"]
+    cells += [f"{100 * median(room.shares):.1f} %"]
     oldest = np.percentile(room.ages or [np.nan], 99)
     cells += [f"{median(room.lags):.2f} s", f"{oldest:.2f} s"]
     table = Table(
@@ -142,7 +159,7 @@ def main() -> None:
         ),
         (
             *("shared off", "shared on", "on / off", "all pairs"),
-            "of a processor, without and with",
+            *("of a processor, without and with", "the pages'"),
             *("lag, median", "age, 99 of 100"),
         ),
         (tuple(cells),),
