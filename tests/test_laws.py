@@ -321,6 +321,34 @@ def test_a_folder_without_its_init_is_noticed() -> None:
     assert folders_without_a_package(files) == ["kit/new/deep"]
 
 
+# TensorFlow's own names stay; a few of them have the same name in this house.
+_TENSORFLOW = "kit/tf1/"
+
+
+def names_with_two_meanings(files: list[Source]) -> dict[str, list[str]]:
+    """The files of each class name that several of them define."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        if file.path.startswith(SHIPPED) and not file.path.startswith(_TENSORFLOW):
+            for name in re.findall(r"^class ([A-Z]\w*)", file.text, re.M):
+                found.setdefault(name, []).append(file.path)
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    assert names_with_two_meanings(FILES) == {}
+
+
+def test_a_class_name_with_two_meanings_is_noticed() -> None:
+    files = [
+        Source("kit/a.py", "class Window:\n    pass\n"),
+        Source("widgets/b.py", "class Window(Frame):\n    pass\n"),
+        Source("kit/tf1/c.py", "class Window:\n    pass\n"),
+    ]
+
+    assert names_with_two_meanings(files) == {"Window": ["kit/a.py", "widgets/b.py"]}
+
+
 def loaded_in_a_circle(files: list[Source]) -> list[str]:
     """The modules that import each other while they are loaded."""
     by_name = {file.module.removesuffix(".__init__"): file for file in files}

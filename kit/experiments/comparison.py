@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
-from kit.experiments.summary import Outcome, Row, curves, row, tasks
+from kit.experiments.summary import Row, RunSummary, curves, row, tasks
 from kit.training.client.run import Run, view
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Comparison:
     def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
         self.runs, self.names = tuple(runs), tuple(names)
 
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[RunSummary, ...]:
         """Return each run as it is now, with its name; what all else is made from."""
         pairs = zip(self.names, self.runs, strict=True)
         return tuple(outcome_of(run, name) for name, run in pairs)
@@ -180,11 +180,11 @@ def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
     return Comparison(runs, _names(runs, names))
 
 
-def outcome_of(run: Run, name: str) -> Outcome:
+def outcome_of(run: Run, name: str) -> RunSummary:
     """Return a run as it is now."""
     # First: what is recorded meanwhile then only makes the curves longer.
     step, state, error = run.step, run.state, run.error
-    return Outcome(
+    return RunSummary(
         name=name,
         trace=run.trace,
         state=state,
@@ -207,12 +207,12 @@ def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
     return distinct(given)
 
 
-def _told_apart(outcomes: Sequence[Outcome]) -> list[str]:
+def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
     """Return for each what sets it apart: topology, and link and tasks if they differ.
 
     >>> from kit.trace.trace import Trace
-    >>> a = Outcome("", Trace(("worker:0",)), "done", 9, "ring")
-    >>> b = Outcome("", Trace(("worker:0",)), "done", 9, "ring", link="1gbit")
+    >>> a = RunSummary("", Trace(("worker:0",)), "done", 9, "ring")
+    >>> b = RunSummary("", Trace(("worker:0",)), "done", 9, "ring", link="1gbit")
     >>> _told_apart([a, b])
     ['ring at full speed', 'ring at 1gbit']
     """

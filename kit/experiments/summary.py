@@ -19,7 +19,7 @@ Row = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunSummary:
     """A run at one moment: its name, how far it is, and what was recorded of it.
 
     `step` counts the steps that are done; `error` is what the run failed with.
@@ -39,7 +39,7 @@ class Outcome:
 
         >>> from kit.trace.trace import EpochRow
         >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
-        >>> Outcome("a", Trace((), (a, b)), "done", 20, "ps").configurations()
+        >>> RunSummary("a", Trace((), (a, b)), "done", 20, "ps").configurations()
         ('ps to ring', '')
         """
         epochs = sorted(self.trace.epochs)
@@ -149,7 +149,7 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
 # The row.
 
 
-def row(outcome: Outcome) -> Row:
+def row(outcome: RunSummary) -> Row:
     """Return a run's row of the table; NaN for what is not known.
 
     `bytes_per_step` is the mean over all steps, of all tasks together; `ms_per_step`

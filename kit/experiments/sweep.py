@@ -17,7 +17,7 @@ from kit.errors import InvalidArgumentError, KitError
 from kit.experiments.comparison import outcome_of
 from kit.experiments.folder import SweepFolder
 from kit.experiments.results import REPEAT, Sweep, Trial
-from kit.experiments.summary import Outcome, row
+from kit.experiments.summary import RunSummary, row
 from kit.hooks.progress import Output, PlainLines, output_for
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
@@ -32,7 +32,7 @@ _MOST = 10_000
 _USE_ASYNC = "train is an async function: use `await kit.sweep_async(...)`."
 _PLAIN = (str, int, float, bool, type(None))
 # What the table says of a run; a parameter may hide those that say what was asked for.
-_RESULTS = frozenset(row(Outcome("", Trace(()), "", 0, ""))) - {
+_RESULTS = frozenset(row(RunSummary("", Trace(()), "", 0, ""))) - {
     *("topology", "link", "tasks", "steps")
 }
 

@@ -30,7 +30,7 @@ class Ran(NamedTuple):
     seconds: float
 
 
-class Measured:
+class MeasuredRun:
     """A run's metadata by op and by transfer; empty without metadata."""
 
     def __init__(self, metadata: Any = None) -> None:
@@ -53,7 +53,7 @@ def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
 
     Beyond `most` boxes name scopes are folded.
     """
-    reader, fewer = _Reader(ops, Measured(metadata)), most
+    reader, fewer = _Reader(ops, MeasuredRun(metadata)), most
     found = reader.scene(fewer)
     # What arrives comes on top of it, and so many lines nobody can follow.
     while fewer > 4 and len(found.boxes) + len(found.lines) > _CROWD * most:
@@ -63,7 +63,7 @@ def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
 
 
 class _Reader:
-    def __init__(self, ops: Sequence[Op], measured: Measured) -> None:
+    def __init__(self, ops: Sequence[Op], measured: MeasuredRun) -> None:
         self.ops, self.measured = ops, measured
         ran = measured.ops
         self.device = {

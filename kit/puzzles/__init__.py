@@ -15,7 +15,7 @@ from kit.puzzles.catalogue import find as puzzle
 from kit.puzzles.figures import Figures as Figures
 from kit.puzzles.judge import close as close
 from kit.puzzles.judge import judge as judge
-from kit.puzzles.processes import Processes as Processes
+from kit.puzzles.processes import PuzzleProcesses as PuzzleProcesses
 from kit.puzzles.puzzle import Puzzle as Puzzle
 from kit.puzzles.result import Result as Result
 from kit.puzzles.task import PuzzleTask as PuzzleTask
@@ -23,8 +23,8 @@ from kit.puzzles.task import PuzzleTask as PuzzleTask
 __all__ = [
     "PUZZLES",
     "Figures",
-    "Processes",
     "Puzzle",
+    "PuzzleProcesses",
     "PuzzleTask",
     "Result",
     "close",

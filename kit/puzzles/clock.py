@@ -20,14 +20,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kit.puzzles.events import Drop, Event, Hold, Receive, Send, Wait, Work
+from kit.puzzles.events import (
+    Event,
+    MemoryFreed,
+    MemoryKept,
+    Received,
+    Sent,
+    WaitBegan,
+    Worked,
+)
 
 Key = tuple[int, int, int]  # of a message: source, destination, number on the link
 #: What something waited for: a message, and whether until it was there or had left.
 Cause = tuple[Key, bool]
 
 
-class Flight(NamedTuple):
+class MessageSpan(NamedTuple):
     """A message: it leaves at `begin` and is there at `end`.
 
     It takes `ms`; where `end` is later, the receiver was taking in others meanwhile.
@@ -75,19 +83,19 @@ class WaitSpan(NamedTuple):
 
 
 @dataclass
-class Timeline:
+class ClockedRun:
     """A run on the clock, in ms: what was sent, and `flights`, what was received."""
 
     n: int
-    sent: dict[Key, Flight] = field(default_factory=dict)
-    flights: dict[Key, Flight] = field(default_factory=dict)
+    sent: dict[Key, MessageSpan] = field(default_factory=dict)
+    flights: dict[Key, MessageSpan] = field(default_factory=dict)
     work: list[WorkSpan] = field(default_factory=list)
     held: list[HeldSpan] = field(default_factory=list)
     waits: list[WaitSpan] = field(default_factory=list)
     end: float = 0.0
 
     @property
-    def unread(self) -> list[Flight]:
+    def unread(self) -> list[MessageSpan]:
         """The messages that nobody has received."""
         return [one for key, one in self.sent.items() if key not in self.flights]
 
@@ -95,30 +103,30 @@ class Timeline:
 MessageCost = Callable[[int], float]
 
 
-def timeline(logs: Sequence[Sequence[Event]], cost: MessageCost) -> Timeline:
+def timeline(logs: Sequence[Sequence[Event]], cost: MessageCost) -> ClockedRun:
     """Put the events of all tasks on one clock; `cost` of a message's bytes is in ms.
 
     A run that was ended amid a wait is put there as far as it came.
 
-    >>> hello = [[Send(1, "x", 8, 0)], [Receive(0, "x", 8, 0)]]
+    >>> hello = [[Sent(1, "x", 8, 0)], [Received(0, "x", 8, 0)]]
     >>> timeline(hello, lambda n_bytes: n_bytes / 4).end
     2.0
     """
     return _Clock(logs, cost).run()
 
 
-def in_a_row(logs: Sequence[Sequence[Event]]) -> tuple[Flight, ...]:
+def in_a_row(logs: Sequence[Sequence[Event]]) -> tuple[MessageSpan, ...]:
     """Return the longest chain of messages of which each waits for the one before.
 
     A message waits for what its sender has received or sent before, and for what its
     receiver has received before: the clock with one ms a message, and work for nothing.
 
-    >>> relay = [[Send(1, "x", 8, 0)], [Receive(0, "x", 8, 0), Send(2, "x", 8, 0)],
-    ...          [Receive(1, "x", 8, 0)]]
+    >>> relay = [[Sent(1, "x", 8, 0)], [Received(0, "x", 8, 0), Sent(2, "x", 8, 0)],
+    ...          [Received(1, "x", 8, 0)]]
     >>> [(flight.source, flight.to) for flight in in_a_row(relay)]
     [(0, 1), (1, 2)]
     """
-    free = [[e for e in log if not isinstance(e, Work)] for log in logs]
+    free = [[e for e in log if not isinstance(e, Worked)] for log in logs]
     line = timeline(free, lambda _: 1.0)
     last = max(line.flights.values(), key=lambda flight: flight.end, default=None)
     chain = []
@@ -134,16 +142,16 @@ class _Clock:
 
     def __init__(self, logs: Sequence[Sequence[Event]], cost: MessageCost) -> None:
         self._logs, self._cost, n = logs, cost, len(logs)
-        self._found = Timeline(n)
+        self._found = ClockedRun(n)
         self._next = [0] * n
         self._now = [0.0] * n
         self._why: list[Cause | None] = [None] * n  # what made the task so late
         self._out_until = [0.0] * n
         self._last_out: list[Cause | None] = [None] * n
         self._taking_in: list[list[tuple[float, float, Key]]] = [[] for _ in logs]
-        self._holds: list[dict[int, tuple[Hold, float]]] = [{} for _ in logs]
+        self._holds: list[dict[int, tuple[MemoryKept, float]]] = [{} for _ in logs]
 
-    def run(self) -> Timeline:
+    def run(self) -> ClockedRun:
         """Advance the tasks in turn until none can go on."""
         while any([self._advance(task) for task in range(self._found.n)]):
             pass
@@ -153,7 +161,7 @@ class _Clock:
         for task, log in enumerate(self._logs):
             for key in list(self._holds[task]):
                 self._drop(task, key, math.inf)
-            if log and isinstance(log[-1], Wait):
+            if log and isinstance(log[-1], WaitBegan):
                 last, now = log[-1], self._now[task]
                 found.waits.append(
                     WaitSpan(task, last.source, last.name, now, found.end, True)
@@ -164,35 +172,35 @@ class _Clock:
         log, first = self._logs[task], self._next[task]
         while self._next[task] < len(log):
             event = log[self._next[task]]
-            if isinstance(event, Receive) and not self._receive(task, event):
+            if isinstance(event, Received) and not self._receive(task, event):
                 break
-            if isinstance(event, Send):
+            if isinstance(event, Sent):
                 self._send(task, event)
-            elif isinstance(event, Work):
+            elif isinstance(event, Worked):
                 begin = self._now[task]
                 self._now[task] += event.ms
                 span = WorkSpan(task, event.label, begin, self._now[task])
                 self._found.work.append(span)
-            elif isinstance(event, Hold):
+            elif isinstance(event, MemoryKept):
                 self._hold(task, event)
-            elif isinstance(event, Drop):
+            elif isinstance(event, MemoryFreed):
                 self._drop(task, event.key, self._now[task])
             self._next[task] += 1
         return self._next[task] > first
 
-    def _send(self, task: int, event: Send) -> None:
+    def _send(self, task: int, event: Sent) -> None:
         key = task, event.to, event.number
         begin, before = self._now[task], self._why[task]
         if self._out_until[task] > begin:
             begin, before = self._out_until[task], self._last_out[task]
         ms = self._cost(event.n_bytes)
         end = begin + ms
-        self._found.sent[key] = Flight(
+        self._found.sent[key] = MessageSpan(
             task, event.to, event.name, event.n_bytes, begin, end, ms, before
         )
         self._out_until[task], self._last_out[task] = end, (key, False)
 
-    def _receive(self, task: int, event: Receive) -> bool:
+    def _receive(self, task: int, event: Received) -> bool:
         """Take a message, if it has been sent; whether it has."""
         key = event.source, task, event.number
         sent = self._found.sent.get(key)
@@ -208,7 +216,7 @@ class _Clock:
             self._now[task], self._why[task] = sent.end, (key, True)
         return True
 
-    def _taken_in(self, task: int, key: Key, sent: Flight) -> Flight:
+    def _taken_in(self, task: int, key: Key, sent: MessageSpan) -> MessageSpan:
         """Put a message where the receiver takes in no other one."""
         begin, others = sent.begin, self._taking_in[task]
         for first, last, other in others:
@@ -220,7 +228,7 @@ class _Clock:
         others.sort()
         return sent._replace(end=begin + sent.ms)
 
-    def _hold(self, task: int, event: Hold) -> None:
+    def _hold(self, task: int, event: MemoryKept) -> None:
         held = self._holds[task].get(event.key)
         if held is None or held[0] != event:
             self._drop(task, event.key, self._now[task])

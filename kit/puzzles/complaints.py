@@ -11,7 +11,7 @@ import numpy as np
 
 from kit import errors
 from kit.errors import AbortedError, DeadlineExceededError, KitError, UnknownError
-from kit.puzzles.events import Attempt, Event, Failed, Receive, Send, Wait, Work
+from kit.puzzles.events import Attempt, Event, Failed, Received, Sent, WaitBegan, Worked
 from kit.puzzles.puzzle import Arrays, Given, Puzzle
 from kit.puzzles.task import Array
 
@@ -54,9 +54,9 @@ def _failed(
 def _last(log: Sequence[Event], puzzle: Puzzle) -> str:
     """Return which message a task has received or sent last."""
     for event in reversed(log):
-        if isinstance(event, Receive):
+        if isinstance(event, Received):
             done, other = "received", f"from {puzzle.tasks[event.source]}"
-        elif isinstance(event, Send):
+        elif isinstance(event, Sent):
             done, other = "sent", f"to {puzzle.tasks[event.to]}"
         else:
             continue
@@ -87,7 +87,7 @@ def _stuck(puzzle: Puzzle, attempt: Attempt) -> str:
 
 def _wait(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
     wait = attempt.logs[task][-1]
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, WaitBegan)
     return (
         f"{puzzle.tasks[task]} waits for {message(wait.name)} from "
         f"{puzzle.tasks[wait.source]}"
@@ -97,7 +97,7 @@ def _wait(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
 def _look(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
     """Say what has come to a task that waits in vain for something else, if any."""
     wait = attempt.logs[task][-1]
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, WaitBegan)
     sources = [wait.source, *range(puzzle.n)]
     for source in sources:
         for event in _unread(attempt.logs, task, source):
@@ -107,9 +107,11 @@ def _look(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
     return ""
 
 
-def _unread(logs: Logs, to: int, source: int) -> list[Send]:
-    read = {e.number for e in logs[to] if isinstance(e, Receive) and e.source == source}
-    sent = [e for e in logs[source] if isinstance(e, Send) and e.to == to]
+def _unread(logs: Logs, to: int, source: int) -> list[Sent]:
+    read = {
+        e.number for e in logs[to] if isinstance(e, Received) and e.source == source
+    }
+    sent = [e for e in logs[source] if isinstance(e, Sent) and e.to == to]
     return [event for event in sent if event.number not in read]
 
 
@@ -118,7 +120,7 @@ def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
     if puzzle.links:
         for source, log in enumerate(attempt.logs):
             for event in log:
-                if isinstance(event, Send) and (source, event.to) not in puzzle.links:
+                if isinstance(event, Sent) and (source, event.to) not in puzzle.links:
                     allowed = [puzzle.tasks[b] for a, b in puzzle.links if a == source]
                     return (
                         f"{puzzle.tasks[source]} sends "
@@ -246,5 +248,5 @@ def _order_hint(found: Array, wanted: Array, n: int) -> str:
 
 def is_untouched(logs: Logs) -> bool:
     """Whether no task has done anything: the function is still the stub."""
-    done = Send | Receive | Work | Wait | Failed
+    done = Sent | Received | Worked | WaitBegan | Failed
     return not any(isinstance(event, done) for log in logs for event in log)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Send(NamedTuple):
+class Sent(NamedTuple):
     """A message has left for task `to`."""
 
     to: int
@@ -19,7 +19,7 @@ class Send(NamedTuple):
     number: int
 
 
-class Receive(NamedTuple):
+class Received(NamedTuple):
     """The message that was waited for is here."""
 
     source: int
@@ -28,21 +28,21 @@ class Receive(NamedTuple):
     number: int
 
 
-class Wait(NamedTuple):
+class WaitBegan(NamedTuple):
     """The task can go on only with this message; any of the source if `name` is ""."""
 
     source: int
     name: str
 
 
-class Work(NamedTuple):
+class Worked(NamedTuple):
     """A piece of work was done, which takes `ms` on the puzzle's clock."""
 
     label: str
     ms: float
 
 
-class Hold(NamedTuple):
+class MemoryKept(NamedTuple):
     """Memory is held from now on, or is called by another name from now on."""
 
     key: int
@@ -50,7 +50,7 @@ class Hold(NamedTuple):
     n_bytes: int
 
 
-class Drop(NamedTuple):
+class MemoryFreed(NamedTuple):
     """Memory was given back."""
 
     key: int
@@ -76,7 +76,17 @@ class Ended(NamedTuple):
     waited_s: float
 
 
-Event = Send | Receive | Wait | Work | Hold | Drop | Printed | Failed | Ended
+Event = (
+    Sent
+    | Received
+    | WaitBegan
+    | Worked
+    | MemoryKept
+    | MemoryFreed
+    | Printed
+    | Failed
+    | Ended
+)
 
 
 @dataclass
@@ -84,7 +94,7 @@ class Attempt:
     """What a program has done on all tasks.
 
     `stuck` are the tasks that would wait for ever, `busy` those that were still at
-    work when the time was up. The last event of a stuck one is its `Wait`.
+    work when the time was up. The last event of a stuck one is its `WaitBegan`.
     """
 
     logs: list[list[Event]]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kit.puzzles.clock import Timeline, in_a_row
+from kit.puzzles.clock import ClockedRun, in_a_row
 from kit.puzzles.complaints import message
-from kit.puzzles.events import Event, Receive
+from kit.puzzles.events import Event, Received
 from kit.puzzles.figures import Figures, bytes_of, fullest, over, shown
 from kit.puzzles.puzzle import Puzzle
 
@@ -17,7 +17,7 @@ Logs = Sequence[Sequence[Event]]
 _MOST_NAMED = 4  # messages of a chain, or arrays of a task
 
 
-def excess(puzzle: Puzzle, logs: Logs, found: Figures, line: Timeline) -> str:
+def excess(puzzle: Puzzle, logs: Logs, found: Figures, line: ClockedRun) -> str:
     """Return what costs more than the target, in a sentence, or ""."""
     for name in over(found, puzzle.target):
         value = shown(name, getattr(found, name))
@@ -26,7 +26,9 @@ def excess(puzzle: Puzzle, logs: Logs, found: Figures, line: Timeline) -> str:
     return ""
 
 
-def _bytes(names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str) -> str:
+def _bytes(
+    names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str
+) -> str:
     counts = bytes_of(logs)
     task = max(range(len(names)), key=lambda k: max(counts[k]))
     is_sender = counts[task][0] >= counts[task][1]
@@ -34,7 +36,7 @@ def _bytes(names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str)
         (event, to)
         for to, log in enumerate(logs)
         for event in log
-        if isinstance(event, Receive) and task == (event.source if is_sender else to)
+        if isinstance(event, Received) and task == (event.source if is_sender else to)
     ]
     event, to = max(its, key=lambda pair: pair[0].n_bytes)
     does = "sends" if is_sender else "receives"
@@ -45,7 +47,7 @@ def _bytes(names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str)
     )
 
 
-def _row(names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str) -> str:
+def _row(names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str) -> str:
     chain = in_a_row(logs)
     told = [
         f"{message(flight.name)} from {names[flight.source]} to {names[flight.to]}"
@@ -59,7 +61,7 @@ def _row(names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str) -
 
 
 def _memory(
-    names: Sequence[str], logs: Logs, _: Timeline, value: str, most: str
+    names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str
 ) -> str:
     task = max(range(len(names)), key=lambda k: fullest(logs[k]).n_bytes)
     full = fullest(logs[task])
@@ -75,7 +77,9 @@ def _memory(
     )
 
 
-def _idle(names: Sequence[str], _: Logs, line: Timeline, value: str, most: str) -> str:
+def _idle(
+    names: Sequence[str], _: Logs, line: ClockedRun, value: str, most: str
+) -> str:
     longest = max(line.waits, key=lambda wait: wait.end - wait.begin, default=None)
     where = ""
     if longest is not None:
@@ -87,7 +91,7 @@ def _idle(names: Sequence[str], _: Logs, line: Timeline, value: str, most: str) 
     return f"the tasks are idle for {value} of the time, and {most} will do{where}"
 
 
-_SENTENCES: dict[str, Callable[[Sequence[str], Logs, Timeline, str, str], str]] = {
+_SENTENCES: dict[str, Callable[[Sequence[str], Logs, ClockedRun, str, str], str]] = {
     "n_bytes": _bytes,
     "n_in_a_row": _row,
     "memory": _memory,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kit.puzzles.clock import Timeline, in_a_row
-from kit.puzzles.events import Drop, Event, Hold, Receive
+from kit.puzzles.clock import ClockedRun, in_a_row
+from kit.puzzles.events import Event, MemoryFreed, MemoryKept, Received
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def shown(name: str, value: float | None) -> str:
     return f"{value:.0%}".replace("%", " %") if name == "idle" else f"{value:,.0f}"
 
 
-def measured(logs: Sequence[Sequence[Event]], line: Timeline) -> Figures:
+def measured(logs: Sequence[Sequence[Event]], line: ClockedRun) -> Figures:
     """Return what a run has cost."""
     return Figures(
         max((max(one) for one in bytes_of(logs)), default=0),
@@ -82,7 +82,7 @@ def bytes_of(logs: Sequence[Sequence[Event]]) -> list[tuple[int, int]]:
     sent, received = [0] * len(logs), [0] * len(logs)
     for task, log in enumerate(logs):
         for event in log:
-            if isinstance(event, Receive):
+            if isinstance(event, Received):
                 sent[event.source] += event.n_bytes
                 received[task] += event.n_bytes
     return list(zip(sent, received, strict=True))
@@ -93,31 +93,32 @@ class Fullest(NamedTuple):
 
     n_bytes: int
     names: tuple[str, ...]
-    after: Receive | None
+    after: Received | None
 
 
 def fullest(log: Sequence[Event]) -> Fullest:
     """Return when a task held most, the first time.
 
-    >>> fullest([Hold(0, "x", 8), Hold(1, "y", 8), Drop(0), Hold(2, "z", 4)]).names
+    >>> both = [MemoryKept(0, "x", 8), MemoryKept(1, "y", 8)]
+    >>> fullest([*both, MemoryFreed(0), MemoryKept(2, "z", 4)]).names
     ('x', 'y')
     """
-    held: dict[int, Hold] = {}
+    held: dict[int, MemoryKept] = {}
     most, last = Fullest(0, (), None), None
     for event in log:
-        if isinstance(event, Receive):
+        if isinstance(event, Received):
             last = event
-        elif isinstance(event, Hold):
+        elif isinstance(event, MemoryKept):
             held[event.key] = event
             total = sum(one.n_bytes for one in held.values())
             if total > most.n_bytes:
                 most = Fullest(total, tuple(one.name for one in held.values()), last)
-        elif isinstance(event, Drop):
+        elif isinstance(event, MemoryFreed):
             held.pop(event.key, None)
     return most
 
 
-def idle(line: Timeline) -> float:
+def idle(line: ClockedRun) -> float:
     """Return the share of the time in which tasks have nothing to do."""
     if not line.end:
         return 0.0

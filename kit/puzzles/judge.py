@@ -11,7 +11,7 @@ from kit.puzzles.complaints import broken, is_untouched, wrong
 from kit.puzzles.excess import excess
 from kit.puzzles.figures import NAMES, Figures, measured, over
 from kit.puzzles.process import Assignment
-from kit.puzzles.processes import Processes, packed
+from kit.puzzles.processes import PuzzleProcesses, packed
 from kit.puzzles.puzzle import Program, Puzzle
 from kit.puzzles.result import Result
 
@@ -23,15 +23,15 @@ _EMPTY: Final = (
 
 
 @cache
-def _own() -> Processes:
-    return Processes()  # those of this notebook, from the first try to its end
+def _own() -> PuzzleProcesses:
+    return PuzzleProcesses()  # those of this notebook, from the first try to its end
 
 
 def judge(
     puzzle: Puzzle | str,
     program: Program,
     *,
-    processes: Processes | None = None,
+    processes: PuzzleProcesses | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Result:
     """Run a program as all tasks of a puzzle at once, and say how good it is.
@@ -46,7 +46,7 @@ def judge(
         The puzzle, or the name of one of the catalogue.
     program : callable
         Takes a `PuzzleTask`, does the part of this task, and returns nothing.
-    processes : Processes, optional
+    processes : PuzzleProcesses, optional
         The processes to take, by default those of all calls.
     deadline_s : float, default 10
         When to end a program that neither ends nor waits. One in which somebody waits

@@ -22,7 +22,7 @@ from kit.picture.svg import (
     Colours,
     in_all_themes,
 )
-from kit.puzzles.clock import Flight, HeldSpan, Timeline
+from kit.puzzles.clock import ClockedRun, HeldSpan, MessageSpan
 
 _LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 860.0, 12.0, 34.0
 _PORT, _WORK, _MEMORY, _GAP = 7.0, 18.0, 54.0, 22.0
@@ -77,10 +77,10 @@ class _Scale(NamedTuple):
         return self.port_in(task) + _PORT + _MEMORY
 
 
-def draw(names: Sequence[str], line: Timeline, title: str) -> str:
+def draw(names: Sequence[str], line: ClockedRun, title: str) -> str:
     """Return the picture as the text of an SVG element.
 
-    >>> draw(["worker:0"], Timeline(1), "nothing").startswith("<svg")
+    >>> draw(["worker:0"], ClockedRun(1), "nothing").startswith("<svg")
     True
     """
     last = _Scale(line.end, 1, False).last
@@ -107,7 +107,7 @@ def draw(names: Sequence[str], line: Timeline, title: str) -> str:
     return "".join(parts)
 
 
-def _told(names: Sequence[str], line: Timeline, title: str) -> str:
+def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
     stuck = [names[w.task] for w in line.waits if w.open]
     waits = f"; {', '.join(stuck)} wait for ever" if stuck else ""
     return (
@@ -195,7 +195,7 @@ def _inside(
     )
 
 
-def _works(line: Timeline, scale: _Scale) -> Iterator[str]:
+def _works(line: ClockedRun, scale: _Scale) -> Iterator[str]:
     for span in line.work:
         x, right, y = scale.x(span.begin), scale.x(span.end), scale.work(span.task)
         yield (
@@ -206,7 +206,7 @@ def _works(line: Timeline, scale: _Scale) -> Iterator[str]:
         )
 
 
-def _messages(names: Sequence[str], line: Timeline, scale: _Scale) -> Iterator[str]:
+def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[str]:
     flights = [*line.flights.values(), *line.unread]
     is_labelled = len(flights) <= _MOST_LABELS
     for flight in flights:
@@ -234,14 +234,14 @@ def _bar(begin: float, ms: float, y: float, hue: int, scale: _Scale) -> str:
     )
 
 
-def _ends(flight: Flight, scale: _Scale) -> tuple[float, float, float, float]:
+def _ends(flight: MessageSpan, scale: _Scale) -> tuple[float, float, float, float]:
     is_down = flight.to > flight.source
     y1 = scale.top(flight.source) + (_PORT if is_down else 0.0)
     y2 = scale.port_in(flight.to) + (0.0 if is_down else _PORT)
     return scale.x(flight.begin), y1, scale.x(flight.end), y2
 
 
-def _arrow(flight: Flight, scale: _Scale, hue: int, is_read: bool) -> str:
+def _arrow(flight: MessageSpan, scale: _Scale, hue: int, is_read: bool) -> str:
     x1, y1, x2, y2 = _ends(flight, scale)
     dash = "" if is_read else ' stroke-dasharray="4 3"'
     back = y2 - 7 if y2 > y1 else y2 + 7
@@ -253,7 +253,7 @@ def _arrow(flight: Flight, scale: _Scale, hue: int, is_read: bool) -> str:
     )
 
 
-def _label(flight: Flight, scale: _Scale) -> str:
+def _label(flight: MessageSpan, scale: _Scale) -> str:
     x1, y1, x2, y2 = _ends(flight, scale)
     x, y = x1 + (x2 - x1) * 0.32, y1 + (y2 - y1) * 0.32
     return (
@@ -262,7 +262,7 @@ def _label(flight: Flight, scale: _Scale) -> str:
     )
 
 
-def _open_waits(names: Sequence[str], line: Timeline, scale: _Scale) -> Iterator[str]:
+def _open_waits(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[str]:
     for wait in line.waits:
         if not wait.open:
             continue

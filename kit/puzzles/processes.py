@@ -21,7 +21,7 @@ import cloudpickle
 
 from kit.errors import InvalidArgumentError, PeerLost
 from kit.forking import Forked, ForkServer
-from kit.puzzles.events import Attempt, Ended, Event, Failed, Wait
+from kit.puzzles.events import Attempt, Ended, Event, Failed, WaitBegan
 from kit.puzzles.process import OVER, Assignment
 from kit.puzzles.waiting import Waits
 
@@ -29,7 +29,7 @@ _STUCK_S: Final = 1.0  # how long others may go on when somebody waits for ever
 _END_S: Final = 1.0  # how long a task may take to notice the end of a try
 
 
-class Processes:
+class PuzzleProcesses:
     """As many processes as a puzzle has asked for until now."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ def _named(rank: int) -> Iterator[None]:
 
 def _note(attempt: Attempt, rank: int, event: Event, result: Any) -> None:
     log = attempt.logs[rank]
-    if log and isinstance(log[-1], Wait):
+    if log and isinstance(log[-1], WaitBegan):
         log.pop()  # whether a message was there already is no matter of the program
     log.append(event)
     if isinstance(event, Ended | Failed):

@@ -7,7 +7,7 @@ from html import escape
 
 from kit.demo.verdict import AnswerVerdict
 from kit.errors import KitError
-from kit.puzzles.clock import Timeline
+from kit.puzzles.clock import ClockedRun
 from kit.puzzles.events import Attempt, Ended, Printed
 from kit.puzzles.figures import Figures, bytes_of, fullest
 from kit.puzzles.picture import draw
@@ -48,7 +48,7 @@ class Result:
     ok: bool
     words: str
     figures: Figures
-    timeline: Timeline
+    timeline: ClockedRun
     attempt: Attempt
     error: KitError | None = None
 

@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.puzzles.events import Drop, Event, Hold, Receive, Send, Wait, Work
+from kit.puzzles.events import (
+    Event,
+    MemoryFreed,
+    MemoryKept,
+    Received,
+    Sent,
+    WaitBegan,
+    Worked,
+)
 
 Array = NDArray[Any]
 Report = Callable[[Event], None]
@@ -29,7 +37,7 @@ Report = Callable[[Event], None]
 Piece = tuple[Callable[..., Any], float]
 
 
-class Links(Protocol):
+class TaskLinks(Protocol):
     """The links of a task to the others, as its program needs them."""
 
     def send(self, to: int, name: str, number: int, array: Array) -> None:
@@ -57,7 +65,7 @@ class PuzzleTask:
         self,
         rank: int,
         names: tuple[str, ...],
-        links: Links,
+        links: TaskLinks,
         pieces: Mapping[str, Piece],
         report: Report,
     ) -> None:
@@ -95,7 +103,7 @@ class PuzzleTask:
             )
         number = self._n_sent[to]
         self._n_sent[to] += 1
-        self._report(Send(to, name, array.nbytes, number))
+        self._report(Sent(to, name, array.nbytes, number))
         self._links.send(to, name, number, array)
 
     def recv(self, source: int, name: str = "") -> Array:
@@ -112,11 +120,11 @@ class PuzzleTask:
         self._check_other(source, f"{self.name} waits for message {name!r} from")
         found = self._links.taken(source, name)
         if found is None:
-            self._report(Wait(source, name))
+            self._report(WaitBegan(source, name))
             while (found := self._links.taken(source, name)) is None:
                 self._links.wait()
         called, number, array = found
-        self._report(Receive(source, called, array.nbytes, number))
+        self._report(Received(source, called, array.nbytes, number))
         self._memory.hold(array, called or f"from {self.names[source]}")
         return array
 
@@ -177,7 +185,7 @@ class PuzzleTask:
 
         def work(*args: Any, name: str = name) -> Any:
             result = function(*args)
-            self._report(Work(name, ms))
+            self._report(Worked(name, ms))
             for one in result if isinstance(result, tuple) else (result,):
                 if isinstance(one, np.ndarray):
                     self._memory.hold(one, name)
@@ -217,11 +225,11 @@ class TrackedMemory:
             key, self._n = self._n, self._n + 1
             gone = weakref.ref(owner, lambda _: self._gone(place))
             self._known[place] = key, gone
-        self._report(Hold(self._known[place][0], name, owner.nbytes))
+        self._report(MemoryKept(self._known[place][0], name, owner.nbytes))
 
     def _gone(self, place: int) -> None:
         key, _ = self._known.pop(place)
-        self._report(Drop(key))
+        self._report(MemoryFreed(key))
 
 
 def owner_of(array: Array) -> Array:

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from kit.puzzles.events import Ended, Event, Failed, Receive, Send, Wait
+from kit.puzzles.events import Ended, Event, Failed, Received, Sent, WaitBegan
 
 
 class Waits:
     """What the tasks of a run wait for, from their reports.
 
     >>> waits = Waits(2)
-    >>> waits.take(0, Wait(1, "x"))
+    >>> waits.take(0, WaitBegan(1, "x"))
     >>> waits.stuck()
     {}
-    >>> waits.take(1, Wait(0, "y"))
+    >>> waits.take(1, WaitBegan(0, "y"))
     >>> waits.stuck()
     {0: (0, 1, 0), 1: (1, 0, 1)}
     """
 
     def __init__(self, n: int) -> None:
-        self.waiting: dict[int, Wait] = {}
+        self.waiting: dict[int, WaitBegan] = {}
         self.ended: set[int] = set()
         # Below 0 for a moment where the receiver's report is read before the sender's.
         self.on_the_way: defaultdict[tuple[int, int], Counter[str]]
@@ -36,12 +36,12 @@ class Waits:
     def take(self, task: int, event: Event) -> None:
         """Take note of a report; those of a task come in their order."""
         match event:
-            case Send():
+            case Sent():
                 self.on_the_way[task, event.to][event.name] += 1
-            case Receive():
+            case Received():
                 self.waiting.pop(task, None)
                 self.on_the_way[event.source, task][event.name] -= 1
-            case Wait():
+            case WaitBegan():
                 self.waiting[task] = event
             case Ended() | Failed():
                 self.waiting.pop(task, None)

@@ -28,7 +28,7 @@ _AHEAD_S: Final = 0.02
 _MOST_AHEAD_S: Final = 2.0
 
 
-class Members:
+class AskedMembers:
     """The members of a training, as its recorder asks them. One thread uses it."""
 
     def __init__(self, observer: Observer, options: Recording) -> None:
@@ -40,7 +40,7 @@ class Members:
         self._ahead_s, self._due = _AHEAD_S, time.monotonic()
         self._seen = self._due, observer.step()
 
-    def __enter__(self) -> Members:
+    def __enter__(self) -> AskedMembers:
         return self
 
     def __exit__(

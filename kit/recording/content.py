@@ -52,7 +52,7 @@ from kit.recording.folder import (
     STEP_NAME,
     state_name,
 )
-from kit.recording.parts import LOG, MESSAGES, Part, Parts, read_parts
+from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
 from kit.regular_file import read_regular
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, SaveRow
@@ -259,7 +259,7 @@ def _read(path: Path, log: Path) -> Content:
         ) from exc
 
 
-def _content(path: Path, parts: Parts) -> Content:
+def _content(path: Path, parts: FileParts) -> Content:
     head = check("HEAD", _FIELDS["HEAD"], parts.found[0].plain)
     job = own_objects.job_from(head["job"], head.get("own", {}))
     found = Content(path, job, head)
@@ -280,7 +280,7 @@ def _content(path: Path, parts: Parts) -> Content:
     return found
 
 
-def _take(found: Content, part: Part) -> None:
+def _take(found: Content, part: FilePart) -> None:
     """Take what one part of the log says."""
     if found.end is not None:
         raise ValueError("something follows the end")

@@ -48,7 +48,7 @@ _HEAD: Final = Struct("<4sII")
 _SUMS: Final = Struct("<II")
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """One part of a file: its kind, its text as plain data, its rows as bytes."""
 
     kind: str
@@ -88,7 +88,7 @@ class PartFile:
 
 
 @dataclass(frozen=True)
-class Parts:
+class FileParts:
     """What a file holds.
 
     Attributes:
@@ -96,12 +96,12 @@ class Parts:
         sha256: of all bytes before the last complete part.
     """
 
-    found: tuple[Part, ...]
+    found: tuple[FilePart, ...]
     is_torn: bool
     sha256: str
 
 
-def read_parts(path: Path, what: int) -> Parts:
+def read_parts(path: Path, what: int) -> FileParts:
     """Read a file of parts.
 
     Raises `InvalidArgumentError` for what is no such file, is not a regular file or has
@@ -110,13 +110,13 @@ def read_parts(path: Path, what: int) -> Parts:
     """
     data = memoryview(read_regular(path, MOST_BYTES))
     check_begin(path, data, what)
-    found: list[Part] = []
+    found: list[FilePart] = []
     at = last = _BEGIN.size
     for size, part in _parts(path, data):
         at, last = at + size, at
         found.append(part)
     sha256 = hashlib.sha256(data[:last]).hexdigest()
-    return Parts(tuple(found), at < len(data), sha256)
+    return FileParts(tuple(found), at < len(data), sha256)
 
 
 def check_begin(path: Path, data: memoryview, what: int) -> None:
@@ -138,7 +138,7 @@ def check_begin(path: Path, data: memoryview, what: int) -> None:
         raise DataLossError(f"{path} is damaged: its first bytes contradict its name.")
 
 
-def _parts(path: Path, data: memoryview) -> Iterator[tuple[int, Part]]:
+def _parts(path: Path, data: memoryview) -> Iterator[tuple[int, FilePart]]:
     at, begin = _BEGIN.size, _HEAD.size + _SUMS.size
     while len(data) - at >= begin:
         kind, n_text, n_rows = _HEAD.unpack_from(data, at)
@@ -156,7 +156,7 @@ def _parts(path: Path, data: memoryview) -> Iterator[tuple[int, Part]]:
             plain = json.loads(bytes(text))
             if not isinstance(plain, dict):
                 raise ValueError("the text is not an object")
-            yield size, Part(kind.decode("ascii"), plain, bytes(rows))
+            yield size, FilePart(kind.decode("ascii"), plain, bytes(rows))
         except (ValueError, RecursionError) as exc:
             raise _damaged(path, at, str(exc)) from exc
         at += size

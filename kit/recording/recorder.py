@@ -21,7 +21,7 @@ from kit.arrays import to_numpy
 from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
 from kit.errors import FailedPreconditionError, KitError, to_plain
 from kit.exchange.ports.memory import unflatten
-from kit.recording.asking import Members
+from kit.recording.asking import AskedMembers
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
 from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
 from kit.recording.options import Recording, recording_of
@@ -120,7 +120,7 @@ class Recorder:
 
     def _run(self, observer: Observer) -> None:
         try:
-            with Members(observer, self.options) as members:
+            with AskedMembers(observer, self.options) as members:
                 self._begin(observer.job)
                 while not self._stop.wait(_ROUND_S):
                     self._round(observer, members)
@@ -171,7 +171,7 @@ class Recorder:
             given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
             self._folder.keep_state(0, given)
 
-    def _round(self, observer: Observer, members: Members | None) -> None:
+    def _round(self, observer: Observer, members: AskedMembers | None) -> None:
         self._note_beginning(observer)
         trace, self._cursors = observer.news(self._cursors)
         for kind, rows in (("STEP", trace.steps), ("MEAS", trace.measures)):

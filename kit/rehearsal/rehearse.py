@@ -38,7 +38,7 @@ from kit.rehearsal.sizes import (
     specs_from,
     tasks_of,
 )
-from kit.rehearsal.timeline import Recorder
+from kit.rehearsal.timeline import RowCollector
 from kit.settings import current
 from kit.task import Task
 from kit.training.job import Job
@@ -226,7 +226,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     seconds = [compute.get(job.tasks[member], 0.0) for member in found.members]
     n_bytes = job.layout.payload_bytes
     clock = SimulatedClock(found, job.group, link, rates, seconds, n_bytes=n_bytes)
-    recorder = Recorder(found, job.workers, job.settings.trace_rows)
+    recorder = RowCollector(found, job.workers, job.settings.trace_rows)
     step_s = steady(clock, recorder)
     names = tuple(task.short for task in job.tasks)
     trace = recorder.trace(names, topology.name, job.link)
@@ -269,7 +269,7 @@ def in_row(found: Schedule, group: Group) -> int:
     return round(float(clock.step().end.max()) * 1e-9)
 
 
-def steady(clock: SimulatedClock, recorder: Recorder) -> float:
+def steady(clock: SimulatedClock, recorder: RowCollector) -> float:
     """Play until a step takes as long as the one before; return its seconds.
 
     Where steps never do, as with jitter, it is the mean of the later half.

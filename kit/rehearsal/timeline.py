@@ -22,7 +22,7 @@ EPOCH = 1  # the first one of any training
 
 
 @dataclass
-class Recorder:
+class RowCollector:
     """Collects the rows of steps; those of transfers and spans as long as they fit.
 
     The newest step is always kept, for the first members that fit into `most_rows`.

@@ -2,10 +2,11 @@
 
 Each end has a network of its own ("a" is 10.77.0.1, "b" is 10.77.0.2) with one TUN
 device. A pump carries the packets from one device to the other and does to them what
-the attributes of the `Wire` say, which may be changed at any time. Both ends use the
-kernel's real TCP, so retransmission, half-open connections and keepalive are genuine.
+the attributes of the `EmulatedWire` say, which may be changed at any time. Both ends
+use the kernel's real TCP, so retransmission, half-open connections and keepalive are
+genuine.
 
-    with Wire(seed=1) as wire:
+    with EmulatedWire(seed=1) as wire:
         server = wire.spawn("b", [sys.executable, "server.py"])
         client = wire.spawn("a", [sys.executable, "client.py", "10.77.0.2"])
         wire.delay_s, wire.loss = 0.050, 0.01     # 50 ms each way, 1 % loss
@@ -50,7 +51,7 @@ _ENTER_S: Final = 10.0
 _N_THREADS: Final = 16  # of an end: so many calls may wait for its other end
 
 
-class Wire(Pump):
+class EmulatedWire(Pump):
     """The wire and its two ends; faults are the attributes of `Line`, set live."""
 
     def __init__(self, seed: int | None = None) -> None:
@@ -151,7 +152,7 @@ def _let_go(found: Future[Any]) -> None:
 
 
 def missing() -> str:
-    """Return what this machine lacks for a `Wire`, "" when nothing is known to lack."""
+    """Return what this machine lacks for an `EmulatedWire`; "" if nothing is known."""
     if sys.platform != "linux":
         return "network namespaces exist on Linux only"
     if _ip_command() is None:

@@ -42,7 +42,7 @@ class Hop(NamedTuple):
 
 
 @dataclass
-class Path:
+class CriticalPath:
     """Where the time went: `spent[task, phase]` in nanoseconds, and `hops`.
 
     Phase `UNKNOWN` is time without a span; `Phase.WAIT` is what a task took to notice
@@ -97,7 +97,7 @@ class Walker:
             for task in range(n_tasks)
         ]
 
-    def walk(self, path: Path, task: int, at: int, begin: int) -> None:
+    def walk(self, path: CriticalPath, task: int, at: int, begin: int) -> None:
         """Add to a path what led to the moment `at` of a task, back to `begin`."""
         came_from: Hop | None = None  # whose sender is looked at
         while at > begin:
@@ -130,7 +130,7 @@ class Walker:
         return -1
 
     def _waited(
-        self, path: Path, task: int, at: int, since: int, begin: int
+        self, path: CriticalPath, task: int, at: int, since: int, begin: int
     ) -> tuple[Hop | None, int, int]:
         """Go back over one message of a wait, or over all of a wait without any."""
         arrived = self._arrivals[task]

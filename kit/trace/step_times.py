@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kit.trace.critical_path import Hop, Path, Walker
+from kit.trace.critical_path import CriticalPath, Hop, Walker
 from kit.trace.log import Rows
 from kit.trace.traffic import Phase
 from kit.wire.shaping import LinkSettings
@@ -28,7 +28,7 @@ _BUSY = 0.6  # of the time, at which who comes has to wait
 
 
 @dataclass(frozen=True)
-class Window:
+class StepWindow:
     """The rows of the steps from `first` to `last`, all of one epoch.
 
     `steps` has those of the one before as well, at whose end they begin.
@@ -42,7 +42,7 @@ class Window:
     transfers: Rows
 
 
-def window_of(trace: Trace, most_steps: int) -> Window | None:
+def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
     """Return the newest steps that all tasks have told of as a whole; None if too few.
 
     At most `most_steps`, and fewer where they have many spans.
@@ -74,7 +74,7 @@ def window_of(trace: Trace, most_steps: int) -> Window | None:
         return table[(table["step"] >= first) & (table["step"] <= last)]
 
     begun = steps[(steps["step"] >= first - 1) & (steps["step"] <= last)]
-    return Window(epoch, first, last, begun, within(inside), within(transfers))
+    return StepWindow(epoch, first, last, begun, within(inside), within(transfers))
 
 
 # --------------------------------------------------------------------------------------
@@ -97,13 +97,13 @@ class Hops(NamedTuple):
 class StepTimes:
     """The time of a window of steps: on the critical path, and by worker."""
 
-    def __init__(self, trace: Trace, window: Window) -> None:
+    def __init__(self, trace: Trace, window: StepWindow) -> None:
         self.names, self.window = trace.names, window
         self.n_steps = window.last - window.first + 1
         works = window.steps["examples"] > 0
         self.workers = np.unique(window.steps["task"][works]).tolist()
         self.link = LinkSettings.parse(window.epoch.link)
-        self.path, self.total = Path(), 0
+        self.path, self.total = CriticalPath(), 0
         if not len(window.spans):
             return
         if window.epoch.is_asynchronous:

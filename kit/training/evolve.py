@@ -86,7 +86,7 @@ def shifted(params: Params, direction: Params, by: float) -> dict[str, Array]:
     }
 
 
-class Share(NamedTuple):
+class EvolutionShare(NamedTuple):
     """What a worker does in a step: the numbers of its pairs."""
 
     step: int
@@ -123,8 +123,8 @@ class PopulationSource:
         self._pairs, self._judges = pairs, judges
 
     def batch(self, step: int) -> tuple[Any, ...]:
-        """Return this worker's `Share`, and the mini-batch if there is one."""
-        share = Share(step, self._pairs)
+        """Return this worker's `EvolutionShare`, and the mini-batch if there is one."""
+        share = EvolutionShare(step, self._pairs)
         if self._judges is None:
             return (share,)
         return share, self._judges.batch(step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
-from kit.server.elastic.asking import Processes
+from kit.server.elastic.asking import OtherProcesses
 from kit.server.elastic.succession import STANDBY
 from kit.settings import Settings
 from kit.training.elastic.asking import Ask, Pause
@@ -46,7 +46,7 @@ class Caller:
         """Let go of nothing."""
 
 
-class ModelProcesses(Processes):
+class ModelProcesses(OtherProcesses):
     """Talks that the world takes through."""
 
     def run(self, name: str, coroutine: Any) -> None:

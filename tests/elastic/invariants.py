@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.server.elastic.standing import Ballot
 from kit.training.elastic.asking import Ask
-from kit.training.elastic.generation import Moment, newest_whole
+from kit.training.elastic.generation import CopyPoint, newest_whole
 from tests.elastic.coroutines import ORIGIN, SETTINGS
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Invariants:
         self.world = world
         self.ballots: dict[str, Ballot] = {ORIGIN: (0, "")}
         self.committed: dict[int, str] = {}  # the run of each generation
-        self.whole: set[Moment] = set()  # of which all copies were kept
-        self._known: dict[Ballot, set[Moment]] = {}  # when it was promised
+        self.whole: set[CopyPoint] = set()  # of which all copies were kept
+        self._known: dict[Ballot, set[CopyPoint]] = {}  # when it was promised
         self._newest: dict[Machine, tuple[Ballot, int]] = {}
         self._said: set[Machine] = set()
 
@@ -49,7 +49,7 @@ class Invariants:
                     f"promised {newest}"
                 )
 
-    def confirmed(self, run: Run, moment: Moment) -> None:
+    def confirmed(self, run: Run, moment: CopyPoint) -> None:
         """All copies of a moment are kept, each in two processes if there are two."""
         self.whole.add(moment)
 
@@ -65,7 +65,7 @@ class Invariants:
         """A generation is to begin with the newest copies, all of one run."""
         ballot, job = values["ballot"], values["job"]["job"]
         self.ballots[job.run] = ballot
-        moment, machines = Moment(*values["moment"]), self.world.machines
+        moment, machines = CopyPoint(*values["moment"]), self.world.machines
         here = [machines[name] for name in job.generation.processes]
         held = {
             one.name: [made for made in one.training.copies.held()]
@@ -85,11 +85,11 @@ class Invariants:
             for member, (name, of) in values["holders"].items()
             if not machines[name].is_lost
             for copy in [
-                machines[name].training.copies._held.get((Moment(*of), int(member)))
+                machines[name].training.copies._held.get((CopyPoint(*of), int(member)))
             ]
             if copy is not None
         }
-        of_it = [of for _, of in values["holders"].values() if Moment(*of) == moment]
+        of_it = [of for _, of in values["holders"].values() if CopyPoint(*of) == moment]
         if values["holders"] and len(of_it) < len(job.tasks):
             self.violated(f"it begins with a part of the state of {moment}")
         if len(runs) > 1:

@@ -15,7 +15,7 @@ import numpy as np
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import Moment
+from kit.training.elastic.generation import CopyPoint
 from kit.training.elastic.placing import Placing
 from kit.training.job import Job
 
@@ -149,7 +149,7 @@ class Run:
         generation = self.job.generation
         assert generation is not None
         made = StateCopy(
-            *(Moment(self.step, generation.number, 1), member.me),
+            *(CopyPoint(self.step, generation.number, 1), member.me),
             *(tuple(range(len(self.job.tasks))), ()),
             {**self._told, "of": self.job.run},
             *((0, 0, 0, 0), np.zeros(0, np.uint8)),

@@ -19,10 +19,10 @@ from kit.training.client.watched import Once, Watched
 from kit.training.elastic.copies import Copies, StateCopy, put_together
 from kit.training.elastic.generation import (
     Change,
+    CopyPoint,
     Generation,
     Held,
     Holder,
-    Moment,
     may_go_on,
     newest_whole,
     run_of,
@@ -58,7 +58,7 @@ def test_of_two_halves_of_those_that_may_live_that_with_the_first_goes_on() -> N
         assert may_go_on(NAMES, half, []) == (NAMES[0] in half)
 
 
-moments = st.builds(Moment, st.integers(0, 3), st.integers(0, 1), st.integers(0, 1))
+moments = st.builds(CopyPoint, st.integers(0, 3), st.integers(0, 1), st.integers(0, 1))
 held = st.lists(st.builds(Held, moments, st.integers(0, 2), st.just((0, 1, 2))))
 
 
@@ -87,7 +87,7 @@ def test_the_newest_whole_copy_is_the_last_step_of_which_nothing_is_missing(
 
 def test_copies_of_one_step_but_of_two_epochs_make_no_whole() -> None:
     # After a switch other members may hold other parts of the state.
-    before, after = Moment(8, 2, 1), Moment(8, 2, 2)
+    before, after = CopyPoint(8, 2, 1), CopyPoint(8, 2, 2)
     copies = {
         "ps:0": [Held(before, 0, (0, 1)), Held(after, 1, (0, 1))],
         "worker:0": [Held(before, 1, (0, 1))],
@@ -134,7 +134,7 @@ def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> StateCopy:
     ranges = (Range(lo, lo + data.nbytes // 2),)
     sizes = data.nbytes, 0, 0, 0
     found = data.view(np.uint8)
-    return StateCopy(Moment(step), member, (0, 1), ranges, {}, sizes, found)
+    return StateCopy(CopyPoint(step), member, (0, 1), ranges, {}, sizes, found)
 
 
 def test_copies_of_all_members_make_the_whole_state() -> None:

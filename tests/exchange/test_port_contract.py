@@ -13,7 +13,7 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import NO_HALT, Arrival, Stamp
-from kit.exchange.stepping.held_links import HeldMessage, HeldPort, Hold
+from kit.exchange.stepping.held_links import HeldMessage, HeldMessages, HeldPort
 from kit.testing import check_port
 from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group
@@ -50,7 +50,7 @@ def held(
     kind: type[Delivered], layout: Layout, n_members: int
 ) -> Iterator[list[LocalMember]]:
     """Give members that are linked by held ports of a kind."""
-    hold, names = Hold(), [f"member:{number}" for number in range(n_members)]
+    hold, names = HeldMessages(), [f"member:{number}" for number in range(n_members)]
     members = [
         LocalMember(
             number,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.experiments.summary import Outcome, curves, phases, row
+from kit.experiments.summary import RunSummary, curves, phases, row
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import STEP, TOTAL, TRANSFER, Phase, TransferKind
@@ -111,7 +111,7 @@ def test_a_task_that_computes_a_quarter_of_each_step_does_so_in_its_bar() -> Non
 def test_the_row_has_the_numbers_of_the_whole_run() -> None:
     trace = trace_of([3.0, 2.0, 1.0, 0.5], [60] * 3 + [20], epochs=(PS, RING))
 
-    found = row(Outcome("both", trace, "done", 4, "ps"))
+    found = row(RunSummary("both", trace, "done", 4, "ps"))
 
     assert found["run"] == "both"
     assert found["topology"] == "ps to ring"
@@ -127,7 +127,7 @@ def test_the_row_has_the_numbers_of_the_whole_run() -> None:
 
 @for_each("trace", [Trace(TASKS), Trace(TASKS, (PS,)), trace_of([], ())])
 def test_a_run_without_a_step_has_a_row_of_what_is_not_known(trace: Trace) -> None:
-    found = row(Outcome("none", trace, "failed", 0, "ps", error="StepFailed: no"))
+    found = row(RunSummary("none", trace, "failed", 0, "ps", error="StepFailed: no"))
 
     assert len(curves(trace).step) == 0
     assert (found["steps"], found["state"], found["topology"]) == (0, "failed", "ps")
@@ -136,6 +136,6 @@ def test_a_run_without_a_step_has_a_row_of_what_is_not_known(trace: Trace) -> No
 
 
 def test_a_loss_that_is_nan_at_the_end_is_not_hidden() -> None:
-    found = row(Outcome("lost", trace_of([1.0, np.nan]), "done", 2, "ps"))
+    found = row(RunSummary("lost", trace_of([1.0, np.nan]), "done", 2, "ps"))
 
     assert np.isnan(found["loss"])  # type: ignore[call-overload]

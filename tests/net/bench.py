@@ -16,7 +16,7 @@ from kit.errors import DeadlineExceededError, from_plain
 from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
-from kit.testing.netlab import ADDRESS, Wire
+from kit.testing.netlab import ADDRESS, EmulatedWire
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
@@ -37,7 +37,9 @@ ENVIRONMENT = {
 class TaskProcess:
     """A process of `task_process`, at one end of the wire."""
 
-    def __init__(self, wire: Wire, end: str, task: Task, log: IO[bytes]) -> None:
+    def __init__(
+        self, wire: EmulatedWire, end: str, task: Task, log: IO[bytes]
+    ) -> None:
         self.task, self.end = task, end
         self.process = wire.spawn(
             end,
@@ -87,7 +89,7 @@ class NetCluster:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: EmulatedWire,
         processes: list[TaskProcess],
         directory: Directory,
         log: Path,
@@ -155,7 +157,7 @@ def net_cluster(
     log = folder / "log.txt"
     with ExitStack() as stack:
         file = stack.enter_context(log.open("ab"))
-        wire = stack.enter_context(Wire(seed))
+        wire = stack.enter_context(EmulatedWire(seed))
         processes = []
         for name, end in places.items():
             task = Task.parse(name)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kit.errors import DeadlineExceededError, UnavailableError
 from kit.settings import Settings
 from kit.task import Task
-from kit.testing.netlab import Wire
+from kit.testing.netlab import EmulatedWire
 from kit.testing.task_process import until
 from kit.training.client.run import Run
 from kit.wire.handshake.messages import Role
@@ -45,7 +45,7 @@ class Cut(NamedTuple):
     topology: str
 
 
-def cut(wire: Wire, way: str, is_cut: bool) -> None:
+def cut(wire: EmulatedWire, way: str, is_cut: bool) -> None:
     wire.cut_ab = is_cut and "ab" in way
     wire.cut_ba = is_cut and "ba" in way
 

@@ -15,7 +15,7 @@ import pytest
 
 from kit.errors import DeadlineExceededError, FailedPreconditionError
 from kit.testing import netlab
-from kit.testing.netlab import ADDRESS, Wire
+from kit.testing.netlab import ADDRESS, EmulatedWire
 from kit.testing.task_process import until
 from kit.wire import Stream, dial, listen
 from kit.wire.listening.address import TcpAddress
@@ -27,7 +27,7 @@ def soon() -> float:
 
 
 @contextmanager
-def connected(wire: Wire) -> Iterator[tuple[Stream, Stream]]:
+def connected(wire: EmulatedWire) -> Iterator[tuple[Stream, Stream]]:
     """Give both ends of a plain TCP connection from a to b."""
     with ExitStack() as stack:
         where = TcpAddress(ADDRESS["b"], 0)
@@ -57,7 +57,7 @@ def echo(near: Stream, far: Stream, data: bytes) -> float:
 
 @pytest.mark.net
 def test_delay_is_felt_by_the_kernels_tcp() -> None:
-    with Wire(seed=1) as wire, connected(wire) as (near, far):
+    with EmulatedWire(seed=1) as wire, connected(wire) as (near, far):
         echo(near, far, b"warm")
         wire.delay_s = 0.05
 
@@ -66,7 +66,7 @@ def test_delay_is_felt_by_the_kernels_tcp() -> None:
 
 @pytest.mark.net
 def test_tcp_repairs_what_the_line_loses_doubles_and_reorders() -> None:
-    with Wire(seed=1) as wire, connected(wire) as (near, far):
+    with EmulatedWire(seed=1) as wire, connected(wire) as (near, far):
         wire.loss, wire.dup, wire.jitter_s = 0.02, 0.1, 0.001
         data = os.urandom(30_000)
         for _ in range(5):
@@ -78,7 +78,7 @@ def test_tcp_repairs_what_the_line_loses_doubles_and_reorders() -> None:
 @pytest.mark.net
 def test_tap_hears_what_goes_over_the_line_and_nothing_comes_through_a_cut() -> None:
     heard: list[tuple[str, bytes]] = []
-    with Wire(seed=1) as wire, connected(wire) as (near, far):
+    with EmulatedWire(seed=1) as wire, connected(wire) as (near, far):
         wire.tap = lambda end, packet: heard.append((end, packet))
         echo(near, far, b"in the open")
         wire.cut_ab = True
@@ -94,7 +94,7 @@ def test_wire_that_cannot_be_made_says_what_is_missing(
 ) -> None:
     monkeypatch.setattr(netlab, "_ip_command", lambda: None)
 
-    with pytest.raises(FailedPreconditionError, match="iproute2"), Wire():
+    with pytest.raises(FailedPreconditionError, match="iproute2"), EmulatedWire():
         raise AssertionError("it was made")
 
 
@@ -104,7 +104,7 @@ def test_what_is_asked_of_a_wire_that_is_closed_is_refused(
 ) -> None:
     monkeypatch.setattr(netlab, "_N_THREADS", 1)
     goes_on = threading.Event()
-    with ThreadPoolExecutor(3) as pool, Wire(seed=1) as wire:
+    with ThreadPoolExecutor(3) as pool, EmulatedWire(seed=1) as wire:
         under_way = pool.submit(wire.call, "a", lambda: goes_on.wait(10))
         until(lambda: not wire._ends["a"]._work_queue.qsize(), 10)
         waiting = pool.submit(wire.call, "a", lambda: None)
@@ -129,7 +129,7 @@ def test_a_socket_that_comes_too_late_is_closed() -> None:
         made.append(socket.socket())
         return made[0]
 
-    with Wire(seed=1) as wire:
+    with EmulatedWire(seed=1) as wire:
         with pytest.raises(DeadlineExceededError, match="end a"):
             wire.call("a", make, timeout_s=0.01)
         goes_on.set()

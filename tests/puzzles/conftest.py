@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from kit import puzzles
-from kit.puzzles import Processes
+from kit.puzzles import PuzzleProcesses
 
 
 @pytest.fixture(scope="session")
-def processes() -> Iterator[Processes]:
-    found = Processes()
+def processes() -> Iterator[PuzzleProcesses]:
+    found = PuzzleProcesses()
     # As many as the largest puzzle has, so that no test starts any.
     puzzles.judge("tree all-reduce", lambda task: None, processes=found)
     yield found

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from kit.puzzles.clock import in_a_row, timeline
 from kit.puzzles.events import (
-    Drop,
     Ended,
     Event,
-    Hold,
-    Receive,
-    Send,
-    Wait,
-    Work,
+    MemoryFreed,
+    MemoryKept,
+    Received,
+    Sent,
+    WaitBegan,
+    Worked,
 )
 from kit.puzzles.figures import bytes_of, fullest, idle
 from kit.puzzles.waiting import Waits
@@ -36,8 +36,8 @@ def logs_of(n: int, messages: Messages) -> Logs:
     for source, to, n_bytes in messages:
         number = count.get((source, to), 0)
         count[source, to] = number + 1
-        logs[source].append(Send(to, f"m{number}", n_bytes, number))
-        logs[to].append(Receive(source, f"m{number}", n_bytes, number))
+        logs[source].append(Sent(to, f"m{number}", n_bytes, number))
+        logs[to].append(Received(source, f"m{number}", n_bytes, number))
     return logs
 
 
@@ -56,8 +56,8 @@ def test_a_ring_has_twice_n_minus_one_messages_in_a_row_and_nobody_is_idle(
     logs: Logs = [[] for _ in range(n)]
     for hop in range(2 * (n - 1)):
         for k in range(n):  # all send first, as in a ring all do at once
-            logs[k].append(Send((k + 1) % n, "part", 10, hop))
-            logs[k].append(Receive((k - 1) % n, "part", 10, hop))
+            logs[k].append(Sent((k + 1) % n, "part", 10, hop))
+            logs[k].append(Received((k - 1) % n, "part", 10, hop))
 
     line = timeline(logs, float)
 
@@ -82,10 +82,10 @@ def test_a_pipeline_is_idle_as_its_formula_says(stages: int, batches: int) -> No
     for i in range(batches):
         for k in range(stages):
             if k > 0:
-                logs[k].append(Receive(k - 1, f"a{i}", 0, i))
-            logs[k].append(Work(f"F{i}", 1.0))
+                logs[k].append(Received(k - 1, f"a{i}", 0, i))
+            logs[k].append(Worked(f"F{i}", 1.0))
             if k < stages - 1:
-                logs[k].append(Send(k + 1, f"a{i}", 0, i))
+                logs[k].append(Sent(k + 1, f"a{i}", 0, i))
 
     bubble = (stages - 1) / (batches + stages - 1)
 
@@ -131,7 +131,7 @@ def test_a_task_is_stuck_exactly_if_no_order_of_the_others_lets_it_go_on(
 ) -> None:
     n, messages = exchange
     logs = logs_of(n, messages)
-    sent = [(k, e) for k, log in enumerate(logs) for e in log if isinstance(e, Send)]
+    sent = [(k, e) for k, log in enumerate(logs) for e in log if isinstance(e, Sent)]
     if sent:
         task, lost = sent[cut % len(sent)]
         logs[task].remove(lost)  # somebody forgets to send
@@ -160,11 +160,11 @@ def _play(logs: Logs) -> tuple[Logs, list[int]]:
         for task, log in enumerate(logs):
             while at[task] < len(log):
                 event = log[at[task]]
-                if isinstance(event, Receive):
+                if isinstance(event, Received):
                     if (event.source, task, event.number) not in there:
                         break
-                    reports[task].append(Wait(event.source, event.name))
-                elif isinstance(event, Send):
+                    reports[task].append(WaitBegan(event.source, event.name))
+                elif isinstance(event, Sent):
                     there.add((task, event.to, event.number))
                 reports[task].append(event)
                 at[task] += 1
@@ -174,13 +174,18 @@ def _play(logs: Logs) -> tuple[Logs, list[int]]:
             reports[task].append(Ended(0.0))
         else:
             event = log[at[task]]
-            assert isinstance(event, Receive)
-            reports[task].append(Wait(event.source, event.name))
+            assert isinstance(event, Received)
+            reports[task].append(WaitBegan(event.source, event.name))
     return reports, at
 
 
 def test_memory_that_is_called_by_another_name_is_counted_once() -> None:
-    log: list[Event] = [Hold(0, "x", 8), Hold(0, "sum", 8), Hold(1, "y", 4), Drop(0)]
+    log: list[Event] = [
+        MemoryKept(0, "x", 8),
+        MemoryKept(0, "sum", 8),
+        MemoryKept(1, "y", 4),
+        MemoryFreed(0),
+    ]
 
     assert fullest(log).n_bytes == 12
     assert fullest(log).names == ("sum", "y")

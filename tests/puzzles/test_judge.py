@@ -26,7 +26,7 @@ from kit.errors import (
     PeerLost,
     UnknownError,
 )
-from kit.puzzles import Figures, Processes, Puzzle, Result
+from kit.puzzles import Figures, Puzzle, PuzzleProcesses, Result
 from kit.testing.task_process import until
 from tests.cases import for_each
 from tests.faults.test_processes import is_running
@@ -64,18 +64,20 @@ def swap(task: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def mortal() -> Iterator[Processes]:
+def mortal() -> Iterator[PuzzleProcesses]:
     """Processes that tests may make end."""
-    found = Processes()
+    found = PuzzleProcesses()
     yield found
     found.close()
 
 
-def judged(processes: Processes, program: Program, puzzle: Puzzle = SWAP) -> Result:
+def judged(
+    processes: PuzzleProcesses, program: Program, puzzle: Puzzle = SWAP
+) -> Result:
     return puzzles.judge(puzzle, program, processes=processes, deadline_s=LONG_S)
 
 
-def test_what_is_measured_is_what_has_moved(processes: Processes) -> None:
+def test_what_is_measured_is_what_has_moved(processes: PuzzleProcesses) -> None:
     result = judged(processes, swap)
 
     assert result.ok
@@ -85,7 +87,7 @@ def test_what_is_measured_is_what_has_moved(processes: Processes) -> None:
 
 
 def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def waits_first(task: Any) -> None:
         got = task.recv(1 - task.rank, name="x")
@@ -109,7 +111,7 @@ def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
 
 
 def test_a_wait_for_one_who_has_ended_is_told_with_what_lies_there(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def one_sends_another_name(task: Any) -> None:
         if task.rank == 0:
@@ -128,7 +130,7 @@ def test_a_wait_for_one_who_has_ended_is_told_with_what_lies_there(
 
 
 @pytest.mark.lasting("process", "descriptor")
-def test_others_who_work_on_do_not_hide_a_deadlock(mortal: Processes) -> None:
+def test_others_who_work_on_do_not_hide_a_deadlock(mortal: PuzzleProcesses) -> None:
     three = replace(
         SWAP,
         tasks=("worker:0", "worker:1", "worker:2"),
@@ -150,7 +152,7 @@ def test_others_who_work_on_do_not_hide_a_deadlock(mortal: Processes) -> None:
 
 @pytest.mark.lasting("process", "descriptor")
 def test_a_program_that_never_ends_is_ended_when_the_time_is_up(
-    mortal: Processes,
+    mortal: PuzzleProcesses,
 ) -> None:
     def program(task: Any) -> None:
         task.send(task["x"], to=1 - task.rank, name="x")
@@ -166,7 +168,7 @@ def test_a_program_that_never_ends_is_ended_when_the_time_is_up(
 
 @pytest.mark.lasting("process", "descriptor")
 def test_a_process_that_dies_is_an_error_and_the_next_try_has_another(
-    mortal: Processes,
+    mortal: PuzzleProcesses,
 ) -> None:
     with pytest.raises(PeerLost, match=r"task \d has died"):
         judged(mortal, lambda task: os._exit(3))
@@ -200,7 +202,7 @@ def test_no_process_outlives_the_one_that_judges(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_told_with_task_line_and_last_message(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def divides(task: Any) -> None:
         swap(task)
@@ -217,7 +219,7 @@ def test_an_exception_is_told_with_task_line_and_last_message(
 
 
 def test_what_does_not_fit_into_memory_is_an_exception_of_the_program(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     result = judged(processes, lambda task: task.keep("y", np.ones(2**28)))
 
@@ -239,7 +241,7 @@ def test_what_does_not_fit_into_memory_is_an_exception_of_the_program(
     ],
 )
 def test_what_a_task_is_asked_for_in_vain_is_told(
-    program: Program, error: type[Exception], says: str, processes: Processes
+    program: Program, error: type[Exception], says: str, processes: PuzzleProcesses
 ) -> None:
     result = judged(processes, program)
 
@@ -259,12 +261,12 @@ def test_what_a_task_is_asked_for_in_vain_is_told(
     ],
 )
 def test_memory_is_what_python_holds(
-    hold: Program, most: int, processes: Processes
+    hold: Program, most: int, processes: PuzzleProcesses
 ) -> None:
     assert judged(processes, hold).figures.memory == most
 
 
-def test_a_variable_holds_what_was_freed(processes: Processes) -> None:
+def test_a_variable_holds_what_was_freed(processes: PuzzleProcesses) -> None:
     def still_refers(task: Any) -> None:
         x = task["x"]
         task.free("x")
@@ -288,7 +290,7 @@ def test_a_variable_holds_what_was_freed(processes: Processes) -> None:
     ],
 )
 def test_a_wrong_sum_is_taken_apart(
-    program: Program, says: str, processes: Processes
+    program: Program, says: str, processes: PuzzleProcesses
 ) -> None:
     def sends_once(task: Any) -> None:
         if task.rank == 1:
@@ -312,7 +314,9 @@ def test_a_wrong_sum_is_taken_apart(
         (np.array(2.0), "of shape (), and it should be (1000,)"),
     ],
 )
-def test_what_is_no_number_is_told(array: Any, says: str, processes: Processes) -> None:
+def test_what_is_no_number_is_told(
+    array: Any, says: str, processes: PuzzleProcesses
+) -> None:
     def program(task: Any) -> None:
         swap(task)
         task["x"] = array
@@ -321,7 +325,7 @@ def test_what_is_no_number_is_told(array: Any, says: str, processes: Processes) 
 
 
 def test_an_array_that_should_have_stayed_as_it_was_is_told(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def program(task: Any) -> None:
         for other in range(1, task.n):
@@ -336,7 +340,7 @@ def test_an_array_that_should_have_stayed_as_it_was_is_told(
     assert "it should be as it was at the beginning" in result.words
 
 
-def test_what_nobody_receives_is_told(processes: Processes) -> None:
+def test_what_nobody_receives_is_told(processes: PuzzleProcesses) -> None:
     def twice(task: Any) -> None:
         swap(task)
         task.send(task["x"], to=1 - task.rank, name="again")
@@ -348,7 +352,7 @@ def test_what_nobody_receives_is_told(processes: Processes) -> None:
 
 
 def test_arrays_arrive_as_they_were_sent_whatever_their_kind(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def program(task: Any) -> None:
         kinds = [
@@ -373,7 +377,7 @@ def test_arrays_arrive_as_they_were_sent_whatever_their_kind(
 
 
 def test_names_choose_among_messages_and_without_one_the_oldest_comes(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def program(task: Any) -> None:
         if task.rank == 0:
@@ -390,7 +394,7 @@ def test_names_choose_among_messages_and_without_one_the_oldest_comes(
 
 
 def test_two_who_send_each_other_more_than_a_link_holds_do_not_block(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     def program(task: Any) -> None:
         for _ in range(4):
@@ -403,7 +407,7 @@ def test_two_who_send_each_other_more_than_a_link_holds_do_not_block(
 
 
 def test_the_picture_is_whole_and_says_in_words_what_it_shows(
-    processes: Processes,
+    processes: PuzzleProcesses,
 ) -> None:
     result = judged(processes, swap)
 
@@ -418,14 +422,14 @@ def test_the_picture_is_whole_and_says_in_words_what_it_shows(
     assert "bytes held at once: 16,000" in repr(result)
 
 
-def test_a_stub_is_told_what_to_do(processes: Processes) -> None:
+def test_a_stub_is_told_what_to_do(processes: PuzzleProcesses) -> None:
     result = judged(processes, lambda task: ...)
 
     assert not result.ok
     assert "where the three dots are" in result.words
 
 
-def test_what_is_no_program_or_no_puzzle_is_refused(processes: Processes) -> None:
+def test_what_is_no_program_or_no_puzzle_is_refused(processes: PuzzleProcesses) -> None:
     lock = threading.Lock()
     with pytest.raises(NotFoundError, match="there are first message, broadcast"):
         puzzles.judge("brodcast", swap)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from kit import puzzles
-from kit.puzzles import Processes
+from kit.puzzles import PuzzleProcesses
 from tests.cases import for_each
 from tests.puzzles.programs import (
     mistaken,
@@ -38,7 +38,7 @@ def test_a_recorded_sentence_names_a_task(one: object) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", solutions())
 def test_the_judge_says_of_each_mistake_what_is_recorded(
-    name: str, processes: Processes
+    name: str, processes: PuzzleProcesses
 ) -> None:
     said, recorded = {}, {}
     for one in mistakes():

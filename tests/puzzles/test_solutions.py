@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from kit import puzzles
-from kit.puzzles import PUZZLES, Processes
+from kit.puzzles import PUZZLES, PuzzleProcesses
 from tests.cases import for_each
 from tests.puzzles.programs import program, solutions
 
@@ -30,7 +30,7 @@ def test_a_solution_takes_at_most_thirty_lines(name: str) -> None:
 @pytest.mark.slow
 @for_each("name", solutions())
 def test_a_solution_is_right_and_costs_exactly_the_best_that_is_known(
-    name: str, processes: Processes
+    name: str, processes: PuzzleProcesses
 ) -> None:
     result = puzzles.judge(name, program(solutions()[name]), processes=processes)
 

@@ -9,7 +9,13 @@ import pytest
 
 from kit.errors import NotFinite, StepFailed
 from kit.training.data.sources import Divided, Source, make_source
-from kit.training.evolve import EvolutionStep, Population, Share, noise, shifted
+from kit.training.evolve import (
+    EvolutionShare,
+    EvolutionStep,
+    Population,
+    noise,
+    shifted,
+)
 from tests.training.toy import DATA, N, Params, X, initial, same_bits
 
 SIGMA = 0.5
@@ -24,7 +30,7 @@ START: Params = {"a": np.array(0.5), "b": np.array([1.0, -1.0], np.float32)}
 
 
 def estimate(pairs: range, step: int = 0) -> tuple[float, Params]:
-    return EvolutionStep(slope, SIGMA, seed=3)(START, (Share(step, pairs),))
+    return EvolutionStep(slope, SIGMA, seed=3)(START, (EvolutionShare(step, pairs),))
 
 
 def test_noise_depends_on_seed_step_and_pair_and_on_nothing_else() -> None:
@@ -65,7 +71,7 @@ def test_networks_of_a_pair_lie_opposite_each_other() -> None:
         seen.append(params)
         return 0.0
 
-    EvolutionStep(loss, SIGMA, 3)(START, (Share(2, range(4, 5)),))
+    EvolutionStep(loss, SIGMA, 3)(START, (EvolutionShare(2, range(4, 5)),))
 
     direction = noise(START, 3, 2, 4)
     for network, by in zip(seen, (SIGMA, -SIGMA), strict=True):
@@ -104,7 +110,7 @@ def test_constant_added_to_the_loss_changes_no_estimate() -> None:
     def raised(params: Params) -> float:
         return slope(params) + 1024.0
 
-    _, found = EvolutionStep(raised, SIGMA, 3)(START, (Share(0, range(3)),))
+    _, found = EvolutionStep(raised, SIGMA, 3)(START, (EvolutionShare(0, range(3)),))
 
     for name, value in plain.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5)
@@ -130,7 +136,7 @@ def test_workers_have_all_pairs_once_and_all_examples_each() -> None:
 def test_population_without_data_is_judged_without_examples() -> None:
     (share,) = make_source(Population(4), 4, 0, 0, 2).batch(9)
 
-    assert share == Share(9, range(0, 1))
+    assert share == EvolutionShare(9, range(0, 1))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -138,7 +144,7 @@ def test_loss_that_is_not_finite_is_refused_with_its_step(bad: float) -> None:
     step = EvolutionStep(lambda params: bad, SIGMA, 0)
 
     with pytest.raises(NotFinite, match=r"step 6: the loss of a network is (nan|inf)"):
-        step(START, (Share(6, range(1)),))
+        step(START, (EvolutionShare(6, range(1)),))
 
 
 @pytest.mark.parametrize("bad", [None, "much", X])
@@ -146,7 +152,7 @@ def test_loss_that_is_no_number_is_shown(bad: Any) -> None:
     step = EvolutionStep(lambda params: bad, SIGMA, 0)
 
     with pytest.raises(StepFailed, match="return one number"):
-        step(START, (Share(6, range(1)),))
+        step(START, (EvolutionShare(6, range(1)),))
 
 
 def test_moving_keeps_the_parameters_and_their_dtypes() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.experiments.comparison import Comparison
-from kit.experiments.summary import Outcome
+from kit.experiments.summary import RunSummary
 from kit.trace.trace import Trace
 from tests.cases import for_each
 from tests.experiments.traces import PS, TASKS, measured, trace_of
@@ -28,17 +28,17 @@ RING = PS._replace(topology="ring")
 class Made(Comparison):
     """A comparison of outcomes that are at hand, without any run."""
 
-    def __init__(self, *made: Outcome) -> None:
+    def __init__(self, *made: RunSummary) -> None:
         super().__init__((), [one.name for one in made])
         self.made = made
 
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[RunSummary, ...]:
         return self.made
 
 
-def outcome(name: str, trace: Trace, **changes: str) -> Outcome:
+def outcome(name: str, trace: Trace, **changes: str) -> RunSummary:
     about = {"state": "done", "topology": "ps"} | changes
-    return Outcome(name, trace, step=len(trace.losses()[0]), **about)
+    return RunSummary(name, trace, step=len(trace.losses()[0]), **about)
 
 
 def some() -> Made:

@@ -22,7 +22,7 @@ from widgets.board.run_state import Moment
 Formula = Callable[[str], int | None]  # of a topology: the bytes of a step
 
 
-class Stretch(NamedTuple):
+class EpochSpan(NamedTuple):
     """Steps under one epoch, from the first to the last."""
 
     epoch: int
@@ -38,7 +38,7 @@ class StepFrame(NamedTuple):
     end: int
 
 
-def stretches(steps: Rows, most: int) -> list[Stretch]:
+def stretches(steps: Rows, most: int) -> list[EpochSpan]:
     """Cut steps into `most` stretches at most, or leave some out.
 
     They are of equal length but where the epoch changes. With more epochs than `most`,
@@ -67,7 +67,7 @@ def stretches(steps: Rows, most: int) -> list[Stretch]:
     if len(found) > most:
         chosen = np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))
         found = [found[place] for place in chosen.tolist()]
-    return [Stretch(one[0][0], one[0][1], one[-1][1]) for one in found]
+    return [EpochSpan(one[0][0], one[0][1], one[-1][1]) for one in found]
 
 
 def frames(
@@ -91,7 +91,7 @@ def frames(
     return list(_scaled(found, peak))
 
 
-def _of(rows: Rows, one: Stretch) -> Rows:
+def _of(rows: Rows, one: EpochSpan) -> Rows:
     """Return the rows of a stretch, from rows in the order of steps."""
     low, high = np.searchsorted(rows["step"], [one.first, one.last + 1])
     mine: Rows = rows[low:high]
@@ -101,7 +101,7 @@ def _of(rows: Rows, one: Stretch) -> Rows:
 
 def _frame(
     trace: Trace,
-    one: Stretch,
+    one: EpochSpan,
     steps: Rows,
     moved: Rows,
     epochs: dict[int, EpochRow],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kit.experiments.summary import Curves, Outcome, curves, phases, row
+from kit.experiments.summary import Curves, RunSummary, curves, phases, row
 from kit.trace.trace import Floats
 from kit.trace.traffic import Phase
 from widgets.drawing import feed
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     colour: str
     dash: str
     curves: Curves
-    outcome: Outcome
+    outcome: RunSummary
 
     def values(self, measure: str) -> Floats:
         """Return the loss or another measure at each step; NaN where there is none."""
@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
         return self.curves.measures.get(measure, nothing)
 
 
-def drawn(outcomes: Sequence[Outcome]) -> list[Drawn]:
+def drawn(outcomes: Sequence[RunSummary]) -> list[Drawn]:
     """Return the runs with a look each; the first six differ in colour and dash."""
     return [
         Drawn(one.name, *link_look(place), curves(one.trace), one)

@@ -57,7 +57,7 @@ class ShareServer:
         """Start to serve; raises `AddressInUse` and `InvalidArgumentError`."""
         self.tokens = {role: secrets.token_urlsafe(16) for role in pages}
         self.pages, self.came, self.asked = pages, came, asked
-        self.viewers: set[News] = set()
+        self.viewers: set[NewsHandler] = set()
         self.known: dict[str, dict[str, str]] = {role: {} for role in pages}
         self._has_begun = threading.Event()
         self._error: Exception | None = None
@@ -92,7 +92,7 @@ class ShareServer:
             known = {"share": self}
             patterns = [
                 (r"/(?P<token>[\w-]+)/", Shown, known),
-                (r"/(?P<token>[\w-]+)/news", News, known),
+                (r"/(?P<token>[\w-]+)/news", NewsHandler, known),
                 (r"/(?P<token>[\w-]+)/say", Said, known),
             ]
             where: dict[str, Any] = {"address": self._host, "port": self._wanted}
@@ -203,7 +203,7 @@ class Said(_Handler):
             self.finish(f"{type(error).__name__}: {error}")
 
 
-class News(_Handler, WebSocketHandler):
+class NewsHandler(_Handler, WebSocketHandler):
     """A page that is told news; one at a time, the next when it has taken that."""
 
     @property

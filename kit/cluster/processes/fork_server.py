@@ -70,7 +70,7 @@ def wait_for_json(path: Path, deadline_s: float) -> None:
     raise TimeoutError(f"the controller did not write {path} within {deadline_s:g} s")
 
 
-class ForkServer:
+class EngineForkServer:
     """The engines as child processes, by pid, and the report about them."""
 
     def __init__(self, forks: Forks) -> None:
@@ -154,7 +154,7 @@ def main() -> None:
     _preload(arguments.preload)
     forks = Forks(arguments.folder)
     wait_for_json(forks.connection("engine"), arguments.deadline)
-    fork_server = ForkServer(forks)
+    fork_server = EngineForkServer(forks)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
     order = fork_server.attend()

@@ -72,7 +72,7 @@ class CopyAct(NamedTuple):
     phase: Phase = Phase.RECEIVE
 
 
-class Change(NamedTuple):
+class UpdateAct(NamedTuple):
     """Update parameters."""
 
     call: Callable[[], None]
@@ -95,7 +95,7 @@ class Descend(NamedTuple):
     phase: Phase = Phase.APPLY
 
 
-Act = Post | Take | Sum | CopyAct | Change | Descend
+Act = Post | Take | Sum | CopyAct | UpdateAct | Descend
 
 
 class Update(Protocol):
@@ -198,7 +198,7 @@ class Binder:
     def _physical(self, region: int, parity: int) -> int:
         return physical(region, parity, self.endpoint.stamp.overwrites)
 
-    def _change(self, part: Range, parity: int) -> Change | Descend:
+    def _change(self, part: Range, parity: int) -> UpdateAct | Descend:
         update, stamp = self.update, self.endpoint.stamp
         if update is None:
             raise ValueError("this plan updates parameters: give `update`.")
@@ -211,7 +211,7 @@ class Binder:
             update(now, total, slots, out, stamp.step)
 
         found = update.descent(now.dtype) if isinstance(update, Descent) else None
-        return Descend(apply, out, now, total, *found) if found else Change(apply)
+        return Descend(apply, out, now, total, *found) if found else UpdateAct(apply)
 
 
 def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:

@@ -23,12 +23,12 @@ import numpy as np
 
 from kit.exchange.execution.bound_operations import (
     Act,
-    Change,
     CopyAct,
     Descend,
     Post,
     Sum,
     Take,
+    UpdateAct,
 )
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array
@@ -181,7 +181,7 @@ class NativeExecutor:
             case Descend(_, out, now, total, weight, rate):
                 places = address(out), address(now), address(total)
                 return _DESCENTS[out.dtype], flags, 0, out.nbytes, *places, weight, rate
-            case Change():
+            case UpdateAct():
                 raise TypeError("this update is not for the compiled loop.")
 
 
@@ -191,7 +191,7 @@ def _suits(act: Act) -> bool:
             return isinstance(port, SharedPort) and port.line_out is None
         case Sum(out) | Descend(_, out):
             return out.dtype in _SUMS
-        case CopyAct() | Change():
+        case CopyAct() | UpdateAct():
             return True
 
 

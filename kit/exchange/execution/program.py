@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Protocol
 
 from kit.exchange.execution import native_executor
-from kit.exchange.execution.bound_operations import Binder, Change, Update
+from kit.exchange.execution.bound_operations import Binder, Update, UpdateAct
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
@@ -113,7 +113,9 @@ class Program:
         if not native_executor.suit(acts, self._endpoint):
             return [PythonExecutor(acts, self._endpoint, self._meter)] if acts else []
         found: list[ActSequence] = []
-        for is_update, group in groupby(acts, key=lambda act: isinstance(act, Change)):
+        for is_update, group in groupby(
+            acts, key=lambda act: isinstance(act, UpdateAct)
+        ):
             way = PythonExecutor if is_update else native_executor.NativeExecutor
             found.append(way(tuple(group), self._endpoint, self._meter))
         return found

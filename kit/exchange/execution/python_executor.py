@@ -15,12 +15,12 @@ import numpy as np
 
 from kit.exchange.execution.bound_operations import (
     Act,
-    Change,
     CopyAct,
     Descend,
     Post,
     Sum,
     Take,
+    UpdateAct,
 )
 from kit.exchange.ports.endpoint import Endpoint
 from kit.trace.traffic import Meter, Phase
@@ -69,7 +69,7 @@ class PythonExecutor:
                 return partial(np.add, a, b, out)
             case CopyAct(out, source):
                 return partial(np.copyto, out, source)
-            case Change(call) | Descend(call):
+            case UpdateAct(call) | Descend(call):
                 return call
 
     def _taker(self, act: Take) -> Callable[[], None]:

@@ -2,7 +2,8 @@
 
 A `HeldPort` keeps what arrives where a port between two hosts keeps it: a gradient in a
 window of its own, a finished range in the receiver's own region. The difference is
-that a message waits in the `Hold`, so that one can look around before it arrives.
+that a message waits in the `HeldMessages`, so that one can look around before it
+arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class HeldMessage(NamedTuple):
     arrival: Arrival
 
 
-class Hold:
+class HeldMessages:
     """All messages that were posted and have not arrived, in the order of posting."""
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class HeldPort:
     line_out: LineOut | None = None
 
     def __init__(
-        self, hold: Hold, me: int, peer: int, memory: Memory, stamp: Stamp
+        self, hold: HeldMessages, me: int, peer: int, memory: Memory, stamp: Stamp
     ) -> None:
         """`memory` is our own; what comes from the peer is kept beside it."""
         self.peer, self.lost = peer, False

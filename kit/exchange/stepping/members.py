@@ -23,7 +23,7 @@ from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Stamp
-from kit.exchange.stepping.held_links import HeldPort, Hold
+from kit.exchange.stepping.held_links import HeldMessages, HeldPort
 from kit.trace.traffic import Meter
 
 _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
@@ -45,7 +45,7 @@ class SteppedMember:
         self._programs: list[Program] = []
         self._at = 0
 
-    def link(self, hold: Hold) -> None:
+    def link(self, hold: HeldMessages) -> None:
         """Open the links to all others."""
         for peer in range(len(self.endpoint.names)):
             if peer != self.number:
@@ -104,9 +104,9 @@ def take_the_sum(
 @contextmanager
 def linked_members(
     layout: Layout, names: Sequence[str]
-) -> Iterator[tuple[list[SteppedMember], Hold]]:
+) -> Iterator[tuple[list[SteppedMember], HeldMessages]]:
     """Give members without plans, linked to each other, and what holds messages."""
-    hold, members = Hold(), list[SteppedMember]()
+    hold, members = HeldMessages(), list[SteppedMember]()
     try:
         for number in range(len(names)):
             members.append(SteppedMember(number, names, layout))
@@ -117,7 +117,7 @@ def linked_members(
             member.endpoint.close()
 
 
-def carry_out(members: Sequence[SteppedMember], hold: Hold) -> None:
+def carry_out(members: Sequence[SteppedMember], hold: HeldMessages) -> None:
     """Carry out all plans from the beginning; every message arrives at once.
 
     Raises as `check_done`.

@@ -22,7 +22,7 @@ from kit.exchange.layout import ITEMSIZE, Layout, Range
 from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.stepping.contributions import Books, BufferPlace, Who
-from kit.exchange.stepping.held_links import HeldMessage, Hold
+from kit.exchange.stepping.held_links import HeldMessage, HeldMessages
 from kit.exchange.stepping.members import (
     SteppedMember,
     check_done,
@@ -201,7 +201,7 @@ class _Recorder:
     def __init__(
         self,
         members: Sequence[SteppedMember],
-        hold: Hold,
+        hold: HeldMessages,
         ranges: Sequence[tuple[int, Range]],
         group: Group,
         most: int | None,

@@ -15,8 +15,8 @@ from typing import Any, Final
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.precision import widened
 from kit.graph.kernels.windows import (
-    Axis,
     Sizes,
+    WindowAxis,
     axis_of,
     check_images,
     check_like,
@@ -133,7 +133,7 @@ def conv2d_filter_gradient(
 
 def _geometry(
     x_shape: Sequence[int], w_shape: Sequence[int], strides: Sequence[int], padding: str
-) -> tuple[Axis, Axis, tuple[int, ...]]:
+) -> tuple[WindowAxis, WindowAxis, tuple[int, ...]]:
     try:
         conv2d_shape(x_shape, w_shape, strides, padding)
     except ValueError as exc:
@@ -143,7 +143,7 @@ def _geometry(
     return rows, cols, (x_shape[0], rows.n_windows, cols.n_windows, w_shape[3])
 
 
-def _columns(xp: ModuleType, x: Array, rows: Axis, cols: Axis) -> Array:
+def _columns(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:
     """Return the matrix with a line for each window: all that the window sees."""
     x = padded(xp, x, rows, cols)
     windows = (x.shape[0], rows.n_windows, cols.n_windows)

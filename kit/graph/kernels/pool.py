@@ -13,8 +13,8 @@ from typing import Any
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.precision import widened
 from kit.graph.kernels.windows import (
-    Axis,
     Sizes,
+    WindowAxis,
     axis_of,
     check_images,
     check_like,
@@ -134,7 +134,7 @@ def max_pool_choice(
 
 
 def _firsts(
-    xp: ModuleType, x: Array, y: Array, rows: Axis, cols: Axis
+    xp: ModuleType, x: Array, y: Array, rows: WindowAxis, cols: WindowAxis
 ) -> Iterator[tuple[tuple[slice, ...], Array]]:
     """Yield each place and which windows have their first largest number there."""
     is_open = xp.ones(y.shape, dtype=bool)
@@ -145,7 +145,7 @@ def _firsts(
         yield where, is_first
 
 
-def _overlap(rows: Axis, cols: Axis) -> bool:
+def _overlap(rows: WindowAxis, cols: WindowAxis) -> bool:
     return rows.stride < rows.window or cols.stride < cols.window
 
 
@@ -213,7 +213,7 @@ def avg_pool_gradient(
 
 def _geometry(
     shape: Sequence[int], ksize: Sequence[int], strides: Sequence[int], padding: str
-) -> tuple[Axis, Axis]:
+) -> tuple[WindowAxis, WindowAxis]:
     try:
         pool_shape(shape, ksize, strides, padding)
     except ValueError as exc:
@@ -223,13 +223,13 @@ def _geometry(
     return rows, cols
 
 
-def _counts(xp: ModuleType, rows: Axis, cols: Axis, dtype: Any) -> Array:
+def _counts(xp: ModuleType, rows: WindowAxis, cols: WindowAxis, dtype: Any) -> Array:
     """Return how many numbers of the images each window has, [row, column, 1]."""
     down, across = (_inside(xp, axis).astype(dtype) for axis in (rows, cols))
     return down[:, None, None] * across[:, None]
 
 
-def _inside(xp: ModuleType, axis: Axis) -> Array:
+def _inside(xp: ModuleType, axis: WindowAxis) -> Array:
     start = xp.arange(axis.n_windows) * axis.stride - axis.before
     end = xp.minimum(start + axis.window, axis.size)
     return end - xp.maximum(start, 0)

@@ -24,7 +24,7 @@ Sizes = Sequence[int | None]
 PADDINGS = ("SAME", "VALID")
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """One axis of the images, its two borders and the windows that lie along it."""
 
     size: int
@@ -63,20 +63,20 @@ def window_count(
     return (size - window) // stride + 1
 
 
-def axis_of(size: int, window: int, stride: int, padding: str) -> Axis:
+def axis_of(size: int, window: int, stride: int, padding: str) -> WindowAxis:
     """Return where the windows of an axis lie; an odd border is larger at the end.
 
     Raises `ValueError` as `window_count` does.
 
     >>> axis_of(6, 3, 2, "SAME")
-    Axis(size=6, window=3, stride=2, before=0, after=1, n_windows=3)
+    WindowAxis(size=6, window=3, stride=2, before=0, after=1, n_windows=3)
     """
     count = window_count(size, window, stride, padding)
     assert count is not None  # the sizes are numbers
     border = 0
     if padding == "SAME" and count:
         border = max((count - 1) * stride + window - size, 0)
-    return Axis(size, window, stride, border // 2, border - border // 2, count)
+    return WindowAxis(size, window, stride, border // 2, border - border // 2, count)
 
 
 def check_settings(padding: str, **fours: Sequence[int]) -> None:
@@ -125,7 +125,9 @@ def check_like(what: str, shape: Sequence[int], wanted: Sequence[int]) -> None:
         )
 
 
-def padded(xp: ModuleType, x: Array, rows: Axis, cols: Axis, fill: float = 0) -> Array:
+def padded(
+    xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis, fill: float = 0
+) -> Array:
     """Return the images with their borders, as a copy unless there are none."""
     if (rows.padded, cols.padded) == (rows.size, cols.size):
         return x
@@ -135,14 +137,16 @@ def padded(xp: ModuleType, x: Array, rows: Axis, cols: Axis, fill: float = 0) ->
     return out
 
 
-def cropped(x: Array, rows: Axis, cols: Axis) -> Array:
+def cropped(x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:
     """Return a view of the images without their borders."""
     return x[
         :, rows.before : rows.before + rows.size, cols.before : cols.before + cols.size
     ]
 
 
-def places(rows: Axis, cols: Axis) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
+def places(
+    rows: WindowAxis, cols: WindowAxis
+) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
     """Yield each place (row, column) in a window and where all windows have it.
 
     In the order of rows, then columns. The third part indexes the padded images and
@@ -153,5 +157,5 @@ def places(rows: Axis, cols: Axis) -> Iterator[tuple[int, int, tuple[slice, ...]
             yield i, j, (slice(None), _comb(i, rows), _comb(j, cols))
 
 
-def _comb(start: int, axis: Axis) -> slice:
+def _comb(start: int, axis: WindowAxis) -> slice:
     return slice(start, start + axis.stride * (axis.n_windows - 1) + 1, axis.stride)

@@ -46,7 +46,7 @@ class Neighbours(Protocol):
         """Return a new server of this process that answers for another task."""
 
 
-class Processes:
+class OtherProcesses:
     """Asks other processes; a question to the own one is answered at once."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """How one generation of an elastic training follows another: who leads, who joins.
 
 `kit.training.elastic.generation` has the rules and their theory. Both are coroutines:
-they decide what to ask of whom, and `Processes` asks it.
+they decide what to ask of whom, and `OtherProcesses` asks it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from kit.errors import (
     UnknownError,
     from_plain,
 )
-from kit.server.elastic.asking import Processes
+from kit.server.elastic.asking import OtherProcesses
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
 from kit.training.elastic.generation import (
     Change,
+    CopyPoint,
     Generation,
     Held,
     Holder,
-    Moment,
 )
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
@@ -61,7 +61,7 @@ class Succession:
     """One process's part in finding the next generation."""
 
     def __init__(
-        self, standing: Standing, processes: Processes, forget: Callable[[], None]
+        self, standing: Standing, processes: OtherProcesses, forget: Callable[[], None]
     ) -> None:
         """`forget` lets go of the copies that the process holds."""
         self._now, self._processes = standing, processes
@@ -250,7 +250,7 @@ class Succession:
                 self._now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # what is missing may be there: ask again
-        moment, holders = found or (Moment(0), {})
+        moment, holders = found or (CopyPoint(0), {})
         noted = yield from self._requests(good, holders)
         requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         placing = _placing(old, noted, fresh)
@@ -303,7 +303,7 @@ class Succession:
         self,
         ballot: Ballot,
         following: Generation,
-        found: tuple[Moment, dict[int, Holder]],
+        found: tuple[CopyPoint, dict[int, Holder]],
         requests: Plain | None,
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them."""
@@ -373,7 +373,7 @@ def _stood_since(good: Mapping[str, Plain], asked_at: float) -> float:
 
 def _held(reply: Plain) -> list[Held]:
     return [
-        Held(Moment(*moment), member, tuple(writers))
+        Held(CopyPoint(*moment), member, tuple(writers))
         for moment, member, writers in reply["held"]
     ]
 

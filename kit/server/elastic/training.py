@@ -34,7 +34,7 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.server.elastic.asking import Neighbours, Processes, StandIn
+from kit.server.elastic.asking import Neighbours, OtherProcesses, StandIn
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
@@ -45,7 +45,7 @@ from kit.training.elastic.copies import (
     WholeState,
     put_together,
 )
-from kit.training.elastic.generation import Holder, Moment
+from kit.training.elastic.generation import CopyPoint, Holder
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.rpc import Answer, Handler
@@ -68,7 +68,7 @@ class ElasticTraining:
         work: Work | None,
         own: Trainings,
         neighbours: Neighbours,
-        processes: type[Processes] = Processes,
+        processes: type[OtherProcesses] = OtherProcesses,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with generation 0; `own` are the trainings of the process's task."""
@@ -322,7 +322,7 @@ class ElasticTraining:
         self,
         ballot: Ballot,
         job: Job,
-        moment: Moment,
+        moment: CopyPoint,
         holders: Mapping[int, Holder],
         requests: Plain,
     ) -> None:
@@ -395,7 +395,7 @@ class ElasticTraining:
         run, requests = self._now.noted
         return requests if run == self._now.job.run else {}
 
-    def fetch(self, moment: Moment, member: int) -> StateCopy:
+    def fetch(self, moment: CopyPoint, member: int) -> StateCopy:
         """Return a copy that is held here."""
         try:
             return self.copies.find(moment, member)
@@ -406,7 +406,11 @@ class ElasticTraining:
             ) from None
 
     def _gather(
-        self, job: Job, moment: Moment, holders: Mapping[int, Holder], requests: Plain
+        self,
+        job: Job,
+        moment: CopyPoint,
+        holders: Mapping[int, Holder],
+        requests: Plain,
     ) -> WholeState:
         copies = [
             self._copy(member, holder)
@@ -490,10 +494,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
 
     def begin(asked: Plain, _: bytearray) -> Answer:
         holders = {
-            int(member): Holder(process, Moment(*moment))
+            int(member): Holder(process, CopyPoint(*moment))
             for member, (process, moment) in asked["holders"].items()
         }
-        state = Moment(*asked["moment"]), holders, asked["requests"]
+        state = CopyPoint(*asked["moment"]), holders, asked["requests"]
         training = here(asked)
         training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
         return {}, b""
@@ -507,7 +511,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {}, b""
 
     def fetch(asked: Plain, _: bytearray) -> Answer:
-        copy = here(asked).fetch(Moment(*asked["moment"]), asked["member"])
+        copy = here(asked).fetch(CopyPoint(*asked["moment"]), asked["member"])
         return {"about": copy.about()}, copy.data
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}

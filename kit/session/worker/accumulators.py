@@ -18,7 +18,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import Array, DType, name_of
 from kit.graph.static import Shape, agrees, text
-from kit.session.worker.queues import Waits, turn
+from kit.session.worker.queues import CanWait, turn
 
 _log = logging.getLogger("kit.session")
 
@@ -73,7 +73,7 @@ class Accumulator:
             self._count += 1
             self._changed.notify_all()
 
-    def take(self, call: Waits, n: int) -> Any:
+    def take(self, call: CanWait, n: int) -> Any:
         """Return the mean of all gradients as soon as there are `n`, and begin anew.
 
         Who came first is served first, whatever number others ask for.

@@ -21,7 +21,7 @@ from kit.graph.static import Shape, agrees, text
 Element = tuple[Array, ...]
 
 
-class Waits(Protocol):
+class CanWait(Protocol):
     """Who can wait: the call of a stateful op."""
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
@@ -69,7 +69,7 @@ class FifoQueue:
         """Whether nothing may be put in any more."""
         return self._is_closed
 
-    def enqueue(self, call: Waits, elements: Sequence[Element]) -> None:
+    def enqueue(self, call: CanWait, elements: Sequence[Element]) -> None:
         """Put elements in, one after the other; waits while the queue is full.
 
         Who waits first puts in first. Raises `CancelledError` when the queue is closed,
@@ -88,7 +88,7 @@ class FifoQueue:
                 self._elements.append(element)
                 self._changed.notify_all()
 
-    def dequeue(self, call: Waits, n: int, *, at_most: bool = False) -> list[Element]:
+    def dequeue(self, call: CanWait, n: int, *, at_most: bool = False) -> list[Element]:
         """Take `n` elements; waits until they are there.
 
         Who waits first is served first, and takes what is there one by one, so `n` may
@@ -116,7 +116,7 @@ class FifoQueue:
                 raise
         return found
 
-    def _await_some(self, call: Waits, me: object, n: int, n_taken: int) -> bool:
+    def _await_some(self, call: CanWait, me: object, n: int, n_taken: int) -> bool:
         """Wait for our turn and an element; whether all that is missing may come."""
         call.wait(
             lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
@@ -130,7 +130,7 @@ class FifoQueue:
             found.append(self._elements.popleft())
         self._changed.notify_all()
 
-    def end(self, call: Waits, *, cancel_pending: bool) -> None:
+    def end(self, call: CanWait, *, cancel_pending: bool) -> None:
         """Take nothing in any more; what is there can still be taken.
 
         Waits for those who wait for room, or ends them, if `cancel_pending`. Raises
@@ -146,7 +146,7 @@ class FifoQueue:
             self._cancels = cancel_pending
             self._changed.notify_all()
 
-    def _await_turn(self, call: Waits, me: object) -> None:
+    def _await_turn(self, call: CanWait, me: object) -> None:
         """Wait until all who came before have put in theirs, or need not any more."""
         call.wait(
             lambda: self._putters[0] is me or self._cancels,

@@ -25,7 +25,7 @@ from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
 from kit.training.coordination import failures
-from kit.training.coordination.digests import Comparison, DigestReport
+from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
 from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
@@ -96,7 +96,7 @@ class TrainingCoordinator:
         self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
         self._watched = clock()
-        self._comparison, self._doubted = Comparison(), 0.0
+        self._comparison, self._doubted = DigestComparison(), 0.0
         self._suspicions = Suspicions(job)
         self._who_holds: dict[int, frozenset[int]] = {}
 
@@ -560,7 +560,7 @@ class TrainingCoordinator:
         self._job.check_topology(then.topology, then.synchronous)
 
     def agreed(self, since: int) -> tuple[list[Any], int]:
-        """Return the digests on which all agreed; see `Comparison.agreed`."""
+        """Return the digests on which all agreed; see `DigestComparison.agreed`."""
         with self._changed:
             return self._comparison.agreed(since)
 

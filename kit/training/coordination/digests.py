@@ -94,7 +94,7 @@ class Digests:
         return found
 
 
-class Difference(NamedTuple):
+class Divergence(NamedTuple):
     """Members whose parameters before a step are not those of the others."""
 
     step: int
@@ -102,10 +102,10 @@ class Difference(NamedTuple):
     others: Members  # the majority, if there is one
 
 
-class Comparison:
+class DigestComparison:
     """The coordinator's side: the digests of all members, state by state.
 
-    >>> both, found = {0, 1}, Comparison()
+    >>> both, found = {0, 1}, DigestComparison()
     >>> found.note(0, DigestReport(1, 5, -1, ((0, 77),)), both)
     >>> found.note(1, DigestReport(1, 5, -1, ((0, 77),)), both)
     >>> found.agreed_at, found.difference
@@ -118,7 +118,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self.agreed_at: int | None = None
-        self.difference: Difference | None = None
+        self.difference: Divergence | None = None
         self.is_complete = False  # whether all have told of the state that differs
         # State -> the share's writer -> digest -> who has told so.
         self._open: dict[State, dict[int, dict[int, set[int]]]] = {}
@@ -162,7 +162,7 @@ class Comparison:
 
     def _differ(self, step: int, wrong: Members, told: Members, of: Members) -> None:
         if self.difference is None or step <= self.difference.step:
-            self.difference = Difference(step, wrong, told - wrong)
+            self.difference = Divergence(step, wrong, told - wrong)
             self.is_complete = told >= of
 
 

@@ -17,7 +17,7 @@ from kit.errors import (
     MemberMismatch,
     PeerLost,
 )
-from kit.training.coordination.digests import Difference
+from kit.training.coordination.digests import Divergence
 from kit.training.job import Job
 
 #: What a user can do about a loss, the next time.
@@ -58,7 +58,7 @@ def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
     )
 
 
-def differ(job: Job, found: Difference, agreed_at: int | None) -> DataLossError:
+def differ(job: Job, found: Divergence, agreed_at: int | None) -> DataLossError:
     """Say whose parameters are not those of the others."""
     wrong = ", ".join(str(job.tasks[one]) for one in sorted(found.members))
     if found.others:

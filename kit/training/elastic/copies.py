@@ -24,7 +24,7 @@ from kit.exchange.ports.memory import Array
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
 from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
-from kit.training.elastic.generation import Held, Moment
+from kit.training.elastic.generation import CopyPoint, Held
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 
@@ -44,7 +44,7 @@ class StateCopy(NamedTuple):
             function keeps.
     """
 
-    moment: Moment
+    moment: CopyPoint
     member: int
     writers: tuple[int, ...]
     ranges: tuple[Range, ...]
@@ -81,7 +81,7 @@ class StateCopy(NamedTuple):
     def from_plain(cls, about: dict[str, Any], data: Any) -> StateCopy:
         """Rebuild it from `about` and the data."""
         ranges = tuple(Range(lo, hi) for lo, hi in about["ranges"])
-        given = {**about, "ranges": ranges, "moment": Moment(*about["moment"])}
+        given = {**about, "ranges": ranges, "moment": CopyPoint(*about["moment"])}
         given |= {name: tuple(about[name]) for name in ("writers", "sizes")}
         return cls(**given, data=data)
 
@@ -130,7 +130,7 @@ class Copies:
     _N_KEPT = 2
 
     def __init__(self) -> None:
-        self._held: dict[tuple[Moment, int], StateCopy] = {}
+        self._held: dict[tuple[CopyPoint, int], StateCopy] = {}
         self._guard = threading.Lock()
 
     def keep(self, copy: StateCopy) -> None:
@@ -154,7 +154,7 @@ class Copies:
                 Held(one.moment, one.member, one.writers) for one in self._held.values()
             ]
 
-    def find(self, moment: Moment, member: int) -> StateCopy:
+    def find(self, moment: CopyPoint, member: int) -> StateCopy:
         """Return a copy; `KeyError` if it is not here."""
         with self._guard:
             return self._held[moment, member]
@@ -232,7 +232,7 @@ class StateCopier(StepObserver):
         sizes = state.data.nbytes, *map(len, more)
         generation = context.job.generation
         assert generation is not None, "only an elastic training copies"
-        moment = Moment(step, generation.number, self._n_epochs)
+        moment = CopyPoint(step, generation.number, self._n_epochs)
         about = context.me, self._writers, self._ranges, self._requests(), sizes
         self._copies.put((StateCopy(moment, *about, state.data), more))
 

@@ -264,7 +264,7 @@ def may_go_on(
     return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
 
 
-class Moment(NamedTuple):
+class CopyPoint(NamedTuple):
     """When a copy was made: before which step, in which epoch of which generation.
 
     In another epoch other members may hold other parts of the state, so copies make a
@@ -279,7 +279,7 @@ class Moment(NamedTuple):
 class Held(NamedTuple):
     """A copy that a process holds: of when and of whom, and who else writes."""
 
-    moment: Moment
+    moment: CopyPoint
     member: int
     writers: tuple[int, ...]
 
@@ -288,18 +288,18 @@ class Holder(NamedTuple):
     """Which process holds a member's copy, and of when that is."""
 
     process: str
-    moment: Moment
+    moment: CopyPoint
 
 
 def newest_whole(
     held: Mapping[str, Collection[Held]],
-) -> tuple[Moment, dict[int, Holder]] | None:
+) -> tuple[CopyPoint, dict[int, Holder]] | None:
     """Return the newest moment of which all writers' copies are left, and who has each.
 
     Of other members, an older copy if there is no newer one. None if there is no such
     moment. `held` says what each process holds.
 
-    >>> at, before = Moment(8), Moment(4)
+    >>> at, before = CopyPoint(8), CopyPoint(4)
     >>> held = {"ps:0": [Held(at, 1, (1,))], "ps:1": [Held(before, 2, (1,))]}
     >>> moment, holders = newest_whole(held)
     >>> moment.step, {n: (who.process, who.moment.step) for n, who in holders.items()}

@@ -17,7 +17,7 @@ from kit.errors import UnavailableError
 from kit.exchange.layout import Range
 from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
 from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import Moment
+from kit.training.elastic.generation import CopyPoint
 from kit.training.member.context import MemberContext
 from kit.training.member.member import Member
 from kit.training.member.step_events import StepObserver
@@ -68,7 +68,7 @@ class StateKeeper(StepObserver):
         kept = pack(found.kept)
         data = np.concatenate([found.own.data, np.frombuffer(kept, np.uint8)])
         return StateCopy(
-            Moment(at, found.generation, 0),
+            CopyPoint(at, found.generation, 0),
             self._context.me,
             found.writers,
             found.ranges,
