@@ -280,15 +280,21 @@ def means(
 
 def _sums(code: npt.NDArray[np.int64], n_bytes: Rows) -> dict[Link, float]:
     """Return the bytes of each link, which `code` has as one number."""
-    links, place = np.unique(code, return_inverse=True)
-    sums = np.bincount(place, n_bytes, len(links)).tolist()
-    pairs = zip(links.tolist(), sums, strict=True)
-    return {(link >> 16, link & 0xFFFF): amount for link, amount in pairs}
+    if not len(code):
+        return {}
+    # Counted, not sorted: a beat has tens of thousands of rows.
+    source, target = code >> 16, code & 0xFFFF
+    n_tasks = int(max(source.max(), target.max())) + 1
+    place = source * n_tasks + target
+    links = np.flatnonzero(np.bincount(place)).tolist()
+    sums = np.bincount(place, n_bytes)
+    return {divmod(link, n_tasks): float(sums[link]) for link in links}
 
 
 def learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
     """Return the loss and the accuracy of a step, means over its examples."""
-    shares = recent.measures[recent.measures["name"] == b"accuracy"]
+    measures = recent.measures[recent.measures["step"] == step]
+    shares = measures[measures["name"] == b"accuracy"]
     found: list[float | None] = []
     for table, name in ((recent.steps, "loss"), (shares, "value")):
         mine = table[(table["step"] == step) & (table["examples"] > 0)]
