@@ -7,7 +7,8 @@ moments; each is restarted and takes part again before the next one is killed. T
 is from the kill to the end of the first step that had not been committed before. The
 second table compares the rate of steps with and without `elastic`, by turns. Where an
 interpreter (`--python`) has PyTorch, a rank of its DDP is killed as well, under
-`torch.distributed.run`, which starts all ranks again from a checkpoint.
+`torch.distributed.run`, which starts all ranks again from a checkpoint; where it has
+torchft, one of three replicas, whose steps go on without it, with other results.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _RESTART_S = 300.0  # each rank loads PyTorch anew
 _SETTLED_S = 0.5  # of training between two events, at most
 _STILL_NS = 200_000_000  # what DDP does later than that after a kill, new ranks do
 _WORKERS = 3
+_PEERS = {"gloo": "torch.distributed.run", "torchft": "torchft"}
 
 
 def begin(cluster: ProcessCluster, name: str, steps: int, *, elastic: bool) -> kit.Run:
@@ -130,15 +132,16 @@ def elastic_torch(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
 
 
 def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
-    before = len(_told(folder))
-    until(lambda: len(_told(folder)) > before + 100, _RESTART_S)
+    steps = folder / "steps"
+    before = len(_told(steps))
+    until(lambda: len(_told(steps)) > before + 100, _RESTART_S)
     time.sleep(_SETTLED_S)
     pid, at = int((folder / f"{rank}.pid").read_text()), time.monotonic_ns()
     os.kill(pid, signal.SIGKILL)
 
     def done() -> tuple[int, list[tuple[int, int]]]:
         """Return the last step before the loss, and what was told since."""
-        told = _told(folder)
+        told = _told(steps)
         last = max(step for step, end in told if end <= at + _STILL_NS)
         return last, [(step, end) for step, end in told if end > at + _STILL_NS]
 
@@ -149,8 +152,80 @@ def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
     return {"task": f"rank {rank}", "seconds": seconds, "repeated": again}
 
 
-def _told(folder: Path) -> list[tuple[int, int]]:
-    path = folder / "steps"
+def elastic_torchft(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
+    """Kill a replica of three under torchft so often; as `kills`."""
+    found = []
+    with (
+        tempfile.TemporaryDirectory() as place,
+        stored(name) as problem,
+        Children([peer.python, "-m", "benchmarks.losses_torchft", place]) as children,
+    ):
+        folder = Path(place)
+        children.start("lighthouse")
+        until((folder / "address").exists, _RESTART_S)
+        for number in range(_WORKERS):
+            children.start(number, str(problem), str(number))
+        for kill in range(n_kills):
+            found.append(_kill_replica(folder, children, kill % _WORKERS))
+            children.start(kill % _WORKERS, str(problem), str(kill % _WORKERS))
+    return found
+
+
+def _kill_replica(folder: Path, children: Children, number: int) -> dict[str, Any]:
+    def told() -> list[list[tuple[int, int]]]:
+        return [_told(folder / f"steps-{n}") for n in range(_WORKERS)]
+
+    before = list(map(len, told()))
+    # All take part, those that were started again too.
+    until(
+        lambda: all(len(one) > n + 100 for one, n in zip(told(), before, strict=True)),
+        _RESTART_S,
+    )
+    time.sleep(_SETTLED_S)
+    at = time.monotonic_ns()
+    children.kill(number)
+    last = max(step for one in told() for step, end in one if end <= at + _STILL_NS)
+
+    def since() -> list[int]:
+        others = (one for n, one in enumerate(told()) if n != number)
+        return [end for one in others for step, end in one if step > last]
+
+    until(lambda: bool(since()), _RESTART_S)
+    seconds = (min(since()) - at) * 1e-9
+    return {"task": f"replica {number}", "seconds": seconds, "repeated": 0}
+
+
+class Children:
+    """Processes of one command with different arguments; all end with the block."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._running: dict[str | int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._running:
+            self.kill(name)
+
+    def start(self, name: str | int, *arguments: str) -> None:
+        """Start one that is known by a name from now on."""
+        self._running[name] = subprocess.Popen(
+            [*self._command, *arguments],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def kill(self, name: str | int) -> None:
+        """Kill one, and wait until it is gone."""
+        self._running[name].kill()
+        self._running[name].wait(_WAIT_S)
+
+
+def _told(path: Path) -> list[tuple[int, int]]:
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (line.split() for line in lines)
     return [(int(one[0]), int(one[1])) for one in pairs if len(one) == 2]
@@ -185,11 +260,12 @@ def main() -> None:
         name: {"kills": kills(name, n_kills), "rates": rates(name, turns, seconds)}
         for name in given.model
     }
-    peers = find_peers(given.python, ["gloo"])
-    if "gloo" in peers:
-        torch_kills = 3 if given.quick else 10
-        for name in given.model:
-            found[name]["torch"] = elastic_torch(peers["gloo"], name, torch_kills)
+    peers = find_peers(given.python, ["gloo", "torchft"])
+    measured = {"gloo": elastic_torch, "torchft": elastic_torchft}
+    for peer, measure in measured.items():
+        for name in given.model if peer in peers else ():
+            n_kills = 3 if given.quick else 10
+            found[name][_PEERS[peer]] = measure(peers[peer], name, n_kills)
     report(_table(found), found, given.json)
 
 
@@ -199,14 +275,17 @@ def _table(found: dict[str, Any]) -> Table:
         pairs = zip(one["rates"]["elastic"], one["rates"]["plain"], strict=True)
         share = median([elastic / plain for elastic, plain in pairs])
         rows.append((name, *_cells(one["kills"]), f"{100 * share:.1f} %"))
-        theirs = _cells(one["torch"]) if "torch" in one else ("missing", *3 * [""])
-        rows.append((f"{name}, torch.distributed.run", *theirs, ""))
+        for peer in _PEERS.values():
+            theirs = _cells(one[peer]) if peer in one else ("missing", *3 * [""])
+            rows.append((f"{name}, {peer}", *theirs, ""))
     head = ("model", "p50", "p99", "worst", "steps again", "rate")
     note = (
         "Milliseconds from a kill to the next new step, with Adam on a server and "
         "three workers; steps done again (median); steps a second beside a training "
         "that is not elastic (median of paired stretches). torch.distributed.run: DDP "
-        "over Gloo on three ranks, with a checkpoint every fifth of a second."
+        "over Gloo on three ranks, with a checkpoint every fifth of a second. torchft: "
+        "three replicas over Gloo, found dead after five seconds of silence, its "
+        "default; no step is done again, and a broken one's examples are skipped."
     )
     return Table("The loss of a task", (note,), head, tuple(rows))
 

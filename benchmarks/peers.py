@@ -25,6 +25,8 @@ _QUESTIONS = {
     "print('gloo', torch.__version__)",
     "mpich": _MPI,
     "openmpi": _MPI,
+    "torchft": "import torchft; from importlib.metadata import version; "
+    "print('torchft', version('torchft'))",
     "tensorflow": "import sys; assert sys.version_info >= (3, 10); "
     "import tensorflow as tf, numpy; print('tensorflow', tf.__version__)",
 }
