@@ -8,12 +8,13 @@ stochastic gradient descent", 2017), on a ring with equal weights:
        ^                             ^
        +-----------------------------+
 
-Nobody waits for more than its neighbours, so one message follows on another where a
-ring all-reduce has 2(n-1) in a row; but the workers agree only in the long run. What
-they differ by shrinks in a step to (1 + 2 cos(2 pi / n)) / 3 of it at least: to nothing
-with three workers, to 80 % with eight. Two workers take the mean of both.
+Nobody waits for more than its neighbours: no message follows on another in a step,
+where a ring all-reduce has 2(n-1) in a row. But the workers agree only in the long run.
+Of what they differ by, a step leaves (1 + 2 cos(2 pi / n)) / 3 at most: nothing with
+three workers, 80 % with eight. Two workers take the mean of both.
 
-The mean of all workers stays what it was. Each sum is in the order of the workers.
+The mean of all workers stays what it was. Each sum is in the order of the workers. A
+worker steps first and mixes then; the other order converges as fast.
 
 Cost a worker and step, of two neighbours: 2 messages a bucket; twice the parameters'
 bytes sent and as many received. Of one neighbour: half of that.
