@@ -223,6 +223,21 @@ def test_a_checkpoint_in_the_middle_goes_on_as_if_nothing_had_been(
 
 
 @pytest.mark.slow
+def test_a_checkpoint_of_workers_that_agree_is_for_any_training(
+    tmp_path: Path, cluster: LocalCluster
+) -> None:
+    saves = kit.Checkpoints(str(tmp_path), every_steps=2, keep=9)
+    begin(cluster, steps=3, checkpoint=saves).wait(20)
+    plain: dict[str, Any] = {"topology": "ring", "local_steps": None, "steps": 4}
+    run = begin(cluster, checkpoint=saves, **plain).wait(20)
+
+    assert run.resumed_from is not None
+    assert run.resumed_from.step == 3
+    with pytest.raises(InvalidArgumentError, match="parameters of its own where"):
+        begin(cluster, checkpoint=saves, restore="step-2", **plain)
+
+
+@pytest.mark.slow
 def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
     tmp_path: Path, cluster: LocalCluster
 ) -> None:
