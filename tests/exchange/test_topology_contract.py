@@ -164,6 +164,9 @@ class Hasty(WholeRing):
 
 
 class Contrary(Gossip):
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        return Gossip().plan(layout, group, member)
+
     def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
         return super().neighbourhood(group, worker)[::-1]
 

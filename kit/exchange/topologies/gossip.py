@@ -39,30 +39,45 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
-from kit.exchange.topologies.seats import Seat, seat_of, seats
+from kit.exchange.topologies.seats import seats
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 
 
 class Gossip(Topology):
-    """Means of neighbours on a ring, in which workers do not agree."""
+    """Means of neighbours on a ring, in which workers do not agree.
+
+    A class derived from it needs a name and another `neighbourhood`: of any connected
+    graph in which who is a neighbour of another is so in return, and all have as many.
+
+    >>> from kit.testing import check_topology
+    >>> class Wider(Gossip):
+    ...     name = "wider"
+    ...     def neighbourhood(self, group, worker):
+    ...         place, n = group.workers.index(worker), len(group.workers)
+    ...         ranks = {(place + way) % n for way in (-2, -1, 0, 1, 2)}
+    ...         return tuple(group.workers[rank] for rank in sorted(ranks))
+    >>> check_topology(Wider(), workers=[1, 6], servers=[0])
+    """
 
     name = "gossip"
     title = "Gossip with neighbours"
     agrees = False
     hue = 5
 
-    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        """Return a worker's plan; parameter servers have none."""
-        seat = seat_of(group, member)
-        if seat is None:
-            return None
-        return Plan(tuple(tuple(_mix(seat, bucket)) for bucket in layout.buckets), ())
-
     def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
         """Return a worker and those beside it, in the order of the workers."""
-        seat = seat_of(group, worker)
-        return _members(seat) if seat is not None else ()
+        rank, n = group.workers.index(worker), len(group.workers)
+        ranks = {(rank + way) % n for way in (-1, 0, 1)}
+        return tuple(group.workers[one] for one in sorted(ranks))
+
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        """Return a worker's plan; parameter servers have none."""
+        if member not in group.workers:
+            return None
+        members = self.neighbourhood(group, member)
+        mixing = (tuple(_mix(member, members, one)) for one in layout.buckets)
+        return Plan(tuple(mixing), ())
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Worker r keeps chunk r+1 of each bucket, as on a ring; nobody updates."""
@@ -75,28 +90,25 @@ class Gossip(Topology):
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Each worker sends all its parameters to each of its neighbours."""
         return {
-            (seat.member, other, TransferKind.REDUCE): layout.payload_bytes
-            for seat in seats(group)
-            for other in _others(seat)
+            (*link, TransferKind.REDUCE): layout.payload_bytes
+            for link in self._links(group)
         }
 
     def n_messages(self, layout: Layout, group: Group) -> int:
         """One for each neighbour of each worker and each bucket that holds anything."""
         n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
-        return n_full * sum(len(_others(seat)) for seat in seats(group))
+        return n_full * len(self._links(group))
 
     def hops(self, layout: Layout, group: Group) -> int:
         """One for each bucket, if there are neighbours on different hosts."""
-        here = {
-            (group.host(seat.member), group.host(other))
-            for seat in seats(group)
-            for other in _others(seat)
-        }
-        return len(layout.buckets) * any(one != other for one, other in here)
+        far = (
+            group.host(one) != group.host(other) for one, other in self._links(group)
+        )
+        return len(layout.buckets) * any(far)
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """All workers do the same: each adds what its neighbours have."""
-        n_others = min(2, n - 1)
+        n_others = len(self._links(Group((), tuple(range(n)), ()))) // n
         moved = n_others * n_bytes
         return of_each(ExchangeCost(n_others * n_buckets, moved, moved), n)
 
@@ -104,31 +116,26 @@ class Gossip(Topology):
         """Return the formulas of messages and bytes as sentences."""
         return (
             "Every worker sends all it has to its neighbours, and waits for nobody "
-            "else: 2 messages a worker, none of which waits for another, and twice the "
-            "bytes of its parameters, however many workers there are. They do not "
-            "agree: each takes the mean of its own and its neighbours\u2019."
+            "else: a message for each of them, none of which waits for another, and as "
+            "often the bytes of its parameters, however many workers there are. They "
+            "do not agree: each takes the mean of its own and its neighbours\u2019."
         )
 
-
-def _others(seat: Seat) -> tuple[int, ...]:
-    """Return the neighbours of a seat, the next one first; one that is both once."""
-    return tuple(
-        one for one in dict.fromkeys((seat.after, seat.before)) if one != seat.member
-    )
-
-
-def _members(seat: Seat) -> tuple[int, ...]:
-    ranks = {(seat.rank + way) % seat.n for way in (-1, 0, 1)}
-    return tuple(seat.workers[rank] for rank in sorted(ranks))
+    def _links(self, group: Group) -> list[tuple[int, int]]:
+        return [
+            (worker, other)
+            for worker in group.workers
+            for other in self.neighbourhood(group, worker)
+            if other != worker
+        ]
 
 
-def _mix(seat: Seat, bucket: Bucket) -> Iterator[Op]:
-    whole, others = bucket.range, _others(seat)
+def _mix(own: int, members: tuple[int, ...], bucket: Bucket) -> Iterator[Op]:
+    others = [other for other in members if other != own]
     for other in others:
-        yield Send(other, GRAD, whole, TransferKind.REDUCE)
+        yield Send(other, GRAD, bucket.range, TransferKind.REDUCE)
     for other in others:
-        yield Receive(other, GRAD, whole, TransferKind.REDUCE)
-    own = seat.member
-    terms = (Term(SELF if one == own else one, GRAD) for one in _members(seat))
+        yield Receive(other, GRAD, bucket.range, TransferKind.REDUCE)
+    terms = (Term(SELF if one == own else one, GRAD) for one in members)
     # A neighbour may still read what we have sent: the sum has a place of its own.
-    yield Add(whole, tuple(terms), NEXT)
+    yield Add(bucket.range, tuple(terms), NEXT)
