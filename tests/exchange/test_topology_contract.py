@@ -26,7 +26,7 @@ from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
 from kit.exchange.topologies.ring_whole import WholeRing
-from kit.exchange.topologies.topology import Topology, registered
+from kit.exchange.topologies.topology import Topology, registered, steps_to_all
 from kit.testing import check_topology
 from kit.trace.traffic import TransferKind
 from tests.cases import for_each
@@ -248,6 +248,21 @@ def test_what_a_topology_breaks_is_named(topology: Topology, said: str) -> None:
         AssertionError, match=rf"(?s)topology '.*with 3 workers.*{said}"
     ):
         check_topology(topology, workers=[3], servers=servers, models=tried)
+
+
+@pytest.mark.slow
+def test_another_graph_of_gossip_is_another_neighbourhood() -> None:
+    class Cube(Gossip):
+        """Workers at the corners: neighbours differ in one bit of their ranks."""
+
+        def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+            rank = group.workers.index(worker)
+            ranks = sorted({rank, *(rank ^ bit for bit in (1, 2, 4))})
+            return tuple(group.workers[one] for one in ranks)
+
+    tried = [[Spec("w", (24,), "float32")]]
+    check_topology(Cube(), workers=[8], servers=[0, 1], models=tried)
+    assert steps_to_all(Cube(), Group((), tuple(range(8)), ())) == 3
 
 
 def test_nothing_to_try_is_refused() -> None:
