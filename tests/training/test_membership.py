@@ -226,6 +226,9 @@ def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
     found = [(epoch.topology, epoch.first_step) for epoch in game.players[0].epochs]
     assert found == [("gossip", 0), ("ring", agreed_at)]
     assert game.players[0].step == agreed_at + 1
+    # As it is told to the coordinator of another generation, which may do steps again.
+    assert game.agreement.requests["epoch"]["topology"] == "gossip"
+    assert game.agreement.expected is None
 
 
 def test_a_training_fails_if_its_workers_cannot_agree_at_the_end() -> None:

@@ -177,6 +177,7 @@ class Agreement:
         self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
         self.is_stopped = False  # whether the end is requested
         self._is_apart = False  # whether workers have yet to agree on parameters
+        self._is_ending = False  # whether they are to, whatever is requested
         self.is_paused = False  # whether a pause is requested
         self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
@@ -214,9 +215,7 @@ class Agreement:
             _, changes = self._later.pop(0)
             self._requested = replace(self._requested, **changes)
         is_stopped = self.is_stopped and step >= self._repeats_to
-        if is_stopped or step >= self.steps - 1:  # what ends, ends in agreement
-            topology = agreeing(self._requested.topology)
-            self._requested = replace(self._requested, topology=topology)
+        self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
@@ -276,12 +275,21 @@ class Agreement:
     @property
     def pending(self) -> Epoch | None:
         """The configuration that is requested and does not hold yet."""
-        return self._unless_it_holds(self._requested)
+        return self._unless_it_holds(self._for_now(self._requested))
 
     @property
     def expected(self) -> Epoch | None:
         """`pending`, with what was requested since the members were last asked."""
-        return self._unless_it_holds(self.foreseen())
+        return self._unless_it_holds(self._for_now(self.foreseen()))
+
+    def _for_now(self, requested: Epoch) -> Epoch:
+        """Return what is to hold of what is requested, which stays so.
+
+        Steps that are done again after a loss are done in what was requested for them.
+        """
+        if not self._is_ending:
+            return requested
+        return replace(requested, topology=agreeing(requested.topology))
 
     def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
         holds = self.epoch.number and self.epoch.is_like(requested)
@@ -403,7 +411,7 @@ class Agreement:
             return  # what is being written should be complete when the training is
         elif requested is not None or self.returning:
             meeting.proposal = replace(
-                self._requested,
+                self._for_now(self._requested),
                 number=self.epoch.number + 1,
                 first_step=step,
                 joined=tuple(sorted(self.returning.items())),
