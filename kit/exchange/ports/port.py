@@ -58,7 +58,7 @@ class Stamp:
 
     def where(self, region: int) -> int:
         """Return the physical region that a plan's region is in this step."""
-        return self.at(region, self.parity)
+        return physical(region, self.parity, self.overwrites, self.stays)
 
     def at(self, region: int, parity: int) -> int:
         """Return the same for steps of a parity."""
