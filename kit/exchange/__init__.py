@@ -4,6 +4,7 @@ from kit.exchange.compression.compressor import Compressor as Compressor
 from kit.exchange.compression.compressor import Exchanged as Exchanged
 from kit.exchange.compression.compressor import Turn as Turn
 from kit.exchange.layout import Spec as Spec
+from kit.exchange.topologies.gossip import Gossip
 from kit.exchange.topologies.hierarchical import Hierarchical
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
@@ -18,5 +19,6 @@ register(Ring())
 register(Mesh())
 register(WholeRing())
 register(Hierarchical())
+register(Gossip())
 
 __all__ = ["Compressor", "Exchanged", "Spec", "Topology", "Turn", "register"]

@@ -30,7 +30,8 @@ from kit.trace.traffic import TransferKind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each
 # step, so that the parameters of the last step stay whole until the next are complete.
-# Where the next ones overwrite the gradients, GRAD and NOW do, for the same reason.
+# Where the next ones overwrite the gradients, GRAD and NOW do, for the same reason; and
+# GRAD and NEXT where NOW stays, since no agreement comes of the step.
 GRAD = 0
 NOW = 1
 NEXT = 2
@@ -67,10 +68,11 @@ class Term(NamedTuple):
 
 
 class Add(NamedTuple):
-    """Set GRAD to the sum of the terms, strictly from left to right."""
+    """Set our GRAD, or NEXT, to the sum of the terms, strictly from left to right."""
 
     range: Range
     terms: tuple[Term, ...]
+    into: int = GRAD
 
 
 class Copy(NamedTuple):

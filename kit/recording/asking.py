@@ -115,7 +115,7 @@ class AskedMembers:
             return None
         found = merge(part for copy in copies.values() for part in copy.ranges)
         whole = merge(bucket.range for bucket in job.layout.buckets)
-        keeping = job.states
+        keeping = job.recorded_states
         if not whole or found != whole or not copies.keys() >= {*keeping.values()}:
             if self._is_late:  # somebody had done the step before it was asked
                 self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)

@@ -39,15 +39,17 @@ def buffer_bytes(
     *,
     n_slots: int,
     overwrites: bool,
+    stays: bool = False,
 ) -> int:
     """Return the bytes that a member's buffers take in synchronous steps.
 
-    `overwrites`: the next parameters lie where the gradients were.
+    `overwrites`: the next parameters lie where the gradients were; `stays`: there are
+    none, and the agreed ones stay.
     """
     found: dict[tuple[int, int], set[Range]] = {}
     for whose, region, part in set(_touched(plan, layout, group, member, n_slots)):
         for parity in (0, 1):
-            place = physical(region, parity, overwrites)
+            place = physical(region, parity, overwrites, stays)
             found.setdefault((whose, place), set()).add(part)
     return sum(part.size for parts in found.values() for part in merge(parts))
 
@@ -68,7 +70,7 @@ def _touched(
                 if far and is_apart(op.region) and op.kind != TransferKind.GATHER:
                     yield op.source, op.region, op.range
             case Add():
-                yield SELF, GRAD, op.range
+                yield SELF, op.into, op.range
             case Copy():
                 yield SELF, op.into, op.range
             case Apply():

@@ -164,6 +164,11 @@ def choose(
     left_out: dict[str, KitError] = {}
     for topology in registered():
         try:
+            if not topology.agrees:
+                raise InvalidArgumentError(
+                    "workers do not agree after a step, so it takes more steps, and "
+                    "how many depends on the model: name it to have it."
+                )
             made = job(topology.name)
             if not made.synchronous or made.has_backups:
                 raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
@@ -23,7 +23,7 @@ from kit.exchange.layout import CHUNK_BYTES, Spec
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies.cost import Rates
-from kit.exchange.topologies.topology import first
+from kit.exchange.topologies.topology import by_name, first
 from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.footprint import buffer_bytes
 from kit.rehearsal.machine_rates import machine_rates
@@ -43,6 +43,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.training.job import Job
 from kit.training.optimizers.rule import MeanUpdate, Optimizer
+from kit.training.optimizers.rules import GradientDescent
 from kit.training.train import optimizer_of, whole
 from kit.wire.shaping import LinkSettings
 
@@ -187,11 +188,17 @@ class Supposed:
         if compressor is not None:
             given = compressor.wires(specs, n_workers)
             wire_specs = checked_specs(given, str(compressor))
+        optimizer = optimizer_of(self.optimizer)
+        local: dict[str, Any] = {}
+        if not by_name(topology).agrees:  # what an exchange takes, after any steps
+            local = {"local_steps": 1, "inner": optimizer}
+            optimizer = GradientDescent(1.0)
         return Job(
             run="0" * 32,
             tasks=tasks,
             specs=specs,
-            optimizer=optimizer_of(self.optimizer),
+            optimizer=optimizer,
+            **local,
             topology=topology,
             steps=1,
             batch=len(tasks),
@@ -254,6 +261,7 @@ def memory_of(job: Job, plan: Plan, member: int) -> int:
         *(plan, job.layout, job.group, member),
         n_slots=0 if job.wires else n_slots,
         overwrites=plan.overwrites and update.spends,
+        stays=not by_name(job.topology).agrees,
     )
     has_all = bool(job.wires) and member in job.workers
     return buffers + n_slots * job.layout.payload_bytes * has_all

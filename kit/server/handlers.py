@@ -301,4 +301,5 @@ def _plain(answer: Verdict) -> dict[str, Any]:
         "epoch": answer.epoch.to_plain() if answer.epoch else None,
         "reason": answer.reason,
         "step": answer.step,
+        "halt": answer.halt,
     }

@@ -41,6 +41,7 @@ from kit.message_fields import (
 )
 from kit.settings import Settings
 from kit.task import Task
+from kit.training.apart import check_apart
 from kit.training.checkpointing.policy import Checkpoints, tensors_of
 from kit.training.coordination.membership import Epoch
 from kit.training.data.splits import check_seed
@@ -196,6 +197,8 @@ class Job:
                 f"after as many steps each; such a training cannot be asynchronous. "
                 f"Leave out local_steps, or sync=False (run.synchronous = False)."
             )
+        if not topology.agrees:
+            check_apart(self, topology)
         if self.has_backups and not topology.may_have_backups:
             raise InvalidArgumentError(
                 f"topology {name!r} needs the gradient of every worker in every step, "
@@ -292,7 +295,14 @@ class Job:
     def states(self) -> dict[str, int]:
         """What workers keep: its names in a checkpoint, and the members."""
         has_slots = self.inner is not None and len(self.inner.slots) > 0
-        keep = self.workers if self.keeps_state or has_slots else ()
+        has_own = self.local_steps > 0 and not by_name(self.topology).agrees
+        keep = self.workers if self.keeps_state or has_slots or has_own else ()
+        return {kept_state.name_of(self.tasks[member]): member for member in keep}
+
+    @property
+    def recorded_states(self) -> dict[str, int]:
+        """What workers keep, as far as a recording goes: with switches on the way."""
+        keep = self.workers if self.local_steps else self.states.values()
         return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @cached_property

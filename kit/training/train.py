@@ -205,10 +205,12 @@ def train(
         object such as `kit.Adam(0.001)`.
     topology : str, default "ps"
         How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", or
-        one that you have registered. "auto" takes the one whose steps `kit.recommend`
-        predicts to be the shortest, by `link` and the sizes of the parameters;
-        `run.recommendation` says which, and why. Can be changed while the training
-        runs: `run.topology = "ring"`.
+        one that you have registered. With `local_steps`, "gossip" lets each worker take
+        the mean of its own and its two neighbours' parameters: workers do not agree
+        until the last step, which is done on a ring. "auto" takes the one whose steps
+        `kit.recommend` predicts to be the shortest, by `link` and the sizes of the
+        parameters; `run.recommendation` says which, and why. Can be changed while the
+        training runs: `run.topology = "ring"`.
     steps : int, default 100
         Updates in total, including those before a checkpoint that is resumed from.
     batch : int, default 64
@@ -290,14 +292,15 @@ def train(
 
     Notes
     -----
-    In a synchronous training all topologies give the same bits. With P bytes of
-    parameters and n workers, each worker sends and receives P bytes in a step with
-    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh; with `compress`, P are
-    the bytes of what travels in their place. `aggregate` follows Chen et al.,
-    "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the papers behind
-    `compress` are named in `kit.exchange.compression`.
+    In a synchronous training all topologies but "gossip" give the same bits. With P
+    bytes of parameters and n workers, each worker sends and receives P bytes in a step
+    with parameter servers, 2 (n-1)/n P bytes on a ring or mesh, and 2 P with gossip;
+    with `compress`, P are the bytes of what travels in their place. `aggregate` follows
+    Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the
+    papers behind `compress` are named in `kit.exchange.compression`.
     With `local_steps=H` a mini-batch costs 1/H of the bytes: local SGD, Stich,
-    arXiv:1805.09767, 2018; DiLoCo, Douillard et al., arXiv:2311.08105, 2023.
+    arXiv:1805.09767, 2018; DiLoCo, Douillard et al., arXiv:2311.08105, 2023. Gossip is
+    D-PSGD, Lian et al., arXiv:1705.09056, 2017.
 
     Examples
     --------

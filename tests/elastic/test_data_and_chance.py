@@ -181,12 +181,15 @@ def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
     return loss, gradients | {"b": gradients["b"] / state["n"]}
 
 
-def test_the_slots_of_local_steps() -> None:
+@pytest.mark.parametrize("topology", ["ring", "gossip"])
+def test_the_slots_of_local_steps(topology: str) -> None:
+    """And, where workers do not agree, the parameters of each."""
     with process_cluster(ps=1, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH}
             given |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
+            given["topology"] = topology
             options = kit.Elastic(logical_workers=4)
             return kit.train(
                 carrying, initial(), DATA, elastic=options, cluster=cluster, **given

@@ -24,7 +24,9 @@ from kit.testing import check_topology
 from tests.cases import for_each
 from tests.exchange.models import models
 
-TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh", "hierarchical"])
+TOPOLOGIES = st.sampled_from(
+    ["ring", "ps", "ring-whole", "mesh", "hierarchical", "gossip"]
+)
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
 
 

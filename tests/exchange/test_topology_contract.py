@@ -21,11 +21,12 @@ from kit.exchange.plan import (
     Send,
 )
 from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic
+from kit.exchange.topologies.gossip import Gossip
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
 from kit.exchange.topologies.ring_whole import WholeRing
-from kit.exchange.topologies.topology import Topology, registered
+from kit.exchange.topologies.topology import Topology, registered, steps_to_all
 from kit.testing import check_topology
 from kit.trace.traffic import TransferKind
 from tests.cases import for_each
@@ -37,7 +38,10 @@ def test_our_topologies_keep_the_contract(topology: Topology) -> None:
     check_topology(topology)
 
 
-@pytest.mark.parametrize("topology", registered(), ids=lambda one: one.name)
+AGREEING = [one for one in registered() if one.agrees]
+
+
+@pytest.mark.parametrize("topology", AGREEING, ids=lambda one: one.name)
 def test_our_plans_let_parameters_overwrite_gradients(topology: Topology) -> None:
     layout = lay_out([Spec("w", (9,), "float32")], 3)
     group = (
@@ -159,6 +163,30 @@ class Hasty(WholeRing):
         return plan and but(plan, lambda op: op if op.range.size else None)
 
 
+class Contrary(Gossip):
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        return Gossip().plan(layout, group, member)
+
+    def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+        return super().neighbourhood(group, worker)[::-1]
+
+
+class Famous(Gossip):
+    def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((group.workers[0], worker)))
+
+
+class Lonely(Gossip):
+    def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+        return (worker,)
+
+
+class Updating(Gossip):
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        plan = super().plan(layout, group, member)
+        return plan and plan._replace(finish=(Apply(layout.buckets[0].range),))
+
+
 class Boastful(Ring):
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         return {key: n + 4 for key, n in super().traffic(layout, group).items()}
@@ -201,6 +229,10 @@ def is_send(op: Op) -> bool:
         (Backwards(), "worker:0 has the sum of byte .* added in another order"),
         (Deaf(), "worker:0 has a wrong number at byte .* a gradient is missing"),
         (Hasty(), "a range was written before its reader had read it"),
+        (Contrary(), "added in another order; .* the order of the neighbourhood"),
+        (Famous(), "worker:0 weighs 2 in all means together, not 1"),
+        (Lonely(), "2 of 3 workers never hear of the first one"),
+        (Updating(), "owners and plans disagree about whether worker:0 updates byte"),
         (Boastful(), "traffic says 68 of REDUCE from worker:0 to worker:1.* 64 bytes"),
         (Modest(), "n_messages is 1, and the plans send 24"),
         (Cheap(), r"loads says moved=\d+ of all tasks; the plans have"),
@@ -216,6 +248,21 @@ def test_what_a_topology_breaks_is_named(topology: Topology, said: str) -> None:
         AssertionError, match=rf"(?s)topology '.*with 3 workers.*{said}"
     ):
         check_topology(topology, workers=[3], servers=servers, models=tried)
+
+
+@pytest.mark.slow
+def test_another_graph_of_gossip_is_another_neighbourhood() -> None:
+    class Cube(Gossip):
+        """Workers at the corners: neighbours differ in one bit of their ranks."""
+
+        def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+            rank = group.workers.index(worker)
+            ranks = sorted({rank, *(rank ^ bit for bit in (1, 2, 4))})
+            return tuple(group.workers[one] for one in ranks)
+
+    tried = [[Spec("w", (24,), "float32")]]
+    check_topology(Cube(), workers=[8], servers=[0, 1], models=tried)
+    assert steps_to_all(Cube(), Group((), tuple(range(8)), ())) == 3
 
 
 def test_nothing_to_try_is_refused() -> None:

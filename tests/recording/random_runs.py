@@ -82,6 +82,7 @@ class Scene(NamedTuple):
     step: Callable[..., Any]
     more: dict[str, Any]
     may_be_asynchronous: bool
+    topologies: tuple[str, ...] = TOPOLOGIES
 
 
 def scene(number: int) -> Scene:
@@ -102,7 +103,8 @@ def scene(number: int) -> Scene:
         more = {"aggregate": int(dice.integers(1, 3))}
     with_chance = dice.random() < 0.5
     step = _noisy(model) if with_chance else model.fit
-    return Scene(model, step, more, kind not in (0, 1, 4))
+    topologies = (*TOPOLOGIES, "gossip") if kind == 1 else TOPOLOGIES
+    return Scene(model, step, more, kind not in (0, 1, 4), topologies)
 
 
 def _noisy(model: ModuleType) -> Callable[..., Any]:
@@ -129,7 +131,7 @@ def record(number: int, folder: Path) -> tuple[kit.Run, Scene]:
     ) as cluster:
         run = _begin(dice, cluster, steps, given, folder)
         for _ in range(int(dice.integers(0, 5))):
-            _change(dice, run, steps)
+            _change(dice, run, steps, given.topologies)
         with suppress(FailedPreconditionError):  # it may be over already
             run.resume()
         run.wait(60)
@@ -149,7 +151,7 @@ def _begin(
     folder.mkdir(exist_ok=True)
     how: dict[str, Any] = {
         "optimizer": OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
-        "topology": str(dice.choice(TOPOLOGIES)) if synchronous else "ps",
+        "topology": str(dice.choice(given.topologies)) if synchronous else "ps",
     }
     how |= given.more
     if "aggregate" in how:
@@ -165,13 +167,15 @@ def _begin(
     return begin(cluster, wanted, steps=steps, seed=seed, checkpoint=saves, **how)
 
 
-def _change(dice: np.random.Generator, run: kit.Run, steps: int) -> None:
+def _change(
+    dice: np.random.Generator, run: kit.Run, steps: int, topologies: tuple[str, ...]
+) -> None:
     """Ask for something; what comes too late, or does not go together, is refused."""
     at = int(dice.integers(steps))
     with suppress(FailedPreconditionError, InvalidArgumentError):
         match int(dice.integers(6)):
             case 0:
-                run.switch(str(dice.choice(TOPOLOGIES)), at=at)
+                run.switch(str(dice.choice(topologies)), at=at)
             case 1:
                 run.switch("ps", synchronous=False, at=at)
             case 2:

@@ -51,7 +51,7 @@ def test_quickest_is_the_one_that_its_formulas_say(
 def test_what_cannot_be_formed_is_left_out_and_said() -> None:
     found = kit.recommend(4000, worker=2, rates=FREE)
 
-    can = {one.name for one in registered() if not one.needs_ps}
+    can = {one.name for one in registered() if one.agrees and not one.needs_ps}
     assert {*found.rehearsals} == can
     assert "needs a parameter server" in found.left_out["ps"]
     assert {*found.frame().index} == can

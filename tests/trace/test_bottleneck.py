@@ -206,16 +206,22 @@ def test_only_the_newest_steps_count() -> None:
     assert (found.first_step, found.last_step) == (50, 59)
 
 
-def test_steps_before_a_switch_are_not_looked_at() -> None:
-    both = (EpochRow(1, "ring", 0, 0, ""), EpochRow(2, "ps", 6, 1, ""))
+@for_each(
+    ("switched", "looked_at"),
+    [(6, (7, 11)), (11, (1, 10))],  # of one step alone nothing can be told
+)
+def test_steps_before_a_switch_are_not_looked_at_if_there_are_some_after_it(
+    switched: int, looked_at: tuple[int, int]
+) -> None:
+    both = (EpochRow(1, "ring", 0, 0, ""), EpochRow(2, "ps", switched, 1, ""))
     trace = Scene(epochs=both).trace()
     steps, transfers = trace.steps.copy(), trace.transfers.copy()
     for table in (steps, transfers):
-        table["epoch"][table["step"] >= 6] = 2
+        table["epoch"][table["step"] >= switched] = 2
 
     found = bottleneck(replace(trace, steps=steps, transfers=transfers))
 
-    assert (found.first_step, found.last_step) == (7, 11)
+    assert (found.first_step, found.last_step) == looked_at
 
 
 def test_worker_that_nobody_waits_for_is_no_cause() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
-from kit.exchange.topologies.topology import names
+from kit.exchange.topologies.topology import Topology, registered
 from kit.task import Task
 from kit.training.job import Job, difference, terms_of
 from tests.cases import for_each
@@ -59,7 +59,7 @@ def test_job_that_cannot_be_carried_out_is_not_made(
 
 @given(
     models(),
-    st.sampled_from(names()),
+    st.sampled_from(registered()),
     st.integers(0, 2**63),
     st.integers(2, 10**6),
     st.sampled_from([kit.GradientDescent(0.1), kit.Momentum(0.5), kit.RMSProp()]),
@@ -67,7 +67,7 @@ def test_job_that_cannot_be_carried_out_is_not_made(
 )
 def test_job_survives_json(
     specs: list[Spec],
-    topology: str,
+    topology: Topology,
     seed: int,
     batch: int,
     optimizer: Any,
@@ -75,7 +75,9 @@ def test_job_survives_json(
 ) -> None:
     job = made(
         specs=tuple(specs),
-        topology=topology,
+        topology=topology.name,
+        local_steps=int(not topology.agrees),
+        inner=None if topology.agrees else kit.Adam(),
         seed=seed,
         batch=batch,
         optimizer=optimizer,

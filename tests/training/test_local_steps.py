@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,6 +29,7 @@ from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each
 from tests.training import backups
+from tests.training.alone import Alone, Move, descend, roll
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -40,7 +41,6 @@ from tests.training.toy import (
     initial,
     quick_cluster,
     replayed,
-    rows,
     same_bits,
 )
 
@@ -50,7 +50,6 @@ MOMENTUM = kit.Momentum(0.01, 0.5)
 NESTEROV = kit.Momentum(0.7, 0.9, use_nesterov=True)
 PLAIN = kit.GradientDescent(1.0)
 TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
-Move = Callable[[Array, Array, dict[str, Array]], Array]
 
 
 @pytest.fixture(scope="module")
@@ -63,50 +62,6 @@ def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
     chosen: dict[str, Any] = {"optimizer": MOMENTUM, "local_steps": H, "steps": STEPS}
     chosen |= {"outer": NESTEROV, "batch": BATCH, "topology": "ring"} | changes
     return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
-
-
-def descend(value: Array, gradient: Array, kept: dict[str, Array]) -> Array:
-    moved: Array = value - gradient * value.dtype.type(0.01)
-    return moved
-
-
-def roll(value: Array, gradient: Array, kept: dict[str, Array]) -> Array:
-    """Do what `MOMENTUM` does, by its definition."""
-    last = kept.get("a", np.zeros_like(value))
-    kept["a"] = last * value.dtype.type(0.5) + gradient
-    return descend(value, kept["a"], {})
-
-
-class Alone:
-    """What each worker offers before each exchange, by plain numpy."""
-
-    def __init__(self, n_workers: int, n_steps: int, move: Move, pieces: int = 1):
-        self._n, self._n_steps, self._move = n_workers, n_steps, move
-        self._pieces = pieces
-        self.kept: list[dict[str, Params]]
-        self.kept = [{name: {} for name in initial()} for _ in range(n_workers)]
-
-    def __call__(self, params: Params, step: int) -> list[Params]:
-        return [self.offer(params, step, rank) for rank in range(self._n)]
-
-    def offer(self, params: Params, step: int, rank: int) -> Params:
-        own, kept = params, self.kept[rank]
-        for number in range(step * self._n_steps, (step + 1) * self._n_steps):
-            part = np.array_split(rows(number), self._n)[rank]
-            found = self.mean(own, part)
-            own = {k: self._move(v, found[k], kept[k]) for k, v in own.items()}
-        weight = self._n * len(part) / BATCH
-        moved = {name: value - own[name] for name, value in params.items()}
-        return {k: v * v.dtype.type(weight) for k, v in moved.items()}
-
-    def mean(self, own: Params, part: Array) -> Params:
-        total: Params = {}
-        for piece in np.array_split(part, self._pieces):
-            share = len(piece) / len(part)
-            for name, value in fit(own, (X[piece], Y[piece]))[1].items():
-                weighed = value if share == 1 else value * value.dtype.type(share)
-                total[name] = total[name] + weighed if name in total else weighed
-        return total
 
 
 def expected(

@@ -16,9 +16,16 @@ from hypothesis.stateful import (
     rule,
 )
 
-from kit.errors import InternalError, InvalidArgumentError, PeerLost
+import kit.exchange  # noqa: F401  # fills the table of topologies
+from kit.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    PeerLost,
+)
 from kit.training.coordination.membership import Agreement, Epoch, Verdict
 from tests.agreement import IDLE, MEMBERS, WORKERS, Game
+from tests.cases import for_each
 
 
 class Trainings(RuleBasedStateMachine):
@@ -202,6 +209,36 @@ def test_a_word_while_advancing_counts_at_once(word: str) -> None:
     assert game.players[0].step - before <= 1
 
 
+@for_each(("words", "agreed_at"), [((), 9), (("stop",), 5), (("pause", "stop"), 5)])
+def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
+    words: tuple[str, ...], agreed_at: int
+) -> None:
+    game = Game(10)
+    game.agreement.request(topology="gossip")
+    play(game, until=4)
+    for word in words:
+        getattr(game.agreement, word)()
+        play(game, until=None if word == words[-1] else 5)
+
+    play(game)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    found = [(epoch.topology, epoch.first_step) for epoch in game.players[0].epochs]
+    assert found == [("gossip", 0), ("ring", agreed_at)]
+    assert game.players[0].step == agreed_at + 1
+    # As it is told to the coordinator of another generation, which may do steps again.
+    assert game.agreement.requests["epoch"]["topology"] == "gossip"
+    assert game.agreement.expected is None
+
+
+def test_a_training_fails_if_its_workers_cannot_agree_at_the_end() -> None:
+    game = Game(3)
+    game.agreement.request(topology="gossip")
+
+    with pytest.raises(FailedPreconditionError, match=r"cannot agree .* no room"):
+        play(game, refusal="no room")
+
+
 def test_advance_does_so_many_steps_also_across_a_switch() -> None:
     game = Game(1000)
     play(game, until=3)
@@ -320,13 +357,17 @@ def test_requests_for_one_step_are_kept_as_one() -> None:
     assert agreement._later == [(2, {"topology": "mesh", "link": "1gbit"})]
 
 
-def play(game: Game, until: int | None = None) -> None:
-    """Move all members in turn until nothing changes, or a step is reached."""
+def play(game: Game, until: int | None = None, refusal: str | None = None) -> None:
+    """Move all members in turn until nothing changes, or a step is reached.
+
+    With a `refusal` all refuse whatever is proposed after the first epoch.
+    """
     for _ in range(3000):
         before = repr(game.players)
         for place, member in list(game.moves()):
             if until is not None and game.players[WORKERS[0]].step >= until:
                 return
-            game.move(place, member)
+            has_begun = game.agreement.epoch.number > 0
+            game.move(place, member, refusal if has_begun else None)
         if repr(game.players) == before:
             return

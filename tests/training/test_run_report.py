@@ -55,6 +55,16 @@ def test_report_tells_step_loss_and_every_topology_with_its_first_step() -> None
     assert "ps from step 0, ring at 1gbit from step 1,100, switching to ps" in found
 
 
+def test_report_says_since_when_the_workers_differ() -> None:
+    names = ["ring", "gossip", "gossip", "mesh"]
+    rows = [EpochRow(n, name, 100 * n, 0, "") for n, name in enumerate(names)]
+
+    apart, agreed = (words(replace(PICTURE, epochs=rows[:n])) for n in (3, 4))
+
+    assert any("have differed since step 100; run.params are older" in s for s in apart)
+    assert not any("differed" in text for text in agreed)
+
+
 def test_report_lists_what_an_elastic_training_lost_and_took_in() -> None:
     changes = (
         Change(("worker:2",), (), (), 1120, 14, 0.21, "<its links are closed>"),

@@ -73,6 +73,20 @@ def test_each_state_of_a_ring_is_that_of_the_formulas(n: int, size: int) -> None
         assert who_holds(state) == matrix
 
 
+@given(st.integers(1, 6), st.integers(1, 13))
+def test_with_gossip_each_worker_ends_with_the_sum_around_it(n: int, size: int) -> None:
+    stepper = ExchangeStepper("gossip", n, size)
+    chunks = [count > 0 for count in sizes_of_chunks(size, n)]
+
+    around = [
+        tuple(sorted({(rank + way) % n for way in (-1, 0, 1)})) for rank in range(n)
+    ]
+    assert who_holds(stepper.recording.states[-1]) == [
+        [who if some else () for some in chunks] for who in around
+    ]
+    assert ("its own and its neighbours'" in repr(stepper)) == (n > 1)
+
+
 @given(st.integers(2, 5))
 def test_a_ring_takes_two_n_minus_one_rounds_of_one_message_a_worker(n: int) -> None:
     messages = RingStepper(n).messages

@@ -17,6 +17,7 @@ import ipywidgets as ipw
 
 from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
+from kit.training.apart import check_switch
 from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
 from widgets.board.run_state import Moment
@@ -63,7 +64,7 @@ def why_always_synchronous(run: Run) -> str:
 
 def _why_not(run: Run, topology: str, synchronous: bool) -> str:
     try:
-        run.job.check_topology(topology, synchronous)
+        check_switch(run.job, topology, synchronous)
     except KitError as error:
         return error.message
     return ""

@@ -69,6 +69,12 @@ def _beginning(recording: SteppedExchange) -> str:
     count = sum(column.hi - column.lo for column in recording.columns)
     if not recording.messages:
         return "Nothing here that another worker needs: no message is sent."
+    if not recording.agrees:
+        return (
+            f"Each worker has parameters of its own, {_count(count, 'number')}. The "
+            f"aim: every worker gets the sum of its own and its neighbours', which "
+            f"divided by the number of workers in it is their mean."
+        )
     return (
         f"Each worker has a gradient of its own, {_count(count, 'number')}. The aim: "
         f"every worker gets the sum of all, which divided by {len(recording.workers)} "
@@ -109,7 +115,8 @@ def _then(recording: SteppedExchange, before: SteppedState, after: SteppedState)
     if message.kind in BACK:
         return f"{name} now has the result there."
     if new.held is None or new.held == old.held:
-        return f"{name} keeps it until it has the numbers of all workers."
+        whom = "all workers" if recording.agrees else "all its neighbours"
+        return f"{name} keeps it until it has the numbers of {whom}."
     if is_complete(recording, new.held):
         return f"{name} adds: now the sum of all workers is complete there."
     return f"{name} adds its own: it now holds the sum {added(new.held.who)}."
@@ -119,6 +126,10 @@ def _end(recording: SteppedExchange, state: SteppedState) -> str:
     done = [worker for worker in recording.workers if has_result(state, worker)]
     if len(done) < len(recording.workers) or not recording.messages:
         return ""
+    if not recording.agrees:
+        return (
+            "Every worker has its sum now; divided by how many are in it, it is a mean."
+        )
     n = len(recording.workers)
     return f"All workers have the same sum now; divided by {n} it is the mean."
 

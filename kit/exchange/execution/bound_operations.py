@@ -32,7 +32,7 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Array, Memory, is_apart, physical
+from kit.exchange.ports.memory import Array, Memory, is_apart
 from kit.exchange.ports.port import Port
 from kit.trace.traffic import Phase, TransferKind
 
@@ -152,9 +152,9 @@ class Binder:
             case Receive():
                 port = self.endpoint.ports[op.source]
                 yield Take(port, int(op.kind), op.range.size)
-            case Add(part, terms):
+            case Add(part, terms, into):
                 views = [self._view(term, part, parity) for term in terms]
-                yield from _sum(views, self._own(GRAD, part, parity))
+                yield from _sum(views, self._own(into, part, parity))
             case Copy(source, into, part):
                 view = self._view(source, part, parity)
                 own = self._own(into, part, parity)
@@ -167,7 +167,7 @@ class Binder:
 
     def _send(self, op: Send, parity: int) -> Iterator[Act]:
         port, part = self.endpoint.ports[op.to], op.range
-        region = self._physical(op.region, parity)
+        region = self.endpoint.stamp.at(op.region, parity)
         if (
             self.plan.placed
             and port.shared
@@ -189,14 +189,12 @@ class Binder:
     def _view(self, term: Term, part: Range, parity: int) -> Array:
         if term.member == SELF:
             return self._own(term.region, part, parity)
-        region, apart = self._physical(term.region, parity), is_apart(term.region)
+        region = self.endpoint.stamp.at(term.region, parity)
+        apart = is_apart(term.region)
         return self.endpoint.ports[term.member].window(region, part, apart=apart)
 
     def _own(self, region: int, part: Range, parity: int) -> Array:
-        return self.memory.typed(self._physical(region, parity), part)
-
-    def _physical(self, region: int, parity: int) -> int:
-        return physical(region, parity, self.endpoint.stamp.overwrites)
+        return self.memory.typed(self.endpoint.stamp.at(region, parity), part)
 
     def _change(self, part: Range, parity: int) -> UpdateAct | Descend:
         update, stamp = self.update, self.endpoint.stamp

@@ -18,7 +18,7 @@ from kit.exchange.execution.bound_operations import Binder, Update, UpdateAct
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Memory, is_apart, physical
+from kit.exchange.ports.memory import Memory, is_apart
 from kit.exchange.ports.port import Expected
 from kit.trace.traffic import Meter, TransferKind
 
@@ -95,14 +95,14 @@ class Program:
         scripts: dict[int, list[list[Expected]]] = {
             member: [[], []] for member in self._endpoint.ports
         }
-        overwrites = self._endpoint.stamp.overwrites
+        stamp = self._endpoint.stamp
         for op in plan.ops:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
-                    region = physical(op.region, parity, overwrites)
+                    region = stamp.at(op.region, parity)
                     apart = is_apart(op.region) and op.kind != TransferKind.GATHER
                     script.append(Expected(region, op.range, apart))
-        first = self._endpoint.stamp.parity
+        first = stamp.parity
         for pair in scripts.values():
             if once:
                 pair[1 - first] = []

@@ -20,11 +20,14 @@ _PAGE = 4096
 Array = npt.NDArray[Any]
 
 
-def physical(region: int, parity: int, overwrites: bool = False) -> int:
+def physical(
+    region: int, parity: int, overwrites: bool = False, stays: bool = False
+) -> int:
     """Return where a plan's region lies in steps of this parity.
 
     NOW and NEXT change places with each step. Where the next parameters overwrite the
-    gradients, NEXT is where GRAD is, and GRAD and NOW change places.
+    gradients, NEXT is where GRAD is, and GRAD and NOW change places. Where NOW stays,
+    GRAD and NEXT do.
 
     >>> [physical(region, 0) for region in (GRAD, NOW, NEXT)]
     [0, 1, 2]
@@ -34,9 +37,13 @@ def physical(region: int, parity: int, overwrites: bool = False) -> int:
     [0, 1, 0]
     >>> [physical(region, 1, overwrites=True) for region in (GRAD, NOW, NEXT)]
     [1, 0, 1]
+    >>> [physical(region, 1, stays=True) for region in (GRAD, NOW, NEXT)]
+    [2, 1, 0]
     """
     if region > NEXT:
         return region
+    if stays:
+        return NEXT - region if parity else region
     if overwrites:
         return (region == NOW) ^ parity
     return NOW + NEXT - region if parity and region else region

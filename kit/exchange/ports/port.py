@@ -39,23 +39,30 @@ class Stamp:
     """What every message of this member carries: epoch, step and the halt.
 
     `parity` says which of two regions is NOW: it changes with each step that this
-    member completes; `overwrites`, whether the next parameters overwrite the gradients
-    (see `kit.exchange.ports.memory.physical`). `halt` is the first step that must not
-    be begun, as far as this member knows. It travels with the messages, so when a step
-    is complete on a member, that member knows of every halt that the coordinator
-    announced before it contributed to the step.
+    member completes; `overwrites`, whether the next parameters overwrite the gradients,
+    and `stays`, whether there are no next ones (see
+    `kit.exchange.ports.memory.physical`). `halt` is the first step that must not be
+    begun, as far as this member knows. It travels with the messages, so when a step is
+    complete on a member, that member knows of every halt that the coordinator announced
+    before it contributed to the step; or, where not all messages of a step depend on
+    the coordinator's, to the step so many before (see `steps_to_all` in
+    `kit.exchange.topologies.topology`).
     """
 
     def __init__(self) -> None:
         self.epoch = 0
         self.step = 0
         self.parity = 0
-        self.overwrites = False
+        self.overwrites = self.stays = False
         self.halt = NO_HALT
 
     def where(self, region: int) -> int:
         """Return the physical region that a plan's region is in this step."""
-        return physical(region, self.parity, self.overwrites)
+        return physical(region, self.parity, self.overwrites, self.stays)
+
+    def at(self, region: int, parity: int) -> int:
+        """Return the same for steps of a parity."""
+        return physical(region, parity, self.overwrites, self.stays)
 
 
 class Port(Protocol):

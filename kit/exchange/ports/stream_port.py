@@ -26,6 +26,7 @@ from kit.wire.stream import Stream
 
 _DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
+_FAR = (1 << 32) - 1  # no halt is announced so many steps before
 
 
 class StreamPort:
@@ -79,13 +80,14 @@ class StreamPort:
         """Queue a frame and send what the socket takes now."""
         stamp, size = self._stamp, part.hi - part.lo
         payload = self._memory.raw(region, part)
-        halting = frame.HALT if stamp.halt <= stamp.step + 1 else 0
+        ahead = stamp.halt - stamp.step - 1  # steps of which this one knows nothing
+        halting, ahead = (frame.HALT, max(0, ahead)) if ahead <= _FAR else (0, 0)
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
         self._sequence += 1
         header = (
             *(_DATA, self._flags | halting, self._bounds.cluster, stamp.epoch),
-            *(self._me, stamp.step, self._sequence, region, 0, size),
+            *(self._me, stamp.step, self._sequence, region, ahead, size),
             round(hold / 1000),
         )
         head = frame.pack_fields(header, (payload,))
@@ -210,7 +212,8 @@ class StreamPort:
     def _finish(self, header: frame.Header) -> None:
         frame.compare(header, self._sum)
         self._received += 1
-        halt = header.step + 1 if header.flags & frame.HALT else NO_HALT
+        is_halting = header.flags & frame.HALT
+        halt = header.step + 1 + header.chunk if is_halting else NO_HALT
         usable = self._clock() + header.hold_us * 1000
         self._arrived.append(Arrival(self._begun, usable, header.step, halt))
         self._header, self._n_head = None, 0

@@ -105,12 +105,12 @@ class Books:
         """Enter what an operation changes in the member's own buffers."""
         columns = self.columns_of(op.range)
         match op:
-            case Add(_, terms):
+            case Add(_, terms, into):
                 places = [place_of(term) for term in terms]
                 for column in columns:
                     note = sum((self.who(p, column) for p in places), start=())
                     self._use_up(places, column)
-                    self._write(BufferPlace(GRAD), (column,), note)
+                    self._write(BufferPlace(into), (column,), note)
             case Copy(source, into, _):
                 place = place_of(source)
                 for column in columns:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
+from kit.exchange.plan import NEXT
 from kit.exchange.ports.memory import Array, Memory, is_apart
 from kit.exchange.ports.port import Arrival, Expected, Stamp
 from kit.wire.shaping import LineOut
@@ -85,7 +86,9 @@ class HeldPort:
 
     def arrive(self, held: HeldMessage) -> None:
         """Put a message's bytes into their place."""
-        memory = self._mirror if is_apart(held.region) else self._memory
+        # Where parameters stay, a gradient's place in odd steps is that of NEXT.
+        apart = is_apart(held.region) or (self._stamp.stays and held.region == NEXT)
+        memory = self._mirror if apart else self._memory
         memory.raw(held.region, held.range)[:] = held.payload
         self._arrived.append(held.arrival)
 

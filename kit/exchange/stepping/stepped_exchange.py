@@ -95,7 +95,8 @@ class SteppedExchange:
 
     `metered` is what the members' own meters have counted in the end. They count what
     is taken, in the order of the plan; `SteppedState.traffic` counts what has come.
-    `payloads` are the bytes of the messages, `ranges` where they lie.
+    `payloads` are the bytes of the messages, `ranges` where they lie. `agrees`: whether
+    all workers end with the same sum.
     """
 
     topology: str
@@ -108,6 +109,7 @@ class SteppedExchange:
     metered: Traffic
     payloads: tuple[bytes, ...] = ()
     ranges: tuple[Range, ...] = ()
+    agrees: bool = True
 
     @property
     def messages(self) -> tuple[SteppedMessage, ...]:
@@ -159,6 +161,7 @@ def record(
         metered,
         tuple(held.payload for held in recorder.arrived),
         tuple(held.range for held in recorder.arrived),
+        topology.agrees,
     )
 
 

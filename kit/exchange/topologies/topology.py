@@ -44,6 +44,10 @@ class Topology(ABC):
     Attributes:
         name: What it is called in `kit.train`, `run.topology` and `%topology`.
         needs_ps: Whether it needs a parameter server; False.
+        agrees: Whether all workers have the same parameters after a step; True. Where
+            they have not, workers send their own parameters, the plan adds those of
+            each one's `neighbourhood` into NEXT and applies nothing, and the training
+            needs `local_steps`.
         may_be_asynchronous, may_have_backups: Whether a training may be so, or go on
             without some gradients; False. Such steps are not carried out by the plan:
             workers push to the servers what these hold, and pull it, as in `ps`. So
@@ -60,6 +64,7 @@ class Topology(ABC):
 
     name: str
     needs_ps: bool = False
+    agrees: bool = True
     may_be_asynchronous: bool = False
     may_have_backups: bool = False
     hue: int | None = None
@@ -89,6 +94,15 @@ class Topology(ABC):
                 if isinstance(op, Apply):
                     found.setdefault(op.range, []).append(member)
         return tuple(Owned(part, tuple(found[part])) for part in sorted(found))
+
+    def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
+        """Return the workers whose numbers a worker ends with the sum of.
+
+        It is among them. Where not all agree, they are added in this order, and each
+        worker weighs 1 in all the means that it is in, so that the mean of all stays.
+        Default: all workers.
+        """
+        return group.workers
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Return the bytes of a step, best by a closed formula; default: counted."""
@@ -202,6 +216,48 @@ def by_name(name: str) -> Topology:
         raise InvalidArgumentError(
             f"no topology is called {name!r}; there are {', '.join(names())}.{hint}"
         ) from None
+
+
+def agreeing(name: str) -> str:
+    """Return a topology after whose steps all agree: this one, or the first to do so.
+
+    >>> import kit.exchange
+    >>> agreeing("mesh"), agreeing("gossip")
+    ('mesh', 'ring')
+    """
+    known = maybe_by_name(name)
+    if known is None or known.agrees:
+        return name
+    return first(lambda one: one.agrees and not one.needs_ps) or name
+
+
+def steps_to_all(topology: Topology, group: Group) -> int:
+    """Return after how many steps all workers have heard of what the first one knew.
+
+    One, where every worker's result depends on all of them. Raises
+    `InvalidArgumentError` where some never hear of it.
+
+    >>> from kit.exchange.topologies.gossip import Gossip
+    >>> [steps_to_all(Gossip(), Group((), tuple(range(n)), ())) for n in (1, 2, 3, 6)]
+    [1, 1, 1, 3]
+    """
+    if topology.agrees:
+        return 1
+    hears: dict[int, list[int]] = {worker: [] for worker in group.workers}
+    for worker in group.workers:
+        for other in topology.neighbourhood(group, worker):
+            hears[other].append(worker)
+    known, news, steps = set(group.workers[:1]), list(group.workers[:1]), 0
+    while news := [one for who in news for one in hears[who] if one not in known]:
+        known.update(news)
+        steps += 1
+    if len(known) < len(group.workers):
+        raise InvalidArgumentError(
+            f"in topology {topology.name!r} {len(group.workers) - len(known)} of "
+            f"{len(group.workers)} workers never hear of the first one; join all of "
+            f"them by their neighbourhoods."
+        )
+    return max(1, steps)
 
 
 def maybe_by_name(name: str) -> Topology | None:

@@ -202,6 +202,7 @@ class Recomputation:
             self._quorum.complete(self.step)
         else:
             self._exchange()
+            self._mix()
             for member in self.members:
                 member.endpoint.stamp.parity ^= 1
         self.step += 1
@@ -320,6 +321,7 @@ class Recomputation:
                 here = stamp.where(NOW)
                 memory.raw(NOW, whole)[:] = memory.raw(here, whole)
                 stamp.parity = 0
+            stamp.stays = not topology.agrees
             plan = None
             if not row.is_asynchronous:
                 plan = self._plan(topology, member.number)
@@ -341,6 +343,12 @@ class Recomputation:
         self._owners = owners
 
     # -- steps ------------------------------------------------------------------
+
+    def _mix(self) -> None:
+        """Let each worker take its mean, where they do not agree."""
+        topology, group = self.topology(), self.job.group
+        for worker, place in self._places.items() if not topology.agrees else ():
+            place.take_mean(len(topology.neighbourhood(group, worker)))
 
     def _exchange(self) -> None:
         if self._compressed is not None:

@@ -46,13 +46,19 @@ class InterleavedMembers:
     """All members' memory, one number a byte, and the messages under way."""
 
     def __init__(
-        self, plans: Mapping[int, Plan], start: Numbers, *, overwrites: bool
+        self,
+        plans: Mapping[int, Plan],
+        start: Numbers,
+        *,
+        overwrites: bool = False,
+        stays: bool = False,
     ) -> None:
         """Give all members the parameters `start`; nothing has moved yet.
 
-        `overwrites`: the next parameters lie where the gradients were.
+        `overwrites`: the next parameters lie where the gradients were. `stays`: there
+        are none; what a step leaves in NEXT is where the next gradient is added.
         """
-        self._plans, self._overwrites = plans, overwrites
+        self._plans, self._overwrites, self._stays = plans, overwrites, stays
         shape = (2 * SPARE, start.size)
         self._memory = {member: np.zeros(shape, start.dtype) for member in plans}
         for memory in self._memory.values():
@@ -64,6 +70,7 @@ class InterleavedMembers:
     def run(self, gradients: Gradients, dice: random.Random) -> dict[int, Numbers]:
         """Do one step for each of the gradients; returns all members' parameters.
 
+        Where these stay, it returns what the last step has left in NEXT.
         Raises `AssertionError` if some wait for a message that nobody sends.
         """
         lives = {member: self._live(member, gradients) for member in self._plans}
@@ -86,15 +93,16 @@ class InterleavedMembers:
         if self._asleep:
             stuck = sorted(member for _, member in self._asleep)
             raise AssertionError(f"these members wait for ever: {stuck}")
-        now = physical(NOW, len(gradients) % 2, self._overwrites)
-        return {member: memory[now] for member, memory in self._memory.items()}
+        found = GRAD if self._stays else NOW  # NEXT is GRAD now, or it is NOW
+        return {member: self._at(member, found, len(gradients)) for member in lives}
 
     def _live(self, member: int, gradients: Gradients) -> Generator[bool, None, None]:
         """Yield after each operation True, or False to sleep until a message comes."""
         taken: dict[int, int] = defaultdict(int)
         for step, found in enumerate(gradients):
             if member in found:
-                self._at(member, GRAD, step)[...] = found[member]
+                place = self._at(member, GRAD, step)
+                place[...] = place + found[member] if self._stays else found[member]
                 yield True
             for op in self._plans[member].ops:
                 if isinstance(op, Receive):
@@ -118,9 +126,9 @@ class InterleavedMembers:
                 if (member, to) in self._asleep:
                     self._asleep.remove((member, to))
                     self._woken.append(to)
-            case Add(part, terms):
+            case Add(part, terms, into):
                 views = [self._view(member, term, step)[slice(*part)] for term in terms]
-                self._at(member, GRAD, step)[slice(*part)] = sum(views)
+                self._at(member, into, step)[slice(*part)] = sum(views)
             case Copy(source, into, part) if not placed:
                 view = self._view(member, source, step)[slice(*part)]
                 self._at(member, into, step)[slice(*part)] = view
@@ -134,7 +142,7 @@ class InterleavedMembers:
         return self._at(member if own else term.member, term.region, step)
 
     def _at(self, member: int, region: int, step: int) -> Any:
-        where = physical(region, step % 2, self._overwrites)
+        where = physical(region, step % 2, self._overwrites, self._stays)
         return self._memory[member][where]
 
 

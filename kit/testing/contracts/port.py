@@ -117,12 +117,12 @@ class _Ends:
             self.fail("the receiver's own gradient is overwritten by the sender's")
 
     def check_stamps(self) -> None:
-        """Send without a halt and with one."""
+        """Send without a halt, with one, and with a later one."""
         part = self.layout.buckets[0].range
-        self.expect(1, [Expected(GRAD, part, apart=True)] * 2)
+        self.expect(1, [Expected(GRAD, part, apart=True)] * 3)
         stamp = self.members[0].endpoint.stamp
         stamp.step = _STEP
-        for halt in (NO_HALT, _STEP + 1):
+        for halt in (NO_HALT, _STEP + 1, _STEP + 3):
             stamp.halt = halt
             self.port(0).post(GRAD, part)
             self.until("a message", partial(self.has, 1, 1))

@@ -24,9 +24,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.layout import ITEMSIZE, Bucket, Layout, Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import (
-    GRAD,
     NEXT,
-    NOW,
     SPARE,
     Add,
     Apply,
@@ -36,7 +34,6 @@ from kit.exchange.plan import (
     Plan,
     Receive,
     Send,
-    chain,
 )
 from kit.exchange.ports.memory import Memory
 from kit.exchange.topologies.counting import (
@@ -46,8 +43,14 @@ from kit.exchange.topologies.counting import (
     counted_traffic,
 )
 from kit.exchange.topologies.parameter_placement import place
-from kit.exchange.topologies.topology import Topology, is_served, per_member
+from kit.exchange.topologies.topology import (
+    Topology,
+    is_served,
+    per_member,
+    steps_to_all,
+)
 from kit.testing.contracts.interleaving import InterleavedMembers
+from kit.testing.contracts.wanted_sums import WantedSums
 from kit.testing.group import LocalMember, local_group, run_together
 
 Array = npt.NDArray[Any]
@@ -86,6 +89,8 @@ def check_topology(
       by the servers that hold it if asynchronous steps or backup workers are allowed;
     * every worker ends with the sum of all gradients, added chunk by chunk in the order
       `kit.exchange.plan.chain`, however far some members run ahead of others;
+    * where not all agree, nobody updates, every worker ends with the sum of its
+      `neighbourhood` in that order, and the mean of all workers stays what it was;
     * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
       names members of the group.
 
@@ -186,6 +191,8 @@ class _Trial:
     def check(self, seed: int) -> _Trial:
         """Check everything that depends on them, the cheap things first; return it."""
         self._check_plans()
+        if not self.topology.agrees:
+            self._check_weights()
         try:
             carry_messages(self.plans)
         except AssertionError as error:
@@ -271,6 +278,8 @@ class _Trial:
             for op in plan.ops
             if isinstance(op, Apply) and op.range.size
         }
+        if not self.topology.agrees:  # whoever is to keep the slots, nobody updates
+            says = set()
         for member, part in sorted(_bytes_of(says) ^ _bytes_of(does))[:1]:
             self.fail(
                 f"owners and plans disagree about whether {self.name(member)} updates "
@@ -289,6 +298,29 @@ class _Trial:
                 f"it says {' and '.join(says)}, where workers meet at the servers; but "
                 f"these do not own what they hold, or others own some of it."
             )
+
+    def _check_weights(self) -> None:
+        """Check that every worker weighs as much in the means as it has itself."""
+        group, weights = self.group, dict.fromkeys(self.group.workers, 0.0)
+        for worker in group.workers:
+            others = self.topology.neighbourhood(group, worker)
+            if worker not in others or not {*others} <= {*group.workers}:
+                self.fail(
+                    f"the neighbourhood of {self.name(worker)} is {others}; it has the "
+                    f"worker itself and others of {group.workers}."
+                )
+            for other in others:
+                weights[other] += 1 / len(others)
+        for worker, weight in weights.items():
+            if not math.isclose(weight, 1):
+                self.fail(
+                    f"{self.name(worker)} weighs {weight:g} in all means together, not "
+                    f"1: the mean of all workers would not stay what it was."
+                )
+        try:
+            steps_to_all(self.topology, group)
+        except InvalidArgumentError as error:
+            self.fail(error.message)
 
     def _check_formulas(self) -> None:
         said = self.topology.traffic(self.layout, self.group)
@@ -359,26 +391,13 @@ class _Trial:
         gradients = [
             {worker: _uneven(values, size) for worker in workers} for _ in range(_STEPS)
         ]
-        want = start.copy()
-        for of_step in gradients:
-            want -= self._total(of_step)
-        members = InterleavedMembers(plans, start, overwrites=overwrites)
+        stays = not self.topology.agrees
+        members = InterleavedMembers(plans, start, overwrites=overwrites, stays=stays)
         found = members.run(gradients, dice)
+        wanted = self._sums.after(start, gradients)
         for worker in workers:
-            self._compare(worker, way, found[worker], want, sum(map(_size, gradients)))
-
-    def _total(self, gradients: Mapping[int, Array]) -> Array:
-        """Return the sum in the order that all topologies keep."""
-        total = np.zeros(self.layout.n_bytes)
-        workers = self.group.workers
-        for bucket in self.layout.buckets:
-            for number, chunk in enumerate(bucket.chunks):
-                place = slice(*chunk)
-                total[place] = sum(
-                    gradients[workers[rank]][place]
-                    for rank in chain(number, len(workers))
-                )
-        return total
+            want, given = wanted[worker], sum(map(_size, gradients))
+            self._compare(worker, way, found[worker], want, given)
 
     def _compare(
         self, worker: int, way: str, found: Array, want: Array, size: Any
@@ -391,14 +410,21 @@ class _Trial:
             return
         name, at = self.name(worker), int(wrong[0])
         if (np.abs(found - want) <= 1e-9 * (size + np.abs(want)))[used].all():
+            order = "chunk c is added in the order chain(c, n)"
+            if not self.topology.agrees:
+                order = "a sum is added in the order of the neighbourhood"
             self.fail(
                 f"{way}, {name} has the sum of byte {at}, added in another order; "
-                f"chunk c is added in the order chain(c, n)."
+                f"{order}."
             )
         self.fail(
             f"{way}, {name} has a wrong number at byte {at}: a gradient is missing or "
             f"counted twice, or a range was written before its reader had read it."
         )
+
+    @cached_property
+    def _sums(self) -> WantedSums:
+        return WantedSums(self.topology, self.layout, self.group)
 
     # -- over real ports --------------------------------------------------------------
 
@@ -411,13 +437,17 @@ class _Trial:
         layout, group = self.layout, self.group
         how = "in shared memory" if in_place else "over streams"
         hosts = group.hosts
-        want = self._stepped(seed).leaves(NEXT)
+        filled = {worker: Memory(layout) for worker in group.workers}
+        for worker, memory in filled.items():
+            _fill(memory, seed, worker)
+        wanted = self._sums.step(filled)
         n = len(group.members)
         with local_group(
             layout, n, in_place=in_place, hosts=hosts, trace_rows=100
         ) as members:
             run_together(members, lambda one: self._step(one, seed))
             for worker in group.workers:
+                want = wanted[worker].leaves(NEXT)
                 for name, value in members[worker].memory.leaves(NEXT).items():
                     if value.tobytes() != want[name].tobytes():
                         self.fail(
@@ -439,20 +469,8 @@ class _Trial:
         if member.number in self.group.workers:
             _fill(member.memory, seed, member.number)
         ports = member.endpoint, member.memory, member.meter
+        member.endpoint.stamp.stays = not self.topology.agrees
         Program(self.plans[member.number], *ports, update=_descend).step()
-
-    def _stepped(self, seed: int) -> Memory:
-        """Return what the step of all members makes, by plain numpy."""
-        given = [Memory(self.layout) for _ in self.group.workers]
-        for worker, memory in zip(self.group.workers, given, strict=True):
-            _fill(memory, seed, worker)
-        made = Memory(self.layout)
-        for bucket in self.layout.buckets:
-            for number, chunk in enumerate(bucket.chunks):
-                order = chain(number, len(given))
-                total = sum(given[rank].typed(GRAD, chunk) for rank in order)
-                made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
-        return made
 
 
 def _descend(

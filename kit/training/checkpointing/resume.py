@@ -314,20 +314,22 @@ class CheckpointStore:
         return False
 
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
-        held = texts_of(found, "states")
-        if {*held} != {*job.states}:
+        held, tensors = texts_of(found, "states"), found.manifest.tensors()
+        # Where workers agree, one that may have kept something may have kept nothing.
+        has_any = any(0 not in tensors[name].shape for name in held if name in tensors)
+        if {*held} != {*job.states} and (has_any or job.states):
             there, here = (
                 ", ".join(sorted(some)) or "none" for some in (held, job.states)
             )
             raise InvalidArgumentError(
                 f"{found.path} holds what each worker keeps (`state`, slots of "
-                f"`local_steps`, and what `compress` has yet to send): {there}; this "
-                f"training has {here}. Train with the same workers, optimizer and "
-                f"compressor, or begin in another folder with "
+                f"`local_steps`, parameters of its own where workers do not agree, and "
+                f"what `compress` has yet to send): {there}; this training has {here}. "
+                f"Train with the same workers, topology, optimizer and compressor, or "
+                f"begin in another folder with "
                 f"params=kit.load_checkpoint({str(found.path)!r})."
             )
         specs = tensors_of(job.specs, job.slots)
-        tensors = found.manifest.tensors()
         specs |= {name: tensors[name][:2] for name in held if name in tensors}
         wrong = differences(found.manifest, specs)
         if wrong:

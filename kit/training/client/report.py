@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from kit.exchange.topologies.topology import maybe_by_name
 from kit.trace.trace import EpochRow
 from kit.training.client import changes
 from kit.training.client.metrics import Entry
@@ -67,6 +68,8 @@ def _facts(picture: RunReport) -> list[tuple[str, str]]:
     facts = [("step", f"{picture.step:,} of {picture.steps:,}")]
     if picture.epochs:
         facts.append(("topology", _topology(picture)))
+    if (agreed := _agreed_before(picture.epochs)) is not None:
+        facts.append(("parameters", f"{_OLD} {agreed:,}; {_UNTIL}"))
     if picture.chosen:
         facts.append(("chosen", picture.chosen))
     if not math.isnan(picture.loss):
@@ -91,6 +94,22 @@ def _topology(picture: RunReport) -> str:
     if picture.switching:
         parts.append(f"switching to {picture.switching}")
     return ", ".join(parts)
+
+
+_OLD = "the workers have differed since step"
+_UNTIL = "run.params are older, until the step in which all agree again"
+
+
+def _agreed_before(epochs: Sequence[EpochRow]) -> int | None:
+    """Return the step since which workers do not agree; None where they do."""
+    found = None
+    for row in epochs:
+        known = maybe_by_name(row.topology)
+        if known is None or known.agrees:
+            found = None
+        elif found is None:
+            found = row.first_step
+    return found
 
 
 def _changes(found: Sequence[Change]) -> str:

@@ -16,6 +16,7 @@ from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.trace import EpochRow, Trace
+from kit.training.apart import check_switch
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
@@ -251,7 +252,10 @@ class Run:
         self._observer.command("resume")
 
     def stop(self) -> None:
-        """End the training between two steps; its parameters stay. Returns at once."""
+        """End the training between two steps; its parameters stay. Returns at once.
+
+        Workers that do not agree (`topology="gossip"`) do one more step, to agree.
+        """
         if not self._observer.finished.done():
             with suppress(FailedPreconditionError):  # it has ended meanwhile
                 self._observer.command("stop")
@@ -265,7 +269,7 @@ class Run:
         values = check_command("configure", changes)
         self.job.check_step(values.get("at", 0))
         if "topology" in values:
-            self.job.check_topology(values["topology"])
+            check_switch(self.job, values["topology"])
             if self._bring is not None:
                 self._bring(values["topology"])
         try:
@@ -718,7 +722,8 @@ class Run:
         """The parameters after the last committed step, as arrays of your own.
 
         While the training runs they are fetched from the coordinator, without stopping
-        it; the wait is that of a copy.
+        it; the wait is that of a copy. Where workers do not agree after a step
+        (`topology="gossip"`) they are those on which all agreed last.
         """
         if self._params is not None:
             return {name: value.copy() for name, value in self._params.items()}

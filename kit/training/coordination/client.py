@@ -260,4 +260,4 @@ class RemoteCoordinatorClient:
 def _answer(reply: dict[str, Any]) -> Answer:
     epoch = Epoch.from_plain(reply["epoch"]) if reply["epoch"] else None
     verdict, reason = Verdict(reply["verdict"]), str(reply["reason"])
-    return Answer(verdict, epoch, reason, int(reply["step"]))
+    return Answer(verdict, epoch, reason, int(reply["step"]), int(reply["halt"]))

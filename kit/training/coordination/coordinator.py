@@ -20,6 +20,8 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
+from kit.exchange.ports.port import NO_HALT
+from kit.training.apart import check_switch
 from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
@@ -27,6 +29,7 @@ from kit.training.commands import check_command
 from kit.training.coordination import failures
 from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
+from kit.training.coordination.halts import Halts
 from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.job import Job, difference, terms_of
@@ -37,12 +40,17 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """What a member is told: what to do, the epoch proposed, why not, at which step."""
+    """What a member is told: what to do, the epoch proposed, why not, at which step.
+
+    `halt`, of one that is to go on: the first step that nobody is to begin, if that is
+    known already.
+    """
 
     verdict: Verdict
     epoch: Epoch | None
     reason: str
     step: int
+    halt: int = NO_HALT
 
 
 class TrainingCoordinator:
@@ -84,8 +92,7 @@ class TrainingCoordinator:
             saved = requests["saves"]
             if self.store is not None and saved and self.store.take_over(saved):
                 self._agreement.saves.request()
-        # Who has not been heard of yet may still be starting: others wait for its
-        # links.
+        # Who has not been heard of may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
         # What was said of those that are lost: spared, or the end of the training.
@@ -99,6 +106,7 @@ class TrainingCoordinator:
         self._comparison, self._doubted = DigestComparison(), 0.0
         self._suspicions = Suspicions(job)
         self._who_holds: dict[int, frozenset[int]] = {}
+        self.halts = Halts(job.group, self._agreement)
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again."""
@@ -118,7 +126,8 @@ class TrainingCoordinator:
             if verdict is Verdict.COPY and self._regrouping is not None:
                 self._regrouping.copy_agreed()
             meeting = self._agreement.rounds[number]
-            return Answer(verdict, meeting.proposal, "", meeting.step)
+            halt = self.halts.known(meeting, verdict, self.wants_halt)
+            return Answer(verdict, meeting.proposal, "", meeting.step, halt)
 
     def prepared(
         self, member: int, number: int, refusal: str | None, patience_s: float
@@ -558,6 +567,8 @@ class TrainingCoordinator:
         then = replace(self._agreement.foreseen(at), **given)
         LinkSettings.parse(then.link)
         self._job.check_topology(then.topology, then.synchronous)
+        if "topology" in given:
+            check_switch(self._job, then.topology, then.synchronous)
 
     def agreed(self, since: int) -> tuple[list[Any], int]:
         """Return the digests on which all agreed; see `DigestComparison.agreed`."""

@@ -58,7 +58,9 @@ lost again before, that epoch is abandoned, and what else was requested stays so
 *Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
 can make the training fail. Members take their leave, and the task that leads stays
 until all have, or `stop_deadline_s` is over; a member that is gone by then counts as
-having left. A failure is raised at whatever a member asks next, and is in the answer to
+having left. Where workers do not agree after a step (`Topology.agrees`), the last step
+is done in a topology in which they do, and so is one more after a stop. A failure is
+raised at whatever a member asks next, and is in the answer to
 its next heartbeat, which ends its waits. If the task that leads is gone, every other
 member finds out by its own heartbeat and ends with `PeerLost`. It is a failure too when
 a worker has waited at a boundary for `step_deadline_s` and not all are there, or are
@@ -78,6 +80,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
+from kit.exchange.topologies.topology import agreeing
 from kit.training.checkpointing.schedule import SaveSchedule
 
 
@@ -141,6 +144,7 @@ class Round:
     outcome: Verdict = Verdict.WAIT
     reason: str = ""
     step: int = 0  # the step that all stand before
+    halt: int | None = None  # told with GO: the step that nobody is to begin
 
 
 class Agreement:
@@ -172,6 +176,8 @@ class Agreement:
         self._requested = start
         self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
         self.is_stopped = False  # whether the end is requested
+        self._is_apart = False  # whether workers have yet to agree on parameters
+        self._is_ending = False  # whether they are to, whatever is requested
         self.is_paused = False  # whether a pause is requested
         self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
@@ -208,6 +214,8 @@ class Agreement:
         while self._later and self._later[0][0] <= step:
             _, changes = self._later.pop(0)
             self._requested = replace(self._requested, **changes)
+        is_stopped = self.is_stopped and step >= self._repeats_to
+        self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
@@ -229,6 +237,7 @@ class Agreement:
             "later": [[at, changes] for at, changes in self._later],
             "paused": self.is_paused,
             "stopped": self.is_stopped,
+            "apart": self._is_apart,
             "allowed_to": self._allowed,
             "reached": self._repeats_to,
         }
@@ -251,6 +260,7 @@ class Agreement:
         self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
         self.is_paused = bool(requests["paused"])
         self.is_stopped = bool(requests["stopped"])
+        self._is_apart = bool(requests["apart"])
         self.repeat(int(requests["reached"]))
 
     def fail(self, error: KitError) -> None:
@@ -265,12 +275,21 @@ class Agreement:
     @property
     def pending(self) -> Epoch | None:
         """The configuration that is requested and does not hold yet."""
-        return self._unless_it_holds(self._requested)
+        return self._unless_it_holds(self._for_now(self._requested))
 
     @property
     def expected(self) -> Epoch | None:
         """`pending`, with what was requested since the members were last asked."""
-        return self._unless_it_holds(self.foreseen())
+        return self._unless_it_holds(self._for_now(self.foreseen()))
+
+    def _for_now(self, requested: Epoch) -> Epoch:
+        """Return what is to hold of what is requested, which stays so.
+
+        Steps that are done again after a loss are done in what was requested for them.
+        """
+        if not self._is_ending:
+            return requested
+        return replace(requested, topology=agreeing(requested.topology))
 
     def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
         holds = self.epoch.number and self.epoch.is_like(requested)
@@ -373,7 +392,9 @@ class Agreement:
         requested = self.pending
         # Without a first epoch no member but one would have any parameters.
         repeats = step < self._repeats_to
-        is_stopped = self.is_stopped and not repeats
+        if step > self.epoch.first_step and self._agrees:
+            self._is_apart = False
+        is_stopped = self.is_stopped and not repeats and not self._is_apart
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
         may_save = self.epoch.number and not repeats
         if self.is_held:
@@ -390,7 +411,7 @@ class Agreement:
             return  # what is being written should be complete when the training is
         elif requested is not None or self.returning:
             meeting.proposal = replace(
-                self._requested,
+                self._for_now(self._requested),
                 number=self.epoch.number + 1,
                 first_step=step,
                 joined=tuple(sorted(self.returning.items())),
@@ -398,12 +419,21 @@ class Agreement:
             meeting.verdict = Verdict.PREPARE
         elif repeats:
             meeting.verdict = Verdict.GO
-        elif not self.is_paused or self._budget or step < self._allowed_to:
+        elif self.is_stopped or not self.is_paused or self._may_go(step):
             # A budget is counted from where it is taken up: a halt for something else
             # in between does not use it up.
             if self._budget:
                 self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
+
+    def _may_go(self, step: int) -> bool:
+        """Whether a pause allows another step."""
+        return self._budget > 0 or step < self._allowed_to
+
+    @property
+    def _agrees(self) -> bool:
+        """Whether all workers have the same parameters after a step of this epoch."""
+        return agreeing(self.epoch.topology) == self.epoch.topology
 
     def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
         """Note that a member is ready for the proposal, or why it cannot.
@@ -431,11 +461,15 @@ class Agreement:
         if meeting.proposal is None:
             raise InternalError("members prepared where nothing was proposed.")
         refusals = sorted(set(filter(None, meeting.prepared.values())))
+        reasons = "; ".join(refusals)
+        is_ending = self.is_stopped or meeting.step >= self.steps - 1
         if refusals and not self.epoch.number:
-            reasons = "; ".join(refusals)
             self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
+        elif refusals and is_ending and not self._agrees:
+            what = "the workers cannot agree on parameters at the end"
+            self.fail(FailedPreconditionError(f"{what}: {reasons}"))
         elif refusals:
-            meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
+            meeting.outcome, meeting.reason = Verdict.ABANDON, reasons
             # Who refused a newcomer has nothing against what else was requested: that
             # is proposed again at the next boundary, without it.
             if joined := _joined(meeting):
@@ -444,6 +478,7 @@ class Agreement:
                 self._requested, self.abandoned = self.epoch, meeting.reason
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            self._is_apart = self._is_apart or not self._agrees
             self.lost -= _joined(meeting)
             self._let_go(_joined(meeting))
             self.abandoned = ""

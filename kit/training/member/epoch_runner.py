@@ -61,6 +61,7 @@ class EpochRunner:
         self._plan: Plan | None = None
         self._epoch = context.job.start
         self._rounds: Rounds | None = None
+        self._n_mixed = 0  # of how many workers we take the mean; 0 where all agree
         self._n_slots = len(context.job.optimizer.slots)
         self._update = MeanUpdate(context.job.optimizer, len(context.job.workers))
         self._place: TrainingWorker | None = None
@@ -114,7 +115,10 @@ class EpochRunner:
         if epoch.synchronous or before.synchronous:
             context.digests.note(context.step, context.now)
         self._plan = job.plan(topology, context.me)
-        stamp.overwrites = self._overwrites(epoch)
+        stamp.overwrites, stamp.stays = self._overwrites(epoch), not topology.agrees
+        self._n_mixed = 0
+        if not topology.agrees and context.me in job.workers:
+            self._n_mixed = len(topology.neighbourhood(job.group, context.me))
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         self._events.adopted(owners, epoch.first_step, epoch.synchronous)
 
@@ -172,7 +176,7 @@ class EpochRunner:
         )
         if place is None:
             return SyncServer(context, program, events, leads)
-        return SyncWorker(context, program, place, events, leads)
+        return SyncWorker(context, program, place, events, leads, self._n_mixed)
 
     def _bring_to_first(self) -> None:
         """Bring the parameters into the first of the two regions, as all members do.

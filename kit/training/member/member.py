@@ -23,7 +23,7 @@ from kit.errors import (
 )
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import NO_HALT, Stamp
+from kit.exchange.ports.port import Stamp
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.trace import EpochRow
@@ -343,7 +343,7 @@ class Member:
             if answer.verdict is Verdict.COPY and self._copier is not None:
                 self._copier.copy(answer.step)
                 continue
-            context.endpoint.stamp.halt = NO_HALT
+            context.endpoint.stamp.halt = answer.halt
             self.meets_since = 0
             runner.run(answer.step)
 

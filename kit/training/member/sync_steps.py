@@ -7,6 +7,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from kit.exchange.execution.program import Program
+from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
@@ -85,10 +86,14 @@ class SyncServer(Rounds):
     def run(self, step: int) -> None:
         """Do steps until a halt or the end of the training."""
         context, stamp = self._context, self._context.endpoint.stamp
+        leads = self._coordinator
+        ahead = leads.halts.ahead if leads is not None else 1
         while step < context.job.steps and step < stamp.halt:
             context.endpoint.check()  # where all are punctual nobody waits, and looks
-            if self._wants_halt(step):  # before it contributes to the step
-                stamp.halt = min(stamp.halt, step + 1)
+            # Before it contributes to the step. One halt is enough: what else is due at
+            # a later step must not be taken up at that one.
+            if stamp.halt == NO_HALT and self._wants_halt(step + ahead - 1):
+                stamp.halt = step + ahead
             stamp.step = step
             begin, self._program.waited_ns = context.endpoint.clock(), 0
             self._events.begin(step)
@@ -122,9 +127,11 @@ class SyncWorker(SyncServer):
         place: TrainingWorker,
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
+        n_mixed: int = 0,
     ) -> None:
+        """`n_mixed`: of how many workers each takes the mean; 0 where all agree."""
         super().__init__(context, program, events, coordinator)
-        self._place = place
+        self._place, self._n_mixed = place, n_mixed
         self._overlap: Overlap | None = None
         self._overlaps = False
 
@@ -151,6 +158,8 @@ class SyncWorker(SyncServer):
             self._program.finish()
         else:
             super()._work(step)
+        if self._n_mixed:
+            self._place.take_mean(self._n_mixed)
         return loss, examples, computed - begin
 
     def _ready(self, bucket: int) -> None:

@@ -13,6 +13,11 @@ communicates little", 2019); Nesterov's momentum makes it DiLoCo (Douillard et a
 
 The slots of the worker's own optimizer stay with it from exchange to exchange, as its
 `state` does: they are among what an elastic training copies and a checkpoint holds.
+
+Where workers do not agree (`Topology.agrees`), a worker offers its parameters
+themselves and goes on from the mean of its neighbourhood's. These stay with it as the
+slots do, and the agreed parameters remain those on which all have agreed last. The next
+step in which all agree begins where each worker is.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.exchange.layout import Range
-from kit.exchange.plan import GRAD, NOW
+from kit.exchange.plan import GRAD, NEXT, NOW
 from kit.exchange.ports.memory import Array
 from kit.training.data.dask_source import Batch
 from kit.training.optimizers.rule import MeanUpdate
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "optimizer/"  # of the names under which the slots are kept
 UPDATES: Final = f"{PREFIX}updates"  # how often they have been moved on
+OWN: Final = "parameters/"  # of those under which a worker's parameters are kept
 
 
 class LocalSteps:
@@ -60,12 +66,15 @@ class LocalSteps:
         self._own = np.zeros(layout.n_bytes, np.uint8)
         self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in job.inner.slots]
         self._update = MeanUpdate(job.inner, 1)
-        views = {
-            leaf.spec.name: _typed(self._own, leaf.range, leaf.spec.dtype).reshape(
-                leaf.spec.shape
-            )
-            for leaf in layout.leaves
-        }
+        views, self._own_named = (
+            {
+                f"{prefix}{leaf.spec.name}": _typed(
+                    self._own, leaf.range, leaf.spec.dtype
+                ).reshape(leaf.spec.shape)
+                for leaf in layout.leaves
+            }
+            for prefix in ("", OWN)
+        )
         for view in views.values():
             view.flags.writeable = False
         self._params = ParameterDict(views, native=places.native)
@@ -97,11 +106,9 @@ class LocalSteps:
         `read` gives a mini-batch by its number, and how many examples it has. Returns
         the mean loss, what else the steps told, and the examples of all.
         """
+        self._set_out()
         if not self._has_begun:
             self._begin()
-        whole = Range(0, self._places.memory.layout.n_bytes)
-        region = self._places.stamp.where(NOW)
-        self._own.data[:] = self._places.memory.raw(region, whole)
         loss, examples, means = 0.0, 0, Means()
         for number in range(step * self._n_steps, (step + 1) * self._n_steps):
             batch, n = read(number)
@@ -112,6 +119,38 @@ class LocalSteps:
         self._offer(step, self._n_workers * examples / (self._n_steps * self._batch))
         self._keep(step)
         return loss / examples, (means.found(), examples)
+
+    def take_mean(self, n: int) -> None:
+        """Go on from a mean: of `n` workers, whose sum is in NEXT."""
+        memory, region = self._places.memory, self._places.stamp.where(NEXT)
+        for part in memory.layout.stretches:
+            dtype = memory.layout.dtype_at(part.lo)
+            own, total = _typed(self._own, part, dtype), memory.typed(region, part)
+            np.divide(total, total.dtype.type(n), out=own)
+        self._state.update(self._own_named)
+
+    def _set_out(self) -> None:
+        """Be where this worker is: at what all have agreed on, or what it has kept."""
+        state, memory = self._state, self._places.memory
+        held = {name: state.pop(name) for name in [*state] if name.startswith(OWN)}
+        if not held:
+            whole = Range(0, memory.layout.n_bytes)
+            self._own.data[:] = memory.raw(self._places.stamp.where(NOW), whole)
+            return
+        found, shapes = (
+            {name: np.shape(value) for name, value in some.items()}
+            for some in (held, self._own_named)
+        )
+        if found != shapes:
+            raise InvalidArgumentError(
+                f"{self._places.task}: this worker's own parameters were kept as "
+                f"{', '.join(sorted(found))}, and the model has "
+                f"{', '.join(sorted(shapes))}; go on with the same model, or begin in "
+                f"another folder."
+            )
+        for name, value in held.items():
+            if value is not self._own_named[name]:  # it comes from a checkpoint
+                self._own_named[name][...] = value
 
     def _move(self, number: int) -> None:
         """Let the worker's optimizer make one update, in place.
@@ -129,16 +168,24 @@ class LocalSteps:
                 self._update(now, memory.typed(region, part), slots, now, step)
 
     def _offer(self, step: int, weight: float) -> None:
-        """Write how far the parameters have moved, checked and weighed."""
+        """Write how far the parameters have moved, checked and weighed.
+
+        Where workers do not agree, write the parameters as they are.
+        """
         places, memory = self._places, self._places.memory
+        is_apart = places.stamp.stays
         buffer = places.gradients()
-        buffer.begin(step, weight)
+        buffer.begin(step, 1.0 if is_apart else weight)
         buffer.open()
         now, to = (places.stamp.where(region) for region in (NOW, GRAD))
         with np.errstate(all="ignore"):  # what is not finite is refused below, by name
             for part in memory.layout.stretches:
                 own = _typed(self._own, part, memory.layout.dtype_at(part.lo))
-                np.subtract(memory.typed(now, part), own, out=memory.typed(to, part))
+                out = memory.typed(to, part)
+                if is_apart:
+                    np.copyto(out, own)
+                else:
+                    np.subtract(memory.typed(now, part), own, out=out)
         buffer.all_written()
         buffer.end()
 
@@ -170,12 +217,12 @@ class LocalSteps:
 
     def _keep(self, step: int) -> None:
         for name in self.kept:
-            if name.startswith(PREFIX):
+            if name.startswith((PREFIX, OWN)):
                 task = self._places.task
                 raise StepFailed(
-                    f"{task}, step {step}: state[{name!r}] has a name that the slots "
-                    f"of the local steps' optimizer have; call it something that does "
-                    f"not begin with {PREFIX!r}.",
+                    f"{task}, step {step}: state[{name!r}] has a name that is kept for "
+                    f"what the local steps carry on; call it something that does not "
+                    f"begin with {PREFIX!r} or {OWN!r}.",
                     task=task,
                     step=step,
                 )

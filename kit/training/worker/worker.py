@@ -361,6 +361,11 @@ class TrainingWorker:
             self._compute(step, batch, weight, ready, number=step), examples
         )
 
+    def take_mean(self, n: int) -> None:
+        """Go on from the mean of `n` workers, whose sum the exchange has left here."""
+        assert self._local is not None, "without local steps all workers agree"
+        self._local.take_mean(n)
+
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1

@@ -1,0 +1,91 @@
+"""What the workers of a topology are to end with, by plain numpy.
+
+Pure. Where all agree, each has the sum of all gradients, added chunk by chunk in the
+order that all topologies keep; else the sum of its neighbourhood, in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.exchange.layout import Layout
+from kit.exchange.plan import GRAD, NEXT, NOW, Group, chain
+from kit.exchange.ports.memory import Memory
+from kit.exchange.topologies.topology import Topology
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class WantedSums:
+    """The sums of one topology, layout and group."""
+
+    topology: Topology
+    layout: Layout
+    group: Group
+
+    def after(
+        self, start: Array, gradients: Sequence[Mapping[int, Array]]
+    ) -> dict[int, Array]:
+        """Return what each worker has after some steps, one number for each byte.
+
+        Where all agree, `start` less the sums. Else each worker adds a gradient to
+        what the step before has left, from zeros on.
+        """
+        workers = self.group.workers
+        if self.topology.agrees:
+            want = start.copy()
+            for of_step in gradients:
+                want -= self._total(of_step)
+            return dict.fromkeys(workers, want)
+        found = dict.fromkeys(workers, np.zeros(self.layout.n_bytes))
+        for of_step in gradients:
+            own = {worker: found[worker] + of_step[worker] for worker in workers}
+            found = {worker: self._around(worker, own) for worker in workers}
+        return found
+
+    def step(self, filled: Mapping[int, Memory]) -> dict[int, Memory]:
+        """Return what each worker has in NEXT after one step, of all workers' GRAD."""
+        if self.topology.agrees:
+            return dict.fromkeys(filled, self._stepped([*filled.values()]))
+        made = {worker: Memory(self.layout) for worker in filled}
+        for worker, memory in made.items():
+            for part in self.layout.stretches:
+                own = {other: one.typed(GRAD, part) for other, one in filled.items()}
+                memory.typed(NEXT, part)[...] = self._around(worker, own)
+        return made
+
+    def _stepped(self, given: Sequence[Memory]) -> Memory:
+        made = Memory(self.layout)
+        for bucket in self.layout.buckets:
+            for number, chunk in enumerate(bucket.chunks):
+                order = chain(number, len(given))
+                total = sum(given[rank].typed(GRAD, chunk) for rank in order)
+                made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
+        return made
+
+    def _total(self, gradients: Mapping[int, Array]) -> Array:
+        """Return the sum in the order that all topologies keep."""
+        total = np.zeros(self.layout.n_bytes)
+        workers = self.group.workers
+        for bucket in self.layout.buckets:
+            for number, chunk in enumerate(bucket.chunks):
+                place = slice(*chunk)
+                total[place] = sum(
+                    gradients[workers[rank]][place]
+                    for rank in chain(number, len(workers))
+                )
+        return total
+
+    def _around(self, worker: int, own: Mapping[int, Array]) -> Array:
+        """Return the sum over a neighbourhood, from left to right."""
+        first, *rest = self.topology.neighbourhood(self.group, worker)
+        total = own[first]
+        for other in rest:
+            total = total + own[other]
+        return total
