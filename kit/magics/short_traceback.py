@@ -21,6 +21,7 @@ come without its lines. The notebook has them.
 
 from __future__ import annotations
 
+import asyncio
 import linecache
 import re
 import sys
@@ -36,7 +37,7 @@ from kit.errors import KitError
 from kit.task import Task
 from kit.training.client.run import WaitInterrupted
 
-SHOWN: Final = (KitError, WaitInterrupted)
+SHOWN: Final = (KitError, WaitInterrupted, asyncio.CancelledError)
 _MOST_OF_MESSAGE: Final = 3
 _BOLD, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _REMOTE: Final = re.compile(
@@ -89,6 +90,12 @@ def _show(
     frames: TracebackType | None,
     tb_offset: int | None = None,
 ) -> list[str]:
+    if isinstance(error, asyncio.CancelledError):
+        told = _paused(error)
+        if told is None:
+            shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
+            return []
+        kind, error = type(told), told.with_traceback(frames)
     # As the interpreter does, for %tb and %debug.
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, frames
     if isinstance(error, KitError) and error.remote_traceback:
@@ -100,6 +107,22 @@ def _show(
     shown = short(error, frames, shell)
     shell._showtraceback(kind, error, shown)
     return shown
+
+
+def _paused(error: asyncio.CancelledError) -> WaitInterrupted | None:
+    """Pause the run that a cell awaited when it was stopped, and return what says so.
+
+    None if the stop button did not end this cell, or it did not await a run.
+    """
+    pause = getattr(error, "pause_training", None)
+    try:
+        cell = asyncio.current_task()
+    except RuntimeError:  # no loop is running, so no cell awaits
+        return None
+    if pause is None or cell is None or not cell.cancelling():
+        return None
+    told: WaitInterrupted | None = pause()
+    return told
 
 
 def short(

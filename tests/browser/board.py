@@ -165,12 +165,15 @@ def settled_headline(board: Locator) -> str:
 
 
 def wait_for_more_steps(board: Locator) -> None:
-    step, least = number(board, "step"), 20
+    wait_for_step(board, number(board, "step") + 20)
+
+
+def wait_for_step(board: Locator, step: float) -> None:
     for _ in range(READY_MS // 100):
-        if number(board, "step") > step + least:
+        if number(board, "step") >= step:
             return
         board.page.wait_for_timeout(100)
-    raise AssertionError(f"the board stands at step {step:,.0f}")
+    raise AssertionError(f"the board stands at step {number(board, 'step'):,.0f}")
 
 
 def wait_for_bytes(board: Locator) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,24 @@ READY_MS = 120_000
 KERNEL_IS_IDLE = """() =>
     jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
 """
+HIDE = """() => {
+    Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+SHOW = """() => {
+    delete document.hidden;
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+PRINTED = """async code => {
+    const {kernel} = jupyterapp.shell.currentWidget.sessionContext.session;
+    const asked = kernel.requestExecute({code, store_history: false});
+    let text = '';
+    asked.onIOPub = ({header, content}) => {
+        if (header.msg_type === 'stream') text += content.text;
+    };
+    await asked.done;
+    return text;
+}"""
 SIZE = {"width": 1024, "height": 1700}
 ALL_HIGH = 5200  # high enough for a whole notebook, so that Lab lays out every cell
 
@@ -107,6 +126,41 @@ def load_again(page: Page) -> None:
     """Load the page again, as F5 does, and return when the notebook is there."""
     page.reload()
     page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+
+@contextmanager
+def hidden(page: Page) -> Iterator[None]:
+    """Let a page learn that it is behind another one; a browser of tests hides none."""
+    page.evaluate(HIDE)
+    try:
+        yield
+    finally:
+        page.evaluate(SHOW)
+
+
+@contextmanager
+def frozen(page: Page) -> Iterator[None]:
+    """Let the process of a page stand still, as on a laptop that is asleep."""
+    browser = page.context.browser
+    assert browser is not None
+    devtools = browser.new_browser_cdp_session()
+    found = devtools.send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [one["id"] for one in found if one["type"] == "renderer"]
+    assert pages
+    for pid in pages:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pages:
+            os.kill(pid, signal.SIGCONT)
+        devtools.detach()
+
+
+def printed_by_kernel(page: Page, line: str) -> str:
+    """Return what a line of Python prints in the kernel of the notebook."""
+    found: str = page.evaluate(PRINTED, line)
+    return found
 
 
 def run_all(page: Page) -> None:

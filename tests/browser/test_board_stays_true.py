@@ -9,6 +9,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -21,9 +22,12 @@ from tests.browser.lab import (
     change_theme,
     chromium,
     command,
+    frozen,
+    hidden,
     jupyter_lab,
     load_again,
     open_notebook,
+    printed_by_kernel,
     resize,
     screenshot,
 )
@@ -253,6 +257,51 @@ def test_a_live_board_goes_on_whole_after_reloads_also_with_a_busy_kernel(
 
         boards.wait_for_more_steps(room.board)
         assert boards.links_and_looks(room.board) == before
+
+
+def test_a_page_that_is_hidden_is_sent_nothing_and_then_shows_the_present(
+    room: Room,
+) -> None:
+    sign = room.board.locator(".ps-beat")
+    before = int(sign.get_attribute("data-beat") or 0)
+    with hidden(room.page):
+        room.page.wait_for_timeout(6000)
+    step = int(printed_by_kernel(room.page, "print(run.step)"))
+
+    boards.wait_for_step(room.board, step)
+
+    beats = int(sign.get_attribute("data-beat") or 0) - before
+    assert beats <= 3  # and not one a second
+    assert boards.text_of(room.board.locator(".ps-silence")) == ""
+
+
+def test_a_laptop_that_was_asleep_has_not_missed_its_kernel(room: Room) -> None:
+    with frozen(room.page), stopped(room):
+        room.page.wait_for_timeout(6000)
+
+    boards.wait_for_more_steps(room.board)
+    assert boards.text_of(room.board.locator(".ps-silence")) == ""
+
+
+def test_a_kernel_that_stood_still_is_connected_again(room: Room) -> None:
+    gone = room.board.locator(".ps-silence:has-text('Disconnected')")
+    with stopped(room):
+        gone.wait_for()
+
+    gone.wait_for(state="detached")
+    boards.wait_for_more_steps(room.board)
+    assert room.board.locator(".ps-controls[inert]").count() == 0
+
+
+@contextmanager
+def stopped(room: Room) -> Iterator[None]:
+    """Let the kernel stand still."""
+    pid = int((room.lesson.path.parent / "pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_board_whose_kernel_is_gone_says_so_and_cannot_be_used(room: Room) -> None:

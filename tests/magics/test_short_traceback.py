@@ -216,3 +216,35 @@ def test_stop_button_in_a_wait_says_that_the_training_is_paused(
     assert found[0].startswith("WaitInterrupted: the wait was interrupted, and")
     assert "run.resume() goes on with it" in found[0]
     assert paused.printed == "paused\n"
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@kernels
+def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
+    notebook: Kernel,
+) -> None:
+    look = "run.look(); print(run.state)"
+    notebook.run(
+        "import asyncio\n"
+        "run = kit.train(good, {'w': np.zeros(10)}, data, topology='ring', steps=10**6)"
+    )
+
+    late = notebook.run("await asyncio.wait_for(run, 0.01)")
+    own = notebook.run(
+        "async def watch():\n    await run\n"
+        "mine = asyncio.ensure_future(watch())\n"
+        "await asyncio.sleep(0)\nmine.cancel()\nawait mine"
+    )
+    going_on = notebook.run(look)
+    found = lines(notebook.run("print('begun')\nawait run", stop_at="begun"))
+    paused = notebook.run(look)
+    notebook.run("run.stop()\nawait run")
+
+    assert "TimeoutError" in late.traceback
+    assert "CancelledError" in own.traceback
+    assert going_on.printed == "running\n"
+    assert found[0].startswith("WaitInterrupted: the wait was interrupted, and")
+    assert "run.resume() goes on with it, await run waits again" in found[0]
+    assert "----> 2 await run" in found
+    assert paused.printed == "paused\n"

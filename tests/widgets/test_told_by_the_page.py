@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from IPython.core.events import EventManager, available_events
 
 from widgets.board.live_view import LiveView
+from widgets.drawing import front_end
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 
@@ -20,6 +25,83 @@ def tell(widget: Any, model: Any, attr: str, new: object) -> None:
     """Hand a message to the widget as its page sends it."""
     change = {"kind": "ModelChanged", "model": {"id": model.id}, "attr": attr}
     widget._handle_custom_msg({"event": "jsevent", **change, "new": new}, [])
+
+
+class Pages:
+    """A view, what its pages say of themselves, and whether it was shown each time."""
+
+    def __init__(self) -> None:
+        self.shown: list[bool] = []
+        self.view = LiveView(TASKS, None, shown=self.shown.append, clock=time.monotonic)
+        self.view.root._view_count = 1
+        self._n = 0
+
+    def say(self, word: str, page: str = "0.1") -> None:
+        """Say a word as a page does, on the thread that also hears during a cell."""
+        thread = threading.Thread(target=self.say_here, args=(word, page))
+        thread.start()
+        thread.join()
+
+    def say_here(self, word: str, page: str = "0.1") -> None:
+        self._n += 1
+        name = f"{word} {page} 0.{self._n}"
+        tell(self.view._models[0], self.view.loss.figure, "name", name)
+
+
+@pytest.fixture(scope="module")
+def _pages() -> Iterator[Pages]:
+    found = Pages()
+    yield found
+    found.view.close()
+
+
+@pytest.fixture
+def pages(_pages: Pages) -> Pages:
+    """A board that one page shows and sees."""
+    _pages.say("light")
+    _pages.say("hidden", "0.2")
+    _pages.shown.clear()
+    return _pages
+
+
+def test_nothing_is_drawn_for_a_page_that_is_hidden(pages: Pages) -> None:
+    pages.say("hidden")
+    pages.say("seen")
+
+    assert pages.shown == [False, True]
+
+
+def test_a_page_that_is_hidden_hides_nothing_from_another_one(pages: Pages) -> None:
+    pages.say("light", "0.2")
+    pages.say("hidden")
+    assert pages.shown == []
+
+    pages.say("hidden", "0.2")
+
+    assert pages.shown == [False]
+
+
+def test_a_page_that_is_loaded_again_is_drawn_for(pages: Pages) -> None:
+    pages.say("hidden")  # as it goes
+    pages.view.root._view_count += 1
+
+    assert pages.shown == [False, True]
+
+
+def test_a_page_that_is_not_heard_during_cells_is_drawn_for_when_one_begins(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = EventManager(None, available_events)  # type: ignore[no-untyped-call]
+    shell = SimpleNamespace(events=events)
+    kernel = SimpleNamespace(shell=shell, get_parent=lambda: {})
+    monkeypatch.setattr(front_end, "kernel", lambda: kernel)
+
+    pages.say_here("hidden")
+    assert pages.shown == [False]
+    for _ in range(2):
+        events.trigger("pre_run_cell", None)  # type: ignore[no-untyped-call]
+
+    assert pages.shown == [False, True]
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from widgets.drawing.front_end import TELL, WATCH, page_draws
 
 
 class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
-    """A figure that takes nothing from the page but its own new name.
+    """A figure that takes nothing from the page but what it tells by a new name.
 
     The page tells of every colour that it has set, in a form that bokeh then refuses;
     and an error in such a message makes the cell that runs meanwhile a failed one.
@@ -49,7 +49,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         document.add_root(figure)
         tells = CustomJS(args={"figure": figure}, code=TELL + WATCH)
         document.js_on_event("document_ready", tells)
-        figure.on_change("name", lambda _, __, new: told(self, str(new)))
+        self._told = told
         document.on_change(self._on_change)
         super().__init__(figure)
 
@@ -95,7 +95,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
     def _sync_model(self, model: Any, content: dict[str, Any], buffers: Any) -> None:
         if content.get("attr") == "name":
             page_draws()
-            super()._sync_model(model, content, buffers)
+            self._told(self, str(content.get("new")))
 
 
 class _Writer(Serializer):

@@ -1,8 +1,9 @@
 """The board on the screen: widgets that draw each beat, and the figures among them.
 
 It fits one screen: the picture of the traffic stands beside tabs of one height, the
-first of which has the loss. It lives while somebody looks: the count of its views comes
-from the page. A view that begins later (a reload, a second one) gets everything again.
+first of which has the loss. It lives while somebody looks: the page counts its views,
+and tells when it is hidden or closed. A view that begins later (a reload, a second one)
+gets everything again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from widgets.board.live_figure import LiveFigure
 from widgets.board.scene import scene
 from widgets.board.snapshot import commands, kept, rates_table
 from widgets.board.watcher import Beat
-from widgets.drawing import curves, feed, strips, words
+from widgets.drawing import curves, feed, front_end, strips, words
 from widgets.drawing.looks import style
 from widgets.drawing.plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
@@ -43,6 +44,8 @@ class LiveView:
     ) -> None:
         """Make them; `shown` is called when the first view appears or the last goes."""
         self._clock, self._shown = clock, shown
+        self._is_shown = False
+        self._seen_on: set[str] = set()  # pages that have told so
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0, "beat": 0.0}
         self._n_beats = 0
@@ -122,18 +125,48 @@ class LiveView:
         return ipw.VBox([looks, self.sign, head, *middle, self.numbers, both])
 
     def _on_views(self, change: Any) -> None:
-        if bool(change["new"]) != bool(change["old"]):
-            self._shown(bool(change["new"]))
+        if change["new"] > change["old"]:
+            self._show(True)
+        elif not change["new"]:
+            self._show(False)
+
+    def _show(self, is_shown: bool) -> None:
+        with self._drawing:
+            if is_shown != self._is_shown:
+                self._is_shown = is_shown
+                self._shown(is_shown)
 
     def _on_told(self, model: LiveFigure, said: str) -> None:
-        """Take the page's word on its theme, and draw everything for the new view."""
+        """Take a page's word: whether it is seen, or its theme, of a new view."""
+        word, _, rest = said.partition(" ")
+        page = rest.partition(" ")[0]
         with self._drawing:
-            theme = self._named("dark" if said.startswith("dark") else "light")
-            if theme is not self._theme:
-                self._theme = theme
-                self._draw_anew()
-            model.repeat()
-            self._tell()
+            if word == "hidden":
+                self._on_hidden(page)
+                return
+            self._seen_on.add(page)
+            self._show(True)
+            if word in ("dark", "light"):
+                self._on_theme(model, word)
+
+    def _on_hidden(self, page: str) -> None:
+        self._seen_on.discard(page)
+        if self._seen_on or not self._is_shown:
+            return
+        self._show(False)
+        if threading.current_thread() is threading.main_thread():
+            # Heard here, so while a cell computes nothing will be: also not that the
+            # page is seen again.
+            front_end.at_next_cell(lambda: self._show(True))
+
+    def _on_theme(self, model: LiveFigure, name: str) -> None:
+        """Draw everything for the new view, in its theme."""
+        theme = self._named(name)
+        if theme is not self._theme:
+            self._theme = theme
+            self._draw_anew()
+        model.repeat()
+        self._tell()
 
     def _named(self, name: str) -> Theme:
         if self.large.value:

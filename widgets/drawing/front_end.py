@@ -14,7 +14,8 @@ from typing import Any
 _SCRIPT = "application/javascript"
 
 # Runs in the page whenever a view of a figure is ready. What it sets comes to the
-# kernel: so the board learns the theme, and of views that begin with old data.
+# kernel: so the board learns the theme, and of views that begin with old data. A word,
+# the page, and a number that makes it another name.
 TELL = """
 const tell = () => {
   const body = document.body, lab = body.dataset.jpThemeLight;
@@ -22,7 +23,8 @@ const tell = () => {
     : [...body.classList].some((name) => /^vscode-(dark|high-contrast)$/.test(name))
       || (!/vscode-light/.test(body.className)
           && matchMedia("(prefers-color-scheme: dark)").matches);
-  figure.name = (dark ? "dark " : "light ") + Math.random();
+  window.psPage ||= Math.random();
+  figure.name = `${dark ? "dark" : "light"} ${window.psPage} ${Math.random()}`;
 };
 new MutationObserver(tell).observe(document.body,
   {attributes: true, attributeFilter: ["data-jp-theme-light"]});
@@ -31,7 +33,9 @@ tell();
 
 # Runs in the page once a second, for all boards there: what a kernel that is gone
 # cannot do. It counts its own turns, not time, so a laptop that wakes up has lost
-# nothing. A radio button of ipywidgets has no name, so each is a stop of the Tab key.
+# nothing. It tells when nobody can see the page, so that nothing is drawn for it and it
+# has nothing to catch up with. A radio button of ipywidgets has no name, so each is a
+# stop of the Tab key.
 WATCH = """
 const PATIENCE = 4;
 const dress = (live) => {
@@ -80,7 +84,7 @@ const look = () => {
     dress(live);
     keys(live);
     const sign = live.querySelector(".ps-beat");
-    if (!sign) continue;
+    if (!sign || document.hidden) continue;
     const beat = sign.dataset.beat, last = live.psBeat;
     if (beat !== last) live.psHeard = new Date();
     live.psMissed = beat !== last || beat === "over" ? 0 : live.psMissed + 1;
@@ -94,6 +98,16 @@ const look = () => {
     for (const part of live.querySelectorAll(".ps-controls")) part.inert = isGone;
   }
 };
+const tellSeen = () => {
+  const word = document.hidden ? "hidden" : "seen";
+  for (const live of document.querySelectorAll(".ps-live")) {
+    const roots = [...(window.Bokeh?.index.roots || [])];
+    const view = roots.find((one) => live.contains(one.el));
+    if (view) view.model.name = `${word} ${window.psPage} ${Math.random()}`;
+    if (!live.classList.contains("ps-gone")) live.psMissed = 0;
+  }
+};
+window.psSeen ||= document.addEventListener("visibilitychange", tellSeen) || true;
 // Lab takes arrows for its cells, wherever the focus is; so it must not see these.
 window.psKeys ||= window.addEventListener("keydown", (event) => {
   const isNative = event.target.matches?.(".ps-live [type=radio], .ps-live select");
@@ -210,6 +224,17 @@ def at_cell_ends(is_over: Callable[[], bool]) -> None:
             events.unregister("post_run_cell", hook)
 
     events.register("post_run_cell", hook)
+
+
+def at_next_cell(call: Callable[[], None]) -> None:
+    """Call once, when the next cell begins."""
+    events = kernel().shell.events
+
+    def hook(_: Any) -> None:
+        events.unregister("pre_run_cell", hook)
+        call()
+
+    events.register("pre_run_cell", hook)
 
 
 def place(bundle: dict[str, Any]) -> Any:

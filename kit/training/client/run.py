@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import cast
 
+_WAKE_S: Final = 0.25
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
     "tasks, so the parameters are not those of an undisturbed training. The step "
@@ -63,7 +64,7 @@ _UNREPEATABLE: Final = (
 
 
 class WaitInterrupted(KeyboardInterrupt):
-    """Ctrl-C or the stop button ended `run.wait()`; its text says how to go on."""
+    """Ctrl-C or the stop button ended a wait for a run; its text says how to go on."""
 
 
 class Run:
@@ -378,7 +379,8 @@ class Run:
         """Block until the training is over, and return this run.
 
         Ctrl-C pauses the training and ends the wait, with a `KeyboardInterrupt` whose
-        text says how to go on.
+        text says how to go on. In a notebook with the magics, the stop button does the
+        same to a cell that awaits the run.
 
         Parameters
         ----------
@@ -395,22 +397,47 @@ class Run:
         try:
             self._observer.wait(timeout)
         except KeyboardInterrupt as stop:
-            try:
-                self.pause()
-            except KitError:  # it may be over, or its coordinator gone
-                raise stop from None
-            raise WaitInterrupted(
-                f"the wait was interrupted, and the training is paused "
-                f"({self.step} of {self.job.steps} steps are done). run.resume() goes "
-                f"on with it, run.wait() waits again, and run.stop() ends it."
-            ) from None
+            raise self._interrupted("run.wait()") or stop from None
         self._warn()
         return self
 
     def __await__(self) -> Generator[Any, None, Run]:
-        yield from asyncio.wrap_future(self._observer.finished).__await__()
+        try:
+            yield from self._over().__await__()
+        except asyncio.CancelledError as stop:
+            # A deadline cancels as the stop button of a notebook does. Only a cell
+            # that ends with this was stopped: who shows it (`kit.magics`) calls that.
+            again = partial(self._interrupted, "await run")
+            stop.pause_training = again  # type: ignore[attr-defined]
+            raise
         self._warn()
         return self
+
+    async def _over(self) -> None:
+        over = asyncio.wrap_future(self._observer.finished)
+        try:
+            # A kernel takes the stop button up when its loop wakes, and does not wake
+            # it (ipykernel 7.4 calls tornado's add_callback in a signal handler).
+            while not over.done():
+                await asyncio.wait([over], timeout=_WAKE_S)
+            over.result()
+        finally:
+            over.cancel()
+
+    def _interrupted(self, again: str) -> WaitInterrupted | None:
+        """Pause, and return what tells so to who waited and may wait `again`.
+
+        None if it cannot pause: it may be over, or its coordinator gone.
+        """
+        try:
+            self.pause()
+        except KitError:
+            return None
+        return WaitInterrupted(
+            f"the wait was interrupted, and the training is paused "
+            f"({self.step} of {self.job.steps} steps are done). run.resume() goes "
+            f"on with it, {again} waits again, and run.stop() ends it."
+        )
 
     def _warn(self) -> None:
         for task, step in self.unrepeatable.items():
