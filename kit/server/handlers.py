@@ -36,9 +36,9 @@ from kit.message_fields import (
 from kit.server.elastic import training as elastic
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.training.coordination.coordinator import Answer as Verdict
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
+from kit.training.coordination.membership import Answer as Verdict
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, parameters, poll
 from kit.training.member.state_keeper import recorded

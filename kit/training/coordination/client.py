@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
 from kit.settings import Settings
 from kit.training.checkpointing.save_coordinator import Key, ShardPath
-from kit.training.coordination.coordinator import Answer, TrainingCoordinator
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
-from kit.training.coordination.membership import Epoch, Verdict
+from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 Reports = Sequence[DigestReport]

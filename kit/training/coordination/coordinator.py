@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kit.errors import (
     FailedPreconditionError,
@@ -20,7 +20,6 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
-from kit.exchange.ports.port import NO_HALT
 from kit.training.apart import check_switch
 from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
@@ -30,27 +29,13 @@ from kit.training.coordination import failures
 from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
 from kit.training.coordination.halts import Halts
-from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
+from kit.training.coordination.membership import Agreement, Answer, Verdict, halting
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     from kit.training.hooks.bridge import HookRunner
-
-
-class Answer(NamedTuple):
-    """What a member is told: what to do, the epoch proposed, why not, at which step.
-
-    `halt`, of one that is to go on: the first step that nobody is to begin, if that is
-    known already.
-    """
-
-    verdict: Verdict
-    epoch: Epoch | None
-    reason: str
-    step: int
-    halt: int = NO_HALT
 
 
 class TrainingCoordinator:

@@ -72,7 +72,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.errors import (
     FailedPreconditionError,
@@ -80,6 +80,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
+from kit.exchange.ports.port import NO_HALT
 from kit.exchange.topologies.topology import agreeing
 from kit.training.checkpointing.schedule import SaveSchedule
 
@@ -131,6 +132,20 @@ class Verdict(Enum):
     SAVE = "save"  # copy what is yours, then come to the next boundary
     COPY = "copy"  # the same, for the memory of another task
     FINISH = "finish"  # the training is over
+
+
+class Answer(NamedTuple):
+    """What a member is told: what to do, the epoch proposed, why not, at which step.
+
+    `halt`, of one that is to go on: the first step that nobody is to begin, if that is
+    known already.
+    """
+
+    verdict: Verdict
+    epoch: Epoch | None
+    reason: str
+    step: int
+    halt: int = NO_HALT
 
 
 @dataclass

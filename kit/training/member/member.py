@@ -30,9 +30,9 @@ from kit.trace.trace import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
-from kit.training.coordination.coordinator import Answer, TrainingCoordinator
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.failures import leader_lost, not_taken_back
-from kit.training.coordination.membership import Epoch, Verdict
+from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.training.elastic.copies import StateCopier, WholeState
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
