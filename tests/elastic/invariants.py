@@ -156,8 +156,11 @@ class Invariants:
                 errors.get(one) for one in job.generation.places
             ):
                 return
-            stayed = world.leaving & {*job.generation.processes}
-            if stayed and not world.has_lost:
+            # Who was lost and comes back takes part again.
+            changes = job.generation.changes
+            joined = {name for change in changes for name in change.joined}
+            stayed = world.leaving & {*job.generation.processes} - joined
+            if stayed:
                 self.violated(f"{stayed} were asked to leave, and take part")
             if run is None or not run.is_whole or not run.n_steps or outside:
                 self.violated(

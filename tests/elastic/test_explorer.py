@@ -37,6 +37,7 @@ LONGER = [
     Bound(4, losses=2, delays=0, depth=12, kinds=("leave",)),
     Bound(2, depth=16),
     Bound(3, depth=8, kinds=("kill", "isolate")),
+    Bound(3, losses=2, delays=0, depth=3, kinds=("cut", "leave")),
 ]
 
 
@@ -92,6 +93,7 @@ MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
     (rules, "newest_whole", takes_parts_for_whole, Bound(3, standby=1, delays=0)),
     (rules, "newest_whole", lambda _: None, Bound(2, delays=0)),
     (succession, "_placing", lambda before, *_: before.placing, LEAVES),
+    (Standing, "note", lambda *_: None, LEAVES),
 ]
 
 

@@ -39,12 +39,21 @@ of those that may live, or half of them and among these the first. Two such sets
 generation share a process, which promises only one of them its newest ballot; the other
 cannot begin.
 
+*Who cannot begin.* A generation in which a member cannot open its links in time is
+followed by another one. When that goes on for longer than a task may be silent and a
+cluster may take to start, the training ends.
+
 *What holds.* Of two attempts to begin a generation at most one commits steps: no step
 is committed before all processes have begun, and those that promised a newer ballot
 have ended their members, and begin no older one, not even one that they were about to.
 A copy that was whole when the promises were given is not passed over.
 `tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
 looks whether this holds.
+
+*What is requested* of the coordinator, a pause for example, is noted by the processes
+before it is answered: by as many as may go on, so whoever leads next hears of it from
+one of them. One that has promised a newer ballot notes nothing any more. Who asks in
+vain asks again, whoever leads then; a request has a ticket, and counts once.
 
 *Who has seen more.* Those that had done the newest steps may all be lost, and the
 notebook have seen them. It says to which step it has seen the training come when it
