@@ -38,9 +38,10 @@ class Invariants:
         """A run commits a step."""
         generation, ballot = run.job.generation, self.ballots[run.job.run]
         assert generation is not None
-        first = self.committed.setdefault(generation.number, run.job.run)
+        after = generation.n_changes
+        first = self.committed.setdefault(after, run.job.run)
         if first != run.job.run:
-            self.violated(f"two runs of generation {generation.number} commit steps")
+            self.violated(f"two runs after {after} changes commit steps")
         for member in run.members.values():
             newest = member.host.training._now.promised
             if newest > ballot and member.host.name in generation.places:

@@ -48,6 +48,8 @@ class Standing:
         noticed: why there must be another generation: when that was, and what.
         began_at: when the newest generation began here.
         failing_since: since when generations have failed before they came to anything.
+        established: of the newest generation its number, if it is known to have begun
+            everywhere.
         began_with: the ballot with which the newest generation began here.
         noted: what is requested of the newest run, as far as its coordinator told.
         joining: the processes that ask to take part.
@@ -66,6 +68,7 @@ class Standing:
         self.began_at = 0.0
         self.failing_since: float | None = None
         self.joining: set[str] = set()
+        self.established = 0
         self.began_with: Ballot = (0, "")
         self.noted: Noted | None = None
         self.seen = 0
@@ -78,6 +81,20 @@ class Standing:
         """The newest generation that is known here."""
         assert self.job.generation is not None, "it is elastic"
         return self.job.generation
+
+    def establish(self, number: int) -> None:
+        """Note that a generation has begun everywhere."""
+        if number == self.generation.number:
+            self.established = number
+
+    @property
+    def electorate(self) -> tuple[str, ...]:
+        """The processes whose agreement is needed beside the newest generation's own.
+
+        Those of the generation before it, as long as it may not have begun everywhere.
+        """
+        now = self.generation
+        return () if self.established == now.number else now.before
 
     @property
     def is_over(self) -> bool:

@@ -227,9 +227,10 @@ class Succession:
         old = self._now.generation
         if began is None:  # another one has led meanwhile
             return
-        ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
+        counts = self._now.promised[0], self._now.heard, rules.count_of(old.number)
+        ballot = max(counts) + 1, self._now.me
         asked_at = self._now.clock()
-        asked = {*old.processes, *self._now.joining}
+        asked = {*self._electors, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
         # One that has to end its members first is not lost.
         told = yield Ask(
@@ -243,7 +244,7 @@ class Succession:
         fresh = [n for n, reply in good.items() if not reply["begun"]]
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
-        if not rules.may_go_on(old.processes, stay, [*ended, *fresh]):
+        if not self._may_go_on(stay, [*ended, *fresh]):
             names = ", ".join(lost)
             raise PeerLost(
                 f"there is no answer from {names}, and only {len(stay)} of "
@@ -267,21 +268,28 @@ class Succession:
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
         change = Change(
             lost=tuple(lost),
-            joined=in_order(fresh),
+            joined=in_order(n for n in good if n in fresh or n not in old.processes),
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
             step=max(reached, old.reached),
             repeated=reached - moment.step,
             seconds=self._now.clock() - since,
             reason=began[1],
         )
-        following = rules.next_generation(old, job.tasks, [*good], placing, change)
-        yield from self._begin_all(ballot, following, (moment, holders), requests)
+        following = rules.next_generation(
+            *(old, job.tasks, [*good], placing, change),
+            number=rules.number_of(ballot),
+            before=self._now.electorate or old.processes,
+        )
+        begins = following, [n for n in good if n not in following.processes]
+        yield from self._begin_all(ballot, begins, (moment, holders), requests)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
         """Whether all that answer have promised, and the training is not over."""
         for reply in good.values():
             self._take(reply, old.number)
-            if not reply["granted"]:
+            if reply["granted"]:
+                self._now.establish(reply["established"])
+            else:
                 self._now.heard = max(self._now.heard, reply["ballot"][0])
         if not all(reply["granted"] for reply in good.values()):
             return False
@@ -314,11 +322,15 @@ class Succession:
     def _begin_all(
         self,
         ballot: Ballot,
-        following: Generation,
+        begins: tuple[Generation, Sequence[str]],
         found: tuple[Moment, dict[int, Holder]],
         requests: Plain | None,
     ) -> Coroutine[None]:
-        """Let the processes of a generation host all members, and begin them."""
+        """Let the processes of a generation host all members, and begin them.
+
+        `begins` are the generation, and those that have promised and leave.
+        """
+        following, leaving = begins
         before, places = self._now.job, following.places
         moment, holders = found
         run = rules.run_of(following.origin, following.number, ballot)
@@ -338,7 +350,7 @@ class Succession:
             generation=replace(following, addresses=told),
             **_configuration(requests),
         )
-        begins: Plain = {
+        told_all: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
             "moment": list(moment),
@@ -351,12 +363,12 @@ class Succession:
         # Those that host none first: no step is committed before all have begun, so not
         # in two attempts. One that leaves must know, too: it would promise another one.
         # Of the hosts that of the coordinator: the others come to it.
-        first = (*following.standby, *following.changes[-1].left)
+        first = (*following.standby, *leaving)
         leader = places[job.coordinator]
         others = [one for one in all_of if one not in (*first, leader)]
         has_begun = False
         for some in filter(None, (first, [leader], others)):
-            for reply in (yield Ask(some, "elastic.begin", begins)).values():
+            for reply in (yield Ask(some, "elastic.begin", told_all)).values():
                 if isinstance(reply, KitError):
                     if has_begun:
                         self._adopt(job, f"not all could begin: {reply.message}")
@@ -371,7 +383,7 @@ class Succession:
         """
         values, limits = {"run": run, "requests": requests}, self._now.job.settings
         told = yield Ask(
-            *(self._now.generation.processes, "elastic.note", values, self._is_enough),
+            *(self._electors, "elastic.note", values, self._is_enough),
             limit_s=limits.suspect_after_s,
         )
         if not self._is_enough(told):
@@ -388,7 +400,16 @@ class Succession:
     def _is_enough(self, told: Told) -> bool:
         here = [name for name, reply in told.items() if isinstance(reply, dict)]
         ended = [name for name, reply in told.items() if _has_ended(reply)]
-        return rules.may_go_on(self._now.generation.processes, here, ended)
+        return self._may_go_on(here, ended)
+
+    def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
+        """Whether those that are here may go on from the newest generation."""
+        needed = filter(None, (self._now.generation.processes, self._now.electorate))
+        return all(rules.may_go_on(some, here, ended) for some in needed)
+
+    @property
+    def _electors(self) -> set[str]:
+        return {*self._now.generation.processes, *self._now.electorate}
 
 
 def _has_ended(reply: Plain | KitError) -> bool:

@@ -173,7 +173,7 @@ class ElasticTraining:
         """Find out whether those that stand by are there: nobody has a link to them."""
         now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
         told = self._processes.ask_all(
-            Ask(now.standby, "elastic.look", {}, limit_s=limit_s)
+            Ask(now.standby, "elastic.look", {"begun": now.number}, limit_s=limit_s)
         )
         for reply in told.values():
             if isinstance(reply, KitError):
@@ -183,6 +183,7 @@ class ElasticTraining:
         self.copies.keep(copy)
         if copy.moment.generation == self._now.generation.number:
             self._now.failing_since = None
+            self._now.establish(copy.moment.generation)
         if self._first_copy is None:
             self._first_copy = copy.moment.step
         elif self._first_copy < copy.moment.step and self._work is not None:
@@ -218,9 +219,13 @@ class ElasticTraining:
 
     # -- what other processes ask -------------------------------------------------
 
-    def look(self) -> Plain:
-        """Return the newest generation's job, and how this process ended, if it has."""
+    def look(self, begun: int = 0) -> Plain:
+        """Return the newest generation's job, and how this process ended, if it has.
+
+        Who asks may know of a generation that has `begun` everywhere.
+        """
         with self._now.changed:
+            self._now.establish(begun)
             error, is_done = self._now.error, self._is_done
             # That the others go on without this process is no end of the training.
             is_end = error is not None and not isinstance(error, Fenced)
@@ -275,6 +280,7 @@ class ElasticTraining:
             "idle": idle_s,
             "leads": leads is not None and self._now.generation.number == number,
             "noted": self._now.noted,
+            "established": self._now.established,
             "may_begin_anew": self._may_begin_anew,
         }
 
@@ -489,7 +495,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return find(asked["origin"])
 
     def look(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).look(), b""
+        return here(asked).look(asked.get("begun", 0)), b""
 
     def lose(asked: Plain, _: bytearray) -> Answer:
         told = asked["number"], asked["reason"], asked.get("step", 0)
@@ -528,7 +534,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
-        "look": ({}, look),
+        "look": ({"begun": optional(whole(0))}, look),
         "lose": (_LOSS, lose),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),

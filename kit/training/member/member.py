@@ -409,7 +409,7 @@ class Member:
                 context.endpoint.clock(),
                 epoch.link,
                 ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
-                self.job.generation.number if self.job.generation is not None else 0,
+                self.job.generation.n_changes if self.job.generation else 0,
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)
