@@ -198,10 +198,8 @@ class Succession:
                 told = yield from ask_one(process, "elastic.lose", values, limit_s)
                 self._take(told, number)
                 theirs = Job.from_plain(told["job"], self._now.job).generation
-                # One that has missed this generation's begin does not lead here, and
-                # one that has done its part not any more.
-                leads = told["begun"] and not told["done"]
-                if theirs is not None and theirs.number >= number and leads:
+                # One that has missed this generation's begin does not lead here.
+                if theirs is not None and theirs.number >= number and told["begun"]:
                     return True
         return False
 
