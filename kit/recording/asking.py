@@ -132,7 +132,7 @@ class AskedMembers:
 
     def _rows(self, digests: list[Any]) -> Rows:
         generation = self._job.generation
-        number = generation.number if generation is not None else 0
+        number = generation.n_changes if generation is not None else 0
         return rows_of(
             DIGEST,
             (

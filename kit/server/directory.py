@@ -91,6 +91,8 @@ class Directory:
         run: str = "",
         *,
         incarnation: int = 0,
+        address: str = "",
+        listens: bool = False,
         deadline: float,
         check: Callable[[], None],
         attempt_s: float = math.inf,
@@ -99,7 +101,9 @@ class Directory:
     ) -> Link:
         """Dial as `dial` does, again and again while nobody answers there.
 
-        The task may not listen yet, and a line may lose what opens a connection.
+        The task may not listen yet, and a line may lose what opens a connection. One
+        that is known to have listened (`listens`) and refuses has ended: that is
+        raised at once.
         `check` is called before each attempt, which may take `attempt_s`, at most
         `connect_deadline_s`; what it raises ends the waiting. After the `deadline`
         (of `clock`) raises `DeadlineExceededError`.
@@ -114,8 +118,11 @@ class Directory:
                     *(task, me, role, run),
                     incarnation=incarnation,
                     deadline_s=limit_s,
+                    address=address,
                 )
             except (UnavailableError, DeadlineExceededError) as error:
+                if listens and isinstance(error, UnavailableError):
+                    raise
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error
             sleep(pause_s)

@@ -126,6 +126,7 @@ class Handlers:
                     "what": text(100),
                     "values": optional(table_of(anything())),
                     "seen": optional(whole(0)),
+                    "ticket": optional(text(100)),
                 },
                 self._command,
             ),
@@ -268,8 +269,9 @@ class Handlers:
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)
         coordinator.seen(question.get("seen", 0))
-        coordinator.command(question["what"], **question.get("values", {}))
-        if question["what"] != "look":
+        what, ticket = question["what"], question.get("ticket", "")
+        coordinator.command(what, ticket, **question.get("values", {}))
+        if what != "look":
             self._trainings.share(question["run"])
         return coordinator.status(), b""
 

@@ -31,6 +31,7 @@ from kit.server.directory import Directory
 from kit.server.elastic.asking import StandIn
 from kit.server.elastic.training import ElasticTraining
 from kit.server.watchers import Watchers
+from kit.settings import Settings
 from kit.task import Task
 from kit.training.coordination.client import (
     CoordinatorClient,
@@ -52,6 +53,11 @@ _LOOK_S = 0.02
 _N_EARLIER = 4
 # Those who watch a training learn of its end a tenth of a second late, if all is well.
 _WATCHED_S = 1.0
+
+
+def _silent_s(limits: Settings) -> float:
+    """Return how long a task may be silent that is dialled and does listen."""
+    return max(limits.dead_after_s, limits.connect_deadline_s)
 
 
 @dataclass
@@ -368,25 +374,24 @@ class Trainings:
         deadline: float,
         attempt_s: float = math.inf,
     ) -> Link:
-        """Dial a member; one that does not listen yet may be about to start."""
+        """Dial a member; one that does not listen yet may be about to start.
+
+        All servers listen before a later generation begins. One that refuses has ended,
+        and one that is silent is waited for as long as a dead one may be.
+        """
         member = self.find(run)
-        where, generation = self._directory(), member.job.generation
-        if generation is None or not generation.addresses:
-            return where.reach(
-                *(task, self._me, role, run),
-                incarnation=member.incarnation,
-                deadline=deadline,
-                check=member.check,
-                attempt_s=attempt_s,
-            )
-        # All servers of a later generation listen before it begins: one that does not
-        # answer is gone, and nobody should wait for it.
-        limit_s = min(attempt_s, max(0.0, deadline - time.monotonic()))
-        address = generation.addresses[member.job.tasks.index(task)]
-        return where.dial(
+        job, address = member.job, ""
+        if job.generation is not None and job.generation.addresses:
+            address = job.generation.addresses[job.tasks.index(task)]
+            deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
+        return self._directory().reach(
             *(task, self._me, role, run),
-            deadline_s=min(limit_s, member.job.settings.connect_deadline_s),
+            incarnation=member.incarnation,
             address=address,
+            listens=bool(address),
+            deadline=deadline,
+            check=member.check,
+            attempt_s=attempt_s,
         )
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
@@ -459,18 +464,25 @@ class Trainings:
         return client
 
     def _await_leader(self, client: RemoteCoordinatorClient, job: Job) -> None:
-        """Wait until the coordinator has begun."""
-        deadline = time.monotonic() + job.settings.start_deadline_s
-        while not client.has_begun(deadline):
+        """Wait until the coordinator has begun, or this member is to end."""
+        limits, leader = job.settings, job.tasks[job.coordinator]
+        is_later = job.generation is not None and job.generation.number > 0
+        limit_s = _silent_s(limits) if is_later else limits.start_deadline_s
+        deadline = time.monotonic() + limit_s
+        while (now := time.monotonic()) < deadline:
             self.find(job.run).check()
-            if time.monotonic() > deadline:
-                leader = job.tasks[job.coordinator]
-                raise DeadlineExceededError(
-                    f"{leader} did not begin the training that {self._me} is to take "
-                    f"part in. Look at its log.",
-                    task=str(leader),
-                )
+            error = DeadlineExceededError(
+                f"{leader} did not begin the training that {self._me} is to take part "
+                f"in. Look at its log.",
+                task=str(leader),
+            )
+            try:  # one that is stopped does not answer, so not for long
+                if client.has_begun(min(deadline, now + limits.suspect_after_s)):
+                    return
+            except DeadlineExceededError as late:
+                error = late
             time.sleep(_LOOK_S)
+        raise error
 
     def has_begun(self, run: str) -> bool:
         """Whether this task takes, or took, part in a run."""

@@ -90,7 +90,7 @@ class Running:
         world.invariants.asks(machine, wanted)
         for process in sorted(self.waiting):
             self.ask(process, wanted)
-        self.wait(SETTINGS.step_deadline_s)
+        self.wait(wanted.limit_s or SETTINGS.step_deadline_s)
 
     def ask(self, process: str, wanted: Ask) -> None:
         world, machine = self.machine.world, self.machine
@@ -149,4 +149,5 @@ class Running:
             self.go_on(self.told)
         else:
             enough = self.wanted.is_enough(self.told)
-            self.wait(MOMENT_S if enough else SETTINGS.step_deadline_s)
+            limit_s = self.wanted.limit_s or SETTINGS.step_deadline_s
+            self.wait(MOMENT_S if enough else limit_s)

@@ -38,9 +38,10 @@ class Invariants:
         """A run commits a step."""
         generation, ballot = run.job.generation, self.ballots[run.job.run]
         assert generation is not None
-        first = self.committed.setdefault(generation.number, run.job.run)
+        after = generation.n_changes
+        first = self.committed.setdefault(after, run.job.run)
         if first != run.job.run:
-            self.violated(f"two runs of generation {generation.number} commit steps")
+            self.violated(f"two runs after {after} changes commit steps")
         for member in run.members.values():
             newest = member.host.training._now.promised
             if newest > ballot and member.host.name in generation.places:
@@ -156,8 +157,11 @@ class Invariants:
                 errors.get(one) for one in job.generation.places
             ):
                 return
-            stayed = world.leaving & {*job.generation.processes}
-            if stayed and not world.has_lost:
+            # Who was lost and comes back takes part again.
+            changes = job.generation.changes
+            joined = {name for change in changes for name in change.joined}
+            stayed = world.leaving & {*job.generation.processes} - joined
+            if stayed:
                 self.violated(f"{stayed} were asked to leave, and take part")
             if run is None or not run.is_whole or not run.n_steps or outside:
                 self.violated(

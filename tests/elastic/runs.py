@@ -6,6 +6,7 @@ copy is then kept in two processes.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
+from kit.training.elastic.asking import Coroutine
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import CopyPoint
 from kit.training.elastic.placing import Placing
@@ -191,14 +193,16 @@ class Run:
         told = {**told, "n_commands": told["n_commands"] + 1}
         told["placing"] = placing.changed(left=left).to_plain()
         leads.coordinator.told = told
-        world, host = self.world, leads.host
-        world.leaving.add(name)
-        for process in generation.processes:
-            machine = world.machines[process]
-            if machine is not host:
-                do = partial(machine.note, self.job.run, told)
-                world.post(f"{process} notes", machine, do, host)
+        training = leads.host.training
+        training._processes.run(f"{name} leaves", self._accept(name, training, told))
         self.regroup(f"{name} leaves")
+
+    def _accept(
+        self, name: str, training: Any, told: dict[str, Any]
+    ) -> Coroutine[None]:
+        with suppress(KitError):  # who asked is told so
+            yield from training._succession.share(self.job.run, told)
+            self.world.leaving.add(name)
 
     def tell_others(self, gone: Machine, silent_s: float = 0.0) -> None:
         """Let the other processes' members notice that one has ended."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +13,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
+from kit.training.elastic.generation import CopyPoint
 from kit.training.member.member import Member
 from tests.elastic.scene import (
     ENDLESS,
@@ -23,6 +26,7 @@ from tests.elastic.scene import (
     train,
     until,
 )
+from tests.elastic.world import World
 
 pytestmark = pytest.mark.slow
 VICTIMS = [LEADER, OTHER]
@@ -129,13 +133,63 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
         with monkeypatch.context() as patch:
             patch.setattr(Member, "abort", ends_later)
             told = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
-            assert (told["granted"], told["requests"]["stopped"]) == (True, False)
+            assert told["granted"]
+            assert told["noted"].requests["stopped"] is False
 
         with pytest.raises(UnavailableError, match="is over"):
             coordinator.command("stop")
 
         until(lambda: len(run.history()) == 1)
         end(run)
+
+
+def test_a_request_that_too_few_know_is_asked_again_and_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The others have promised to hear who leads next, and the coordinator goes on.
+    with (
+        local_cluster(ps=0, worker=3) as cluster,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        run = train(cluster, steps=ENDLESS)
+        run.pause()
+        until(lambda: run.state == "paused" and not run.halting and run.copied >= 0)
+        stands = run.step
+        elastic = [one.trainings.elastic(run.job.run) for one in cluster.servers]
+        with monkeypatch.context() as patch:
+            patch.setattr(Member, "abort", lambda *_: None)
+            for one in elastic[1:]:
+                assert one.promise((1, OTHER.short), 0)["granted"]
+
+        asked = threads.submit(run.advance, 5)
+        until(lambda: run.step == stands + 5)
+        assert not asked.done()
+        elastic[0].lose(0, "a line was cut")
+        asked.result(20)
+
+        until(lambda: len(run.history()) == 1 and run.state == "paused")
+        until(lambda: not run.halting)
+        assert run.step == stands + 5
+        run.resume()
+        end(run)
+
+
+def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost() -> (
+    None
+):
+    # There may be no copy yet that has it.
+    world, ballot = World(2), (1, LEADER.short)
+    training = world.machines[OTHER.short].training
+    before = world.job.generation
+    assert before is not None
+    job = replace(world.job, run="1" * 32, generation=replace(before, number=1))
+    requests = {"n_commands": 3, "placing": None, "paused": True}
+    training.promise(ballot, 0)
+
+    training.begin(ballot, job, CopyPoint(0), {}, requests)
+
+    told = training.promise((2, LEADER.short), 1)
+    assert told["noted"].requests == requests
 
 
 def test_no_end_comes_before_a_step_that_was_seen() -> None:

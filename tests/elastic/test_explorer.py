@@ -92,6 +92,7 @@ MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
     (rules, "newest_whole", takes_parts_for_whole, Bound(3, standby=1, delays=0)),
     (rules, "newest_whole", lambda _: None, Bound(2, delays=0)),
     (succession, "_placing", lambda before, *_: before.placing, LEAVES),
+    (Standing, "note", lambda *_: None, LEAVES),
 ]
 
 
@@ -139,6 +140,24 @@ def test_a_refused_ballot_is_not_taken_for_a_promise() -> None:
         Bound(3, losses=2),
         ("", "stop worker:0"),
         ("worker:1 is told by worker:0: lose", "cut worker:1 worker:2"),
+    )
+
+
+def test_one_that_alone_was_told_to_begin_does_not_go_on_without_the_others() -> None:
+    # Of the two that it was to have, it was the first half.
+    play(
+        Bound(3, losses=2),
+        ("", "stop worker:0"),
+        ("worker:1 is asked by worker:1: begin", "isolate worker:1"),
+    )
+
+
+def test_who_leaves_knows_who_goes_on_without_it() -> None:
+    # It had promised that, and promised another one the same.
+    play(
+        Bound(3, losses=2, kinds=("cut", "leave")),
+        ("", "cut worker:0 worker:1"),
+        ("cut worker:0 worker:1", "leave worker:2"),
     )
 
 

@@ -70,9 +70,6 @@ class Machine:
     def answer(self, op: str, values: Any, blob: Any = b"") -> Any:
         return self.table[op].answer(values, blob)
 
-    def note(self, run: str, told: dict[str, Any]) -> None:
-        self.training.note(run, told)
-
     def tell_end(self, member: Member) -> None:
         self.training.ended(member)
 
@@ -132,8 +129,7 @@ class World:
         self.cuts: set[frozenset[str]] = set()
         self.runs: dict[str, Run] = {}
         self.past: list[str] = []
-        self.leaving: set[str] = set()  # processes that were asked to
-        self.has_lost = False  # a process or a way, for a while or for ever
+        self.leaving: set[str] = set()  # processes of which that was asked, in time
         self.n_starts = 0
         self.nested: Callable[[Machine], None] = lambda _: None
         self.invariants = Invariants(self)
@@ -321,7 +317,6 @@ class World:
 
     def _break(self, machine: Machine, silent_s: float = 0.0) -> None:
         """Let the members of a process's runs notice that it is out of reach."""
-        self.has_lost = True
         for run in self.runs.values():
             if machine.name in run.places:
                 run.tell_others(machine, silent_s)

@@ -42,7 +42,9 @@ def hosted(
 ) -> Hosting:
     """Return who hosts the four members; `more` are processes that stand by."""
     known = tuple(sorted({*MEMBERS, *places, *more}))
-    generation = Generation("", len(changes), places, more, known, changes=changes)
+    generation = Generation(
+        "", len(changes), places, more, known, changes=changes, n_changes=len(changes)
+    )
     return Hosting(MEMBERS, generation)
 
 

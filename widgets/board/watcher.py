@@ -211,7 +211,7 @@ class RunFollower:
         since_ns = int((self._clock() - self._heard_at) * 1e9)
         hosting, heard = _hosting(run), recent
         if hosting is not None:
-            heard = run_state.of_generation(recent, hosting.generation.number)
+            heard = run_state.of_generation(recent, hosting.generation.n_changes)
         topology = row.topology if row else run.job.topology
         found = run_state.measured(
             heard,

@@ -239,7 +239,8 @@ class Endpoint:
                 # Of one that is known to be lost nothing more is told.
                 if port.peer in self.lost or now - lost_at > _GRACE_S * 1e9:
                     raise self._gone(port)
-            if now > give_up:
+            # One that was stopped finds the others gone, and that explains more.
+            if now > give_up and not lost_at:
                 raise self._late(port)
             if not moved:
                 if self.waits_for is None and now - start >= _YIELD_NS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kit.errors import InternalError
@@ -59,23 +59,27 @@ class OtherProcesses:
         self._now, self._neighbours = standing, neighbours
         self._answer = answer
         self._callers: dict[str, Caller] = {}  # for copies
+        self._dialling = threading.Lock()
 
     def run(self, name: str, coroutine: Coroutine[None]) -> None:
         """Run a coroutine to its end, in a thread of its own."""
 
         def to_its_end() -> None:
             try:
-                wanted = next(coroutine)
-                while True:
-                    wanted = coroutine.send(self._tell(wanted))
-            except StopIteration:
-                return
+                self.finish(coroutine)
             except Exception as error:  # else the training would wait for ever
                 text = f"{self._now.me} cannot go on: {type(error).__name__}: {error}"
                 self._now.fail(InternalError(text, task=self._now.me))
                 _LOG.exception("%s cannot go on", self._now.me)
 
         threading.Thread(target=to_its_end, name=name, daemon=True).start()
+
+    def finish(self, coroutine: Coroutine[None]) -> None:
+        """Run a coroutine to its end in this thread; raises what it raises."""
+        with suppress(StopIteration):
+            wanted = next(coroutine)
+            while True:
+                wanted = coroutine.send(self._tell(wanted))
 
     def _tell(self, wanted: Ask | Pause) -> Told:
         if isinstance(wanted, Ask):
@@ -114,17 +118,20 @@ class OtherProcesses:
     def keep(self, process: str, copy: StateCopy) -> None:
         """Have a copy kept by another process; blocks until it is there."""
         job = self._now.job
-        caller = self._callers.get(process)
-        if caller is None or caller.is_closed:
-            caller = self._dial(process)
-            self._callers = {process: caller}
+        with self._dialling:  # members of one process send side by side
+            caller = self._callers.get(process)
+            if caller is None or caller.is_closed:
+                caller = self._callers[process] = self._dial(process)
+        if self._now.is_closed:  # meanwhile
+            self.close()
         question = self._about({"run": job.run, "about": copy.about()})
         limit_s = job.settings.step_deadline_s
         caller.call("elastic.keep", limit_s, question, blob=copy.data)
 
     def close(self) -> None:
-        """Close the links."""
-        for caller in self._callers.values():
+        """Close the links for copies; one that is needed is opened anew."""
+        callers, self._callers = self._callers, {}
+        for caller in callers.values():
             caller.close()
 
     def _about(self, values: Plain) -> Plain:

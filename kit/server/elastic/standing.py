@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from kit.errors import AbortedError, KitError
+from kit.errors import AbortedError, Fenced, KitError
 from kit.training.elastic.generation import Generation
 from kit.training.job import Job
 
 #: Attempts to begin a generation are numbered; of two alike the later process counts.
 Ballot = tuple[int, str]
 Plain = dict[str, Any]
+
+
+class Noted(NamedTuple):
+    """What is requested of a training, by the generation of which that was known."""
+
+    ballot: Ballot
+    number: int
+    requests: Plain
+
+    @property
+    def age(self) -> tuple[Ballot, int]:
+        """What is higher the newer it is; of two attempts at a generation, too."""
+        return self.ballot, int(self.requests["n_commands"])
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any] | None) -> Noted | None:
+        """Rebuild it from a list; None from None."""
+        if plain is None:
+            return None
+        (count, process), number, requests = plain
+        return cls((count, process), number, requests)
 
 
 class Standing:
@@ -25,7 +46,12 @@ class Standing:
         promised: the newest ballot that this process has promised.
         heard: the highest number of a ballot for which another one has refused ours.
         noticed: why there must be another generation: when that was, and what.
-        noted: of which run, what is requested of it, as its coordinator told.
+        began_at: when the newest generation began here.
+        failing_since: since when generations have failed before they came to anything.
+        established: of the newest generation its number, if it is known to have begun
+            everywhere.
+        began_with: the ballot with which the newest generation began here.
+        noted: what is requested of the newest run, as far as its coordinator told.
         joining: the processes that ask to take part.
         seen: to which step the notebook has seen the training come, where it said so.
         error: with what the training has ended for this process.
@@ -39,8 +65,12 @@ class Standing:
         self.promised: Ballot = (0, "")
         self.heard = 0
         self.noticed: tuple[float, str] | None = None
+        self.began_at = 0.0
+        self.failing_since: float | None = None
         self.joining: set[str] = set()
-        self.noted: tuple[str, Plain] = "", {}
+        self.established = 0
+        self.began_with: Ballot = (0, "")
+        self.noted: Noted | None = None
         self.seen = 0
         self.error: KitError | None = None
         self.is_closed = False
@@ -51,6 +81,20 @@ class Standing:
         """The newest generation that is known here."""
         assert self.job.generation is not None, "it is elastic"
         return self.job.generation
+
+    def establish(self, number: int) -> None:
+        """Note that a generation has begun everywhere."""
+        if number == self.generation.number:
+            self.established = number
+
+    @property
+    def electorate(self) -> tuple[str, ...]:
+        """The processes whose agreement is needed beside the newest generation's own.
+
+        Those of the generation before it, as long as it may not have begun everywhere.
+        """
+        now = self.generation
+        return () if self.established == now.number else now.before
 
     @property
     def is_over(self) -> bool:
@@ -67,6 +111,20 @@ class Standing:
         """Whether there is a newer generation than `number`, or none comes."""
         return self.is_over or self.generation.number > number
 
+    def takes(self, run: str) -> bool:
+        """Whether this process has promised no newer ballot than that of a run.
+
+        Then whoever leads next hears what it knows of that run.
+        """
+        is_begun = self.has_begun and self.promised == self.began_with
+        return run == self.job.run and is_begun and not self.is_closed
+
+    def note(self, ballot: Ballot, number: int, requests: Plain) -> None:
+        """Keep what is requested of the generation that began with a ballot."""
+        found = Noted(ballot, number, requests)
+        if self.noted is None or found.age >= self.noted.age:
+            self.noted = found
+
     def check(self, ballot: Ballot) -> None:
         """Raise `AbortedError` for a ballot that is not the newest one heard."""
         with self.changed:
@@ -76,6 +134,11 @@ class Standing:
                     f"{ballot} any more.",
                     task=self.me,
                 )
+
+    def leave(self) -> None:
+        """Take part no more, as was asked for."""
+        text = f"{self.me} has left the training, as it was asked to."
+        self.fail(Fenced(text, task=self.me))
 
     def fail(self, error: KitError) -> None:
         """End the training for this process; the first cause counts."""

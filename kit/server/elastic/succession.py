@@ -28,7 +28,7 @@ from kit.errors import (
     from_plain,
 )
 from kit.server.elastic.asking import OtherProcesses
-from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.server.elastic.standing import Ballot, Noted, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
@@ -77,27 +77,33 @@ class Succession:
         with self._now.changed:
             if self._now.has_moved(number) or self._now.noticed is not None:
                 return
-            self._now.noticed = self._now.clock(), reason
+            self._now.noticed = now, _ = self._now.clock(), reason
+            lasted_s = now - self._now.began_at
+            has_lasted = lasted_s > self._now.job.settings.start_deadline_s
+            if self._now.failing_since is None or has_lasted:
+                self._now.failing_since = now
         self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(number, reason))
 
     def _go_on(self, number: int, reason: str) -> Coroutine[None]:
         """Lead, or wait for who leads, until there is another generation or none."""
-        give_up = self._give_up_at()
+        # Also when each one fails as soon as it begins: two may not reach each other.
+        give_up = self._give_up_at(self._now.failing_since)
         while not self._now.has_moved(number):
+            if self._now.clock() > give_up:
+                text = f"{self._now.me}: no new generation could begin: {reason}"
+                self._now.fail(PeerLost(text, task=self._now.me))
+                return
             try:
                 if not (yield from self._is_led_by_another(number, reason)):
                     yield from self._lead()
             except KitError as error:
                 if isinstance(error, _FINAL) or self._now.clock() > give_up:
                     self._now.fail(error)
-            if self._now.clock() > give_up and not self._now.has_moved(number):
-                text = f"{self._now.me}: no new generation could begin: {reason}"
-                self._now.fail(PeerLost(text, task=self._now.me))
             yield Pause(lambda: self._now.has_moved(number), _LOOK_S)
 
-    def _give_up_at(self) -> float:
-        limits = self._now.job.settings
-        return self._now.clock() + limits.dead_after_s + limits.start_deadline_s
+    def _give_up_at(self, since: float | None = None) -> float:
+        limits, since = self._now.job.settings, since or self._now.clock()
+        return since + limits.dead_after_s + limits.start_deadline_s
 
     def stand_by(self) -> None:
         """Look now and then whether the one that leads is there, and still does.
@@ -183,12 +189,13 @@ class Succession:
 
     def _is_led_by_another(self, number: int, reason: str) -> Coroutine[bool]:
         """Tell a process before this one of the loss; whether one lives, to lead."""
+        limit_s = self._now.job.settings.dead_after_s
         for process in self._now.generation.processes:
             if process == self._now.me:
                 return False
             with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                 values = {"number": number, "reason": reason}
-                told = yield from ask_one(process, "elastic.lose", values)
+                told = yield from ask_one(process, "elastic.lose", values, limit_s)
                 self._take(told, number)
                 theirs = Job.from_plain(told["job"], self._now.job).generation
                 # One that has missed this generation's begin does not lead here.
@@ -207,8 +214,7 @@ class Succession:
         if theirs.number <= number:
             return
         if self._now.me in theirs.placing.left:
-            text = f"{self._now.me} has left the training, as it was asked to."
-            self._now.fail(Fenced(text, task=self._now.me))
+            self._now.leave()
         elif self._now.me not in theirs.processes:
             self.join(job)
         else:
@@ -219,9 +225,10 @@ class Succession:
         old = self._now.generation
         if began is None:  # another one has led meanwhile
             return
-        ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
+        counts = self._now.promised[0], self._now.heard, rules.count_of(old.number)
+        ballot = max(counts) + 1, self._now.me
         asked_at = self._now.clock()
-        asked = {*old.processes, *self._now.joining}
+        asked = {*self._electors, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
         # One that has to end its members first is not lost.
         told = yield Ask(
@@ -235,7 +242,7 @@ class Succession:
         fresh = [n for n, reply in good.items() if not reply["begun"]]
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
-        if not rules.may_go_on(old.processes, stay, [*ended, *fresh]):
+        if not self._may_go_on(stay, [*ended, *fresh]):
             names = ", ".join(lost)
             raise PeerLost(
                 f"there is no answer from {names}, and only {len(stay)} of "
@@ -251,30 +258,36 @@ class Succession:
                 return
             raise _no_copy(lost)  # what is missing may be there: ask again
         moment, holders = found or (CopyPoint(0), {})
-        noted = yield from self._requests(good, holders)
-        requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
-        placing = _placing(old, noted, fresh)
+        requests = yield from self._requests(good, holders)
+        placing = _placing(old, requests, fresh)
         # Of a generation that was still doing steps again, those count that it did.
         reached = max(moment.step, *(good[n]["step"] for n in stay))
         is_paused = requests is not None and bool(requests.get("paused"))
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
         change = Change(
             lost=tuple(lost),
-            joined=in_order(fresh),
+            joined=in_order(n for n in good if n in fresh or n not in old.processes),
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
             step=max(reached, old.reached),
             repeated=reached - moment.step,
             seconds=self._now.clock() - since,
             reason=began[1],
         )
-        following = rules.next_generation(old, job.tasks, [*good], placing, change)
-        yield from self._begin_all(ballot, following, (moment, holders), requests)
+        following = rules.next_generation(
+            *(old, job.tasks, [*good], placing, change),
+            number=rules.number_of(ballot),
+            before=self._now.electorate or old.processes,
+        )
+        begins = following, [n for n in good if n not in following.processes]
+        yield from self._begin_all(ballot, begins, (moment, holders), requests)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
         """Whether all that answer have promised, and the training is not over."""
         for reply in good.values():
             self._take(reply, old.number)
-            if not reply["granted"]:
+            if reply["granted"]:
+                self._now.establish(reply["established"])
+            else:
                 self._now.heard = max(self._now.heard, reply["ballot"][0])
         if not all(reply["granted"] for reply in good.values()):
             return False
@@ -285,35 +298,46 @@ class Succession:
 
     def _requests(
         self, good: Mapping[str, Plain], holders: Mapping[int, Holder]
-    ) -> Coroutine[list[Plain]]:
-        """Return what is known to be requested: by the coordinator, and by the others.
+    ) -> Coroutine[Plain | None]:
+        """Return what is requested, as the coordinator knows it, or else the others.
 
-        Without the coordinator by the copy of it.
+        The copy of what it knew may be newer than what they were told.
         """
-        told = next((one["requests"] for one in good.values() if one["requests"]), None)
-        if told is None and holders:
-            leads = self._now.job.coordinator
-            process, moment = holders[leads]
-            values = {"moment": list(moment), "member": leads}
-            copy = yield from ask_one(process, "elastic.fetch", values)
-            told = copy["about"]["requests"]
-        return [told or {}, *(reply["noted"] for reply in good.values())]
+        told = [Noted.from_plain(reply["noted"]) for reply in good.values()]
+        newest = max(filter(None, told), key=lambda one: one.age, default=None)
+        if not holders or any(reply["leads"] for reply in good.values()):
+            return newest and newest.requests
+        process, moment = holders[leads := self._now.job.coordinator]
+        values = {"moment": list(moment), "member": leads}
+        copy = yield from ask_one(process, "elastic.fetch", values)
+        requests: Plain = copy["about"]["requests"]
+        if newest is None:
+            return requests
+        of_copy = moment.generation, requests["n_commands"]
+        is_newer = of_copy >= (newest.number, newest.requests["n_commands"])
+        return requests if is_newer else newest.requests
 
     def _begin_all(
         self,
         ballot: Ballot,
-        following: Generation,
+        begins: tuple[Generation, Sequence[str]],
         found: tuple[CopyPoint, dict[int, Holder]],
         requests: Plain | None,
     ) -> Coroutine[None]:
-        """Let the processes of a generation host all members, and begin them."""
+        """Let the processes of a generation host all members, and begin them.
+
+        `begins` are the generation, and those that have promised and leave.
+        """
+        following, leaving = begins
         before, places = self._now.job, following.places
         moment, holders = found
         run = rules.run_of(following.origin, following.number, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
         all_of = following.processes
         addresses: dict[int, str] = {}
-        for reply in (yield Ask(all_of, "elastic.accept", values)).values():
+        limit_s = before.settings.dead_after_s
+        asked = yield Ask(all_of, "elastic.accept", values, limit_s=limit_s)
+        for reply in asked.values():
             if isinstance(reply, KitError):
                 raise reply
             addresses |= {int(n): text for n, text in reply["addresses"].items()}
@@ -324,7 +348,7 @@ class Succession:
             generation=replace(following, addresses=told),
             **_configuration(requests),
         )
-        begins: Plain = {
+        told_all: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
             "moment": list(moment),
@@ -334,23 +358,56 @@ class Succession:
             },
             "requests": requests or {},
         }
-        # Those that stand by first: no step is committed before all have begun, so not
-        # in two attempts. Of the hosts that of the coordinator: the others come to it.
-        standby, leader = following.standby, places[job.coordinator]
-        others = [one for one in all_of if one not in (*standby, leader)]
+        # Those that host none first: no step is committed before all have begun, so not
+        # in two attempts. One that leaves must know, too: it would promise another one.
+        # Of the hosts that of the coordinator: the others come to it.
+        first = (*following.standby, *leaving)
+        leader = places[job.coordinator]
+        others = [one for one in all_of if one not in (*first, leader)]
         has_begun = False
-        for some in filter(None, (standby, [leader], others)):
-            for reply in (yield Ask(some, "elastic.begin", begins)).values():
+        for some in filter(None, (first, [leader], others)):
+            for reply in (yield Ask(some, "elastic.begin", told_all)).values():
                 if isinstance(reply, KitError):
                     if has_begun:
                         self._adopt(job, f"not all could begin: {reply.message}")
                     raise reply
             has_begun = True
 
+    def share(self, run: str, requests: Plain) -> Coroutine[None]:
+        """Let the processes know what is requested of a run; return when enough do.
+
+        Any of two sets that may go on share a process, so whoever leads next hears of
+        it. Raises `UnavailableError` if too few can be told.
+        """
+        values, limits = {"run": run, "requests": requests}, self._now.job.settings
+        told = yield Ask(
+            *(self._electors, "elastic.note", values, self._is_enough),
+            limit_s=limits.suspect_after_s,
+        )
+        if not self._is_enough(told):
+            missing = [
+                name for name, reply in told.items() if isinstance(reply, KitError)
+            ]
+            raise UnavailableError(
+                f"{', '.join(missing)} did not hear of the request, which is lost if "
+                f"the others go on without {self._now.me}. It may be taken up all the "
+                f"same; look, and ask again.",
+                task=self._now.me,
+            )
+
     def _is_enough(self, told: Told) -> bool:
         here = [name for name, reply in told.items() if isinstance(reply, dict)]
         ended = [name for name, reply in told.items() if _has_ended(reply)]
-        return rules.may_go_on(self._now.generation.processes, here, ended)
+        return self._may_go_on(here, ended)
+
+    def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
+        """Whether those that are here may go on from the newest generation."""
+        needed = filter(None, (self._now.generation.processes, self._now.electorate))
+        return all(rules.may_go_on(some, here, ended) for some in needed)
+
+    @property
+    def _electors(self) -> set[str]:
+        return {*self._now.generation.processes, *self._now.electorate}
 
 
 def _has_ended(reply: Plain | KitError) -> bool:
@@ -379,16 +436,16 @@ def _held(reply: Plain) -> list[Held]:
 
 
 def _placing(
-    before: Generation, noted: Sequence[Plain], fresh: Sequence[str]
+    before: Generation, requests: Plain | None, fresh: Sequence[str]
 ) -> Placing:
     """Return how members are spread now that some processes have come.
 
     Where the number of workers is limited, a new one is one more.
     """
-    told = [one["placing"] for one in noted if one]
-    newest = max(
-        [before.placing, *map(Placing.from_plain, told)], key=lambda one: one.number
-    )
+    newest = before.placing
+    if requests and requests["placing"]:
+        wanted = Placing.from_plain(requests["placing"])
+        newest = max(newest, wanted, key=lambda one: one.number)
     new = [one for one in fresh if one not in before.known and not is_server(one)]
     left = tuple(one for one in newest.left if one not in fresh)
     workers = newest.workers + len(new) if newest.workers else 0

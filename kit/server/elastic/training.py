@@ -84,7 +84,6 @@ class ElasticTraining:
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step: the initial values then
         self._stand_ins: dict[int, StandIn] = {}
-        self._began_at = 0.0  # when the newest generation began here
 
     def prepare(self) -> dict[int, str]:
         """Make servers for the members that generation 0 has here; their addresses."""
@@ -101,13 +100,17 @@ class ElasticTraining:
                 job, own_work, None, None, b"", self
             )
 
-    def _become(self, job: Job) -> None:
+    def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
         """Take a generation that begins here for the newest."""
         assert job.generation is not None, "it is elastic"
+        self._processes.close()  # who waits for one that was lost waits no more
         with self._now.changed:
+            if job.generation.reached > self._now.generation.reached:
+                self._now.failing_since = None  # the one before has done steps
             self._now.job, self._now.noticed = job, None
-            self._now.has_begun, self._began_at = True, self._now.clock()
+            self._now.has_begun, self._now.began_at = True, self._now.clock()
             self._now.joining -= {*job.generation.processes}
+            self._now.began_with = ballot
             self._now.changed.notify_all()
         if self._now.me in job.generation.standby:
             self._succession.stand_by()
@@ -170,7 +173,7 @@ class ElasticTraining:
         """Find out whether those that stand by are there: nobody has a link to them."""
         now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
         told = self._processes.ask_all(
-            Ask(now.standby, "elastic.look", {}, limit_s=limit_s)
+            Ask(now.standby, "elastic.look", {"begun": now.number}, limit_s=limit_s)
         )
         for reply in told.values():
             if isinstance(reply, KitError):
@@ -178,21 +181,20 @@ class ElasticTraining:
 
     def _hold(self, copy: StateCopy) -> None:
         self.copies.keep(copy)
+        if copy.moment.generation == self._now.generation.number:
+            self._now.failing_since = None
+            self._now.establish(copy.moment.generation)
         if self._first_copy is None:
             self._first_copy = copy.moment.step
         elif self._first_copy < copy.moment.step and self._work is not None:
             self._work.params = None  # the first copy is whole: nobody begins anew
 
     def share(self, run: str, requests: Plain) -> None:
-        """Tell the other processes what is requested; one that is gone needs it not.
+        """Let so many processes know what is requested that it cannot be lost.
 
-        A request is answered after that, so it outlives the coordinator.
+        Raises `UnavailableError` if it may be.
         """
-        processes = self._now.generation.processes
-        others = [process for process in processes if process != self._now.me]
-        values = {"run": run, "requests": requests}
-        # One that is stopped must not keep the user waiting.
-        self._processes.ask_all(Ask(others, "elastic.note", values, lambda _: True))
+        self._processes.finish(self._succession.share(run, requests))
 
     def _next_processes(self) -> list[str]:
         processes, me = self._now.generation.processes, self._now.me
@@ -217,9 +219,13 @@ class ElasticTraining:
 
     # -- what other processes ask -------------------------------------------------
 
-    def look(self) -> Plain:
-        """Return the newest generation's job, and how this process ended, if it has."""
+    def look(self, begun: int = 0) -> Plain:
+        """Return the newest generation's job, and how this process ended, if it has.
+
+        Who asks may know of a generation that has `begun` everywhere.
+        """
         with self._now.changed:
+            self._now.establish(begun)
             error, is_done = self._now.error, self._is_done
             # That the others go on without this process is no end of the training.
             is_end = error is not None and not isinstance(error, Fenced)
@@ -263,6 +269,8 @@ class ElasticTraining:
         idle_s = self._idle_s()
         members = self._end_members()
         leads = next((one.coordinator for one in members if one.coordinator), None)
+        if leads is not None:
+            self._note(leads.requests())
         return {
             **self.look(),
             "granted": True,
@@ -270,8 +278,9 @@ class ElasticTraining:
             "held": self.copies.held(),
             "step": max([self._now.seen, *(one.step for one in members)]),
             "idle": idle_s,
-            "requests": leads.requests() if leads is not None else None,
-            "noted": self._noted(),
+            "leads": leads is not None and self._now.generation.number == number,
+            "noted": self._now.noted,
+            "established": self._now.established,
             "may_begin_anew": self._may_begin_anew,
         }
 
@@ -281,14 +290,15 @@ class ElasticTraining:
         A log may begin with what another process has told, by its own clock.
         """
         now, stepped = self._now.clock(), [one.stepped_at for one in self._members()]
-        own = [at for at in stepped if self._began_at <= at <= now]
+        own = [at for at in stepped if self._now.began_at <= at <= now]
         return now - max(own) if own else None
 
     def _end_members(self) -> list[Member]:
         members = self._members()
         for member in members:
             text = f"{member.task}: the processes that are left begin again."
-            member.abort(PeerLost(text, task=str(member.task)))
+            if not member.is_over:
+                member.abort(PeerLost(text, task=str(member.task)))
         for member in members:
             member.join(_ENDS_S)  # it may be about to commit one more step
             if member.coordinator is not None and member.error is not None:
@@ -355,7 +365,11 @@ class ElasticTraining:
         with self._now.changed:
             self._now.check(ballot)  # a newer one may have been promised meanwhile
             self.copies.drop_after(moment.step)
-            self._become(job)
+            self._become(job, ballot)
+            if requests:  # who leads may be lost before there is a copy of them
+                self._now.note(ballot, job.generation.number, requests)
+            if self._now.me not in job.generation.processes:
+                self._now.leave()
         for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
@@ -377,7 +391,7 @@ class ElasticTraining:
         with self._now.changed:
             self._now.joining.add(process)
             is_in = process in self._now.generation.processes
-            if is_in and self._now.clock() - self._began_at < _BEGINS_S:
+            if is_in and self._now.clock() - self._now.began_at < _BEGINS_S:
                 return self.look()  # it is about to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
@@ -385,15 +399,23 @@ class ElasticTraining:
         return self.look()
 
     def note(self, run: str, requests: Plain) -> None:
-        """Keep what is requested of the training."""
-        with self._now.changed:
-            n_commands = self._noted().get("n_commands", 0)
-            if n_commands <= requests["n_commands"]:
-                self._now.noted = run, requests
+        """Keep what is requested of a generation.
 
-    def _noted(self) -> Plain:
-        run, requests = self._now.noted
-        return requests if run == self._now.job.run else {}
+        Raises `AbortedError` when another one may begin that does not hear of it.
+        """
+        with self._now.changed:
+            if not self._now.takes(run):
+                raise AbortedError(
+                    f"{self._now.me} has promised ballot {self._now.promised}, and "
+                    f"takes no requests of run {run[:8]}.",
+                    task=self._now.me,
+                )
+            self._note(requests)
+
+    def _note(self, requests: Plain) -> None:
+        with self._now.changed:
+            now = self._now
+            now.note(now.began_with, now.generation.number, requests)
 
     def fetch(self, moment: CopyPoint, member: int) -> StateCopy:
         """Return a copy that is held here."""
@@ -477,7 +499,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return find(asked["origin"])
 
     def look(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).look(), b""
+        return here(asked).look(asked.get("begun", 0)), b""
 
     def lose(asked: Plain, _: bytearray) -> Answer:
         told = asked["number"], asked["reason"], asked.get("step", 0)
@@ -516,7 +538,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
-        "look": ({}, look),
+        "look": ({"begun": optional(whole(0))}, look),
         "lose": (_LOSS, lose),
         "promise": ({**_BALLOT, "number": whole(0)}, promise),
         "join": ({"process": text(1000)}, join),

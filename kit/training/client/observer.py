@@ -6,6 +6,7 @@ observer holds nothing up: members answer from threads of their own.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -132,9 +133,11 @@ class Observer:
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
+        ticket = secrets.token_hex(8)  # it may be sent again, to whoever leads next
 
         def send() -> None:
-            self.leader.leads = self._requests.send(what, values, self.step())
+            told = self._requests.send(what, values, self.step(), ticket)
+            self.leader.leads = told
 
         self._in_some_generation(send)
 

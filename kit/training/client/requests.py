@@ -33,16 +33,20 @@ class CommandSender:
         self._guard = threading.Lock()
         self._caller: Caller | None = None
 
-    def send(self, what: str, values: dict[str, Any], seen: int) -> dict[str, Any]:
+    def send(
+        self, what: str, values: dict[str, Any], seen: int, ticket: str
+    ) -> dict[str, Any]:
         """Send a request and return what the coordinator says of the training now.
 
-        `seen` is the step that the training is at, as far as is known here.
+        `seen` is the step that the training is at, as far as is known here. What is
+        sent with a `ticket` once more counts once.
         Raises `InvalidArgumentError` for values that no training can take, before
         anything is sent, `FailedPreconditionError` when the training is over, and what
         the coordinator answers.
         """
         values = check_command(what, values)
         question = {"run": self._job.run, "what": what, "values": values, "seen": seen}
+        question["ticket"] = ticket
         caller = self._way()
         try:
             limit = self._job.settings.call_deadline_s

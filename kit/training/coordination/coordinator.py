@@ -24,7 +24,7 @@ from kit.training.apart import check_switch
 from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
-from kit.training.commands import check_command
+from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import failures
 from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
@@ -69,10 +69,8 @@ class TrainingCoordinator:
             self._agreement.saves.ended(self.store.step, good=True)
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
-        # Of all generations, those that have changed something: tells what is newest.
-        self._n_commands = 0
+        self._log = RequestLog(requests)
         if requests:
-            self._n_commands = int(requests["n_commands"])
             self.began = int(requests["began"])
             saved = requests["saves"]
             if self.store is not None and saved and self.store.take_over(saved):
@@ -108,9 +106,9 @@ class TrainingCoordinator:
                     self._call_copy()
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
-            if verdict is Verdict.COPY and self._regrouping is not None:
-                self._regrouping.copy_agreed()
             meeting = self._agreement.rounds[number]
+            if verdict is Verdict.COPY and self._regrouping is not None:
+                self._regrouping.copy_agreed(meeting.step)
             halt = self.halts.known(meeting, verdict, self.wants_halt)
             return Answer(verdict, meeting.proposal, "", meeting.step, halt)
 
@@ -216,10 +214,9 @@ class TrainingCoordinator:
             more: dict[str, Any] = {
                 "saves": saves,
                 "began": self.began,
-                "n_commands": self._n_commands,
                 "placing": wanted.placing.to_plain() if wanted is not None else None,
             }
-            return {**self._agreement.requests, **more}
+            return {**self._agreement.requests, **self._log.to_plain(), **more}
 
     def kept(self, member: int) -> bytes:
         """Return what a member's step function had kept by the checkpoint, packed."""
@@ -423,8 +420,9 @@ class TrainingCoordinator:
             suspect = self._suspect(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
-                if self._regrouping is not None:
-                    self._regrouping.lose(lost, error.message)
+                wanted = self._regrouping
+                if wanted is not None and wanted.lose(lost, error.message):
+                    self._end_generation(wanted.reason)
                 # Its silence is known: `watch` must not find it once more.
                 self._heard.pop(lost, None)
             elif by in agreement.lost:
@@ -482,15 +480,18 @@ class TrainingCoordinator:
         now = self._clock()
         limits = self._job.settings
         if now - self._watched > limits.suspect_after_s:
-            # We were not awake ourselves: nobody could be heard.
+            # We were not awake ourselves: nobody could be heard, nor come.
             self._heard = dict.fromkeys(self._heard, now)
+            self._latecomers.wait_anew(now)
         self._watched = now
         with self._changed:
             self._judge()
             self._settle()
             wanted = self._regrouping
-            if wanted is not None and wanted.is_late(limits.dead_after_s):
-                self._end_generation(wanted.reason)
+            if wanted is not None:
+                wanted.look()
+                if wanted.is_late(limits.dead_after_s):
+                    self._end_generation(wanted.reason)
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 silence = f"it has been silent for {now - heard:.1f} s"
@@ -511,9 +512,11 @@ class TrainingCoordinator:
             if self._regrouping is not None:
                 self._agreement.repeat(min(step, self._job.steps))
 
-    def command(self, what: str, /, **values: Any) -> None:
+    def command(self, what: str, ticket: str = "", /, **values: Any) -> None:
         """Note a request of the user; it is taken up at the next boundary.
 
+        One with a `ticket` that was heard already, in whatever generation, is not taken
+        up once more.
         Raises `InvalidArgumentError` for what cannot be meant, and for what these
         members cannot form, and `UnavailableError` when a generation of an elastic
         training has ended: what it was asked for has been told to the next one.
@@ -524,6 +527,8 @@ class TrainingCoordinator:
             has_failed = self._regrouping is not None and agreement.error is not None
             if has_failed and what != "look":
                 raise UnavailableError("this generation of the training is over.")
+            if ticket in self._log:
+                return
             if what == "configure":
                 self._check(**values)
                 agreement.request(**values)
@@ -542,7 +547,7 @@ class TrainingCoordinator:
                     self._regrouping.place(**values)
                 else:
                     self._regrouping.let_leave(**values)
-            self._n_commands += self.requests() != before
+            self._log.note(ticket, is_change=self.requests() != before)
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:

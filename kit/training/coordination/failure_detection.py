@@ -106,6 +106,10 @@ class Latecomers:
         """Note that a member waits at boundary `number`; the first one counts."""
         self._since.setdefault(number, (Verdict.WAIT, now))
 
+    def wait_anew(self, now: float) -> None:
+        """Count from now on: who would have seen the others come was stopped."""
+        self._since = {n: (verdict, now) for n, (verdict, _) in self._since.items()}
+
     def found(
         self, agreement: Agreement, now: float, deadline_s: float
     ) -> dict[int, frozenset[int]]:

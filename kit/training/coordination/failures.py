@@ -127,16 +127,26 @@ def not_taken_back(job: Job, member: int, reason: str) -> PeerLost:
     return PeerLost(text, task=name)
 
 
-def late(
-    job: Job, missing: Iterable[int], number: int, deadline_s: float
-) -> DeadlineExceededError:
+def not_opened(job: Job, error: DeadlineExceededError) -> KitError:
+    """Say what becomes of a training of which a member could not open its links.
+
+    A generation that cannot begin is followed by another one.
+    """
+    if job.generation is None or not job.generation.number:
+        return error
+    text = f"{error.message} The training begins again from its newest copy."
+    return PeerLost(text, task=error.task)
+
+
+def late(job: Job, missing: Iterable[int], number: int, deadline_s: float) -> KitError:
     """Say that members did not come to a boundary in time."""
     names = ", ".join(str(job.tasks[member]) for member in sorted(missing))
     text = (
         f"{names} did not come to boundary {number} within {deadline_s:g} s. Allow "
         f"more with settings(step_deadline_s=...)."
     )
-    return DeadlineExceededError(text, task=names)
+    error = DeadlineExceededError(text, task=names)
+    return error if number else not_opened(job, error)
 
 
 def leader_lost(job: Job, step: int, error: KitError) -> PeerLost:

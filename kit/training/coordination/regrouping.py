@@ -55,13 +55,17 @@ class Regrouping:
 
     def call_copy(self, *, at_once: bool = False) -> None:
         """Let the members copy at the next boundary, if it is time."""
-        if not self._agreement.is_copy_due and (at_once or self._copying.is_due):
+        if self._agreement.is_copy_due or self._agreement.is_held:
+            return  # no other follows the last one
+        if at_once or self._copying.is_due:
             self._agreement.is_copy_due = True
             self._copying.begin(self._agreement.members - self._agreement.lost)
 
-    def copy_agreed(self) -> None:
-        """Note that the members have come to the boundary to copy."""
-        self._copying.agreed()
+    def copy_agreed(self, step: int) -> None:
+        """Note that the members have come to the boundary to copy, before `step`."""
+        # Who asks again about an earlier boundary says nothing of the next copy.
+        if not self._agreement.is_copy_due:
+            self._copying.agreed(step)
 
     def copied(self, member: int, step: int) -> bool:
         """Note that a member's copy is safe; whether the generation ends now."""
@@ -87,10 +91,22 @@ class Regrouping:
         if self._agreement.is_copy_due or not self._copying.is_under_way:
             self._call_last_copy()
 
-    def lose(self, member: int, reason: str) -> None:
-        """End the generation without a member that is lost; the others lose no step."""
+    def lose(self, member: int, reason: str) -> bool:
+        """End the generation without a member that is lost; the others lose no step.
+
+        Returns whether it ends now: nobody else's last copy was waited for.
+        """
         self._copying.lose(member)
         self.regroup(reason)
+        return self._agreement.is_held and not self._copying.is_under_way
+
+    def look(self) -> None:
+        """Call for another copy if the generation is to end and one was given up.
+
+        In a pause no step does so.
+        """
+        if self.reason:
+            self.call_copy()
 
     def _call_last_copy(self) -> None:
         self._agreement.is_last_copy = True

@@ -40,9 +40,11 @@ _T = TypeVar("_T")
 Coroutine = Generator[Ask | Pause, Told, _T]
 
 
-def ask_one(process: str, op: str, values: dict[str, Any]) -> Coroutine[dict[str, Any]]:
+def ask_one(
+    process: str, op: str, values: dict[str, Any], limit_s: float = 0.0
+) -> Coroutine[dict[str, Any]]:
     """Ask one process; raises what it fails with."""
-    reply = (yield Ask([process], op, values))[process]
+    reply = (yield Ask([process], op, values, limit_s=limit_s))[process]
     if isinstance(reply, KitError):
         raise reply
     return reply

@@ -23,7 +23,8 @@ copy and holds all members there, so that no step is done again.
     promise     each process left ends its members, tells what copies it holds, and
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
-    begin       each starts its members; a standby, which hosts none, hears who does
+    begin       each starts its members; those that host none, because they stand by
+                or leave, hear who does
 
 Each of the three is refused by a process that has promised a newer ballot, so when the
 one that leads is lost as well, the next one begins with `promise` again.
@@ -39,12 +40,27 @@ of those that may live, or half of them and among these the first. Two such sets
 generation share a process, which promises only one of them its newest ballot; the other
 cannot begin.
 
+*Who may go on from what.* A generation that has not begun everywhere decides nothing by
+itself: of two processes that it was to have, one may be told of it alone, and the
+other go on with those before. Whoever would follow it needs enough of the generation
+before it as well, of the newest that has begun everywhere, until there is a copy of its
+own: then all have begun. Each attempt has a number of its own, made of its ballot.
+
+*Who cannot begin.* A generation in which a member cannot open its links in time is
+followed by another one. When that goes on for longer than a task may be silent and a
+cluster may take to start, the training ends.
+
 *What holds.* Of two attempts to begin a generation at most one commits steps: no step
 is committed before all processes have begun, and those that promised a newer ballot
 have ended their members, and begin no older one, not even one that they were about to.
 A copy that was whole when the promises were given is not passed over.
 `tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
 looks whether this holds.
+
+*What is requested* of the coordinator, a pause for example, is noted by the processes
+before it is answered: by as many as may go on, so whoever leads next hears of it from
+one of them. One that has promised a newer ballot notes nothing any more. Who asks in
+vain asks again, whoever leads then; a request has a ticket, and counts once.
 
 *Who has seen more.* Those that had done the newest steps may all be lost, and the
 notebook have seen them. It says to which step it has seen the training come when it
@@ -69,11 +85,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from kit.crc import crc32
 from kit.errors import InvalidArgumentError
 from kit.message_fields import (
     anything,
     check,
     list_of,
+    optional,
     row_of,
     seconds,
     table_of,
@@ -117,13 +135,16 @@ _FIELDS: Final = {
     "places": list_of(text(1000)),
     "standby": list_of(text(1000)),
     "known": list_of(text(1000)),
+    "before": optional(list_of(text(1000))),
     "placing": table_of(anything()),
     "addresses": list_of(text(1000)),
     "changes": list_of(
         row_of(*3 * [list_of(text(1000))], whole(0), whole(0), seconds(), text())
     ),
+    "n_changes": optional(whole(0)),
 }
-_LISTS: Final = ("places", "standby", "known", "addresses")
+_BALLOT: Final = 2**32
+_LISTS: Final = ("places", "standby", "known", "before", "addresses")
 
 
 @dataclass(frozen=True)
@@ -132,14 +153,17 @@ class Generation:
 
     Attributes:
         origin: the run of generation 0, by which all generations belong together.
-        number: counts the generations from 0.
+        number: the higher the later; no two attempts have the same, see `number_of`.
         places: for each member, the task whose process hosts it, as "worker:2".
         standby: the processes that host no member: they hold copies, and take over.
         known: all processes that have taken part so far.
+        before: those of the newest generation before it of which its leader knew that
+            it had begun everywhere.
         placing: how the members are to be spread over the processes.
         addresses: where each member's server listens; empty: as the cluster says.
         changes: why there were generations before this one: the newest of them, one
             for each.
+        n_changes: how many generations there were before this one.
     """
 
     origin: str
@@ -147,9 +171,11 @@ class Generation:
     places: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     placing: Placing = field(default_factory=Placing)
     addresses: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
+    n_changes: int = 0
 
     @classmethod
     def first(
@@ -169,7 +195,7 @@ class Generation:
         known = in_order(processes)
         places = placed(tasks, known, placing)
         standby = tuple(one for one in known if one not in places)
-        return cls(origin, 0, places, standby, known, placing)
+        return cls(origin, 0, places, standby, known, placing=placing)
 
     @property
     def processes(self) -> tuple[str, ...]:
@@ -184,11 +210,11 @@ class Generation:
         """Return it with all changes since the first: `earlier` ones, and its own.
 
         >>> one, two = (Change((), (), (), step, 0, 0.0, "") for step in (1, 2))
-        >>> found = Generation("", number=2, changes=(two,)).remembering((one,))
+        >>> found = Generation("", 2, changes=(two,), n_changes=2).remembering((one,))
         >>> found.changes == (one, two)
         True
         """
-        before = self.number - len(self.changes)
+        before = self.n_changes - len(self.changes)
         return replace(self, changes=(*earlier[:before], *self.changes))
 
     @property
@@ -231,7 +257,7 @@ class Generation:
         if plain is None:
             return None
         values = check("generation", _FIELDS, plain)
-        values |= {name: tuple(values[name]) for name in _LISTS}
+        values |= {name: tuple(values.get(name, ())) for name in _LISTS}
         values["placing"] = Placing.from_plain(values["placing"])
         values["changes"] = tuple(
             Change(tuple(lost), tuple(joined), tuple(left), *rest)
@@ -240,10 +266,27 @@ class Generation:
         return cls(**values)
 
 
+def count_of(number: int) -> int:
+    """Return the count of the ballot with which a generation began."""
+    return number // _BALLOT
+
+
 def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
     """Return the run id of a generation: another one for each attempt to begin it."""
     name = f"{origin} {number} {' '.join(map(str, ballot))}"
     return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def number_of(ballot: tuple[int, str]) -> int:
+    """Return the number of the generation that is begun with a ballot.
+
+    It orders generations as their ballots are ordered.
+
+    >>> number_of((1, "worker:1")) < number_of((2, "worker:0")) < 3 * 2**32
+    True
+    """
+    count, process = ballot
+    return count * _BALLOT + crc32(process.encode())
 
 
 def may_go_on(
@@ -329,17 +372,22 @@ def next_generation(
     here: Collection[str],
     placing: Placing,
     change: Change,
+    *,
+    number: int = 0,
+    before: tuple[str, ...] = (),
 ) -> Generation:
     """Return the generation that follows one, on the processes that are here.
 
-    It has no addresses yet.
+    `number` and `before`: see `Generation`. It has no addresses yet.
     """
     after = Generation.first(
         generation.origin, tasks, set(here) - set(placing.left), placing
     )
     return replace(
         after,
-        number=generation.number + 1,
+        number=number or generation.number + 1,
+        before=before,
         known=in_order((*generation.known, *here)),
         changes=(*generation.changes, change)[-MOST_CHANGES:],
+        n_changes=generation.n_changes + 1,
     )

@@ -23,7 +23,7 @@ class Copying:
     >>> copying = Copying(lambda: seconds[0])
     >>> copying.is_due
     True
-    >>> copying.begin([0, 1]); copying.end(0, 8), copying.is_due
+    >>> copying.begin([0, 1]); copying.agreed(8); copying.end(0, 8), copying.is_due
     (False, False)
     >>> seconds[0] = 0.25; copying.end(1, 8), copying.is_due, copying.step
     (True, False, 8)
@@ -33,6 +33,7 @@ class Copying:
         self._clock = clock
         self._missing: set[int] = set()
         self._is_called = False  # and the members have not met for it yet
+        self._made = -1  # before which step they make the one that is under way
         self.step = -1  # of the newest copy that is whole
         self._next = clock()
         self._begun = clock()
@@ -50,10 +51,10 @@ class Copying:
         self._begun, self._missing = self._clock(), set(writers)
         self._is_called = True
 
-    def agreed(self) -> None:
-        """Note that the members have come to the boundary to make it."""
+    def agreed(self, step: int) -> None:
+        """Note that the members have come to the boundary to make it, before `step`."""
         if self._is_called:
-            self._begun, self._is_called = self._clock(), False
+            self._begun, self._is_called, self._made = self._clock(), False, step
 
     def lose(self, member: int) -> None:
         """Wait for a member no more; a copy that waited for it alone is not whole."""
@@ -70,8 +71,12 @@ class Copying:
         return self._clock() - self._begun if self._missing else 0.0
 
     def end(self, member: int, step: int) -> bool:
-        """Note that a member's copy before `step` is safe; whether all are now."""
-        if member not in self._missing:
+        """Note that a member's copy before `step` is safe; whether all are now.
+
+        The word of an earlier copy, which was given up, may come this late: it does not
+        count for the one that was called for since.
+        """
+        if self._is_called or step != self._made or member not in self._missing:
             return False
         self._missing.remove(member)
         if not self._missing:

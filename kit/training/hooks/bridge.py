@@ -96,7 +96,7 @@ class HookEnvironment:
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Begin before there is a part in anything: only names can be looked up."""
         generation = job.generation
-        number = generation.number if generation is not None else 0
+        number = generation.n_changes if generation is not None else 0
         self.notes = Notes(number * _LINES_OF_A_GENERATION)
         self.loss = float("nan")
         self._job, self._hooks = job, hooks

@@ -49,6 +49,7 @@ class Links:
         self._lower: list[int] = []
         self._higher: list[int] = []
         self._opening: list[Stream] = []  # that wait for the other side's arena
+        self._is_aborted = False
 
     def open(self) -> None:
         """Open the links of the first epoch; all members do so at the same time."""
@@ -88,13 +89,16 @@ class Links:
             self._join(streams, deadline)
 
     def abort(self) -> None:
-        """End the wait for the neighbours' arenas; from any thread."""
+        """End the wait for the neighbours' arenas, now and later; from any thread."""
+        self._is_aborted = True
         for stream in self._opening:
             stream.shutdown()
 
     def _join(self, streams: dict[int, Stream], deadline: float) -> None:
         self._keep(streams.values())
         self._opening = list(streams.values())
+        if self._is_aborted:  # before there was anything to shut down
+            self.abort()
         self._arenas |= self._joining.join(streams, deadline)
         self._opening = []
 

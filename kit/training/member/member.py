@@ -31,7 +31,11 @@ from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.failures import leader_lost, not_taken_back
+from kit.training.coordination.failures import (
+    leader_lost,
+    not_opened,
+    not_taken_back,
+)
 from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.training.elastic.copies import StateCopier, WholeState
 from kit.training.hooks.bridge import HookRunner
@@ -405,7 +409,7 @@ class Member:
                 context.endpoint.clock(),
                 epoch.link,
                 ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
-                self.job.generation.number if self.job.generation is not None else 0,
+                self.job.generation.n_changes if self.job.generation else 0,
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)
@@ -449,6 +453,8 @@ class Member:
         self.last_doing = self.last_doing or doing(self)
         if isinstance(error, LinkLost):
             error = leader_lost(self.job, self.step, error)
+        elif isinstance(error, DeadlineExceededError) and self.state == "starting":
+            error = not_opened(self.job, error)
         failure = as_failure(error, self.task)
         told = self.error is not None
         self.abort(failure)  # the exchange thread may wait for a neighbour

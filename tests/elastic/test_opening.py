@@ -1,0 +1,176 @@
+"""A generation whose links are slow to open begins later, or is followed by another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from kit.errors import DeadlineExceededError, KitError, PeerLost
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.plan import GRAD
+from kit.exchange.ports.port import Expected
+from kit.server.directory import Directory
+from kit.server.elastic.succession import Succession
+from kit.settings import settings
+from kit.task import Task
+from kit.testing.cluster import local_cluster
+from kit.testing.group import local_group
+from kit.training.elastic.asking import Ask
+from kit.training.elastic.copies import StateCopy
+from kit.training.elastic.generation import CopyPoint
+from kit.training.member.links import Links
+from kit.wire.handshake.messages import Role
+from kit.wire.link import Link
+from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train, until
+from tests.elastic.world import World
+
+QUICK = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "connect_deadline_s": 0.5}
+
+
+class Slow:
+    """A way to the coordinator of the first later generation that is too slow."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, attempts: float) -> None:
+        """So many attempts to take it are in vain."""
+        self.n_vain, self.run = 0, ""
+        plain: Callable[..., Link] = Directory.dial
+
+        def dial(
+            own: Directory, task: Task, me: Task, role: Role, run: str = "", **more: Any
+        ) -> Link:
+            if role is Role.CONTROL and run and more["address"]:
+                self.run = self.run or run
+                if run == self.run and self.n_vain < attempts:
+                    self.n_vain += 1
+                    raise DeadlineExceededError("it did not answer in time.")
+            return plain(own, task, me, role, run, **more)
+
+        monkeypatch.setattr(Directory, "dial", dial)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("attempts", "n_changes"), [(2, 1), (float("inf"), 2)])
+def test_a_training_goes_on_though_a_member_does_not_reach_the_coordinator_in_time(
+    attempts: float, n_changes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It ended with that error, when the others had waited for a minute.
+    slow = Slow(monkeypatch, attempts)
+    with settings(dead_after_s=2.0, **QUICK), local_cluster(0, 2) as cluster:
+        run = train(cluster, steps=ENDLESS)
+        until(lambda: run.copied > 0)
+        run.resize(worker=1)
+        until(lambda: len(run.history()) >= n_changes)
+        seen = run.step
+        until(lambda: run.step > seen)
+        end(run)
+        assert slow.n_vain >= 2
+        assert_undisturbed(run, 2)
+
+
+def copy_of_the_first() -> StateCopy:
+    sizes, data = (0, 0, 0, 0), np.zeros(0, np.uint8)
+    return StateCopy(CopyPoint(0), 0, (0, 1), (), {}, sizes, data)
+
+
+class Stream:
+    """A data link whose other end says nothing."""
+
+    is_shut = False
+
+    def shutdown(self) -> None:
+        self.is_shut = True
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+def test_a_member_that_is_ended_before_it_waits_for_arenas_does_not_wait_for_them() -> (
+    None
+):
+    stream, world = Stream(), World(2)
+
+    class Services:
+        def streams(self, *_: object) -> dict[int, Any]:
+            return {1: stream}
+
+    class Joining:
+        def join(self, streams: dict[int, Any], deadline: float) -> dict[int, Any]:
+            assert [one.is_shut for one in streams.values()] == [True]
+            raise PeerLost("it was shut down.")
+
+    with ExitStack() as stack:
+        given = cast("Any", (Joining(), Services(), {}, stack))
+        links = Links(world.job, 0, *given)
+        links.abort()
+
+        with pytest.raises(PeerLost, match="shut down"):
+            links.open()
+
+
+def test_a_member_that_was_stopped_for_long_says_who_is_gone() -> None:
+    # Of a deadline the training would end for it, and not go on with it.
+    layout = lay_out([Spec("w", (8,), "float32")], 2, 0)
+    with local_group(layout, 2, in_place=False) as members:
+        endpoint, other = members[0].endpoint, members[1].endpoint
+        ticks = iter(range(0, 10**12, 40 * 10**9))  # it is stopped again and again
+        endpoint.clock = lambda: next(ticks)
+        other.close()
+        port = endpoint.ports[1]
+        port.pump()
+        assert port.lost is False
+        wanted = Expected(GRAD, Range(0, 32), apart=True)
+        port.expect([[wanted], [wanted]], 0)
+
+        with pytest.raises(PeerLost) as lost:
+            endpoint.receive(port, 32)
+
+    assert lost.value.task == "/job:member/task:1"
+
+
+def test_generations_that_fail_as_soon_as_they_begin_end_after_a_while() -> None:
+    world = World(2)
+    machine = world.machines["worker:0"]
+    now, limits = machine.training._now, world.job.settings
+    give_up_s = limits.dead_after_s + limits.start_deadline_s
+
+    def error_after(seconds: float, **changes: Any) -> KitError | None:
+        """Return what it ends with when a loss is noticed so late."""
+        now.error, now.noticed, now.failing_since = None, None, 1.0
+        for name, value in changes.items():
+            setattr(now, name, value)
+        world.clock = 1.0 + seconds
+        succession: Succession = machine.training._succession
+        now.noticed = world.clock, "a line is cut"
+        wanted = next(succession._go_on(0, "a line is cut"), None)
+        error: KitError | None = now.error
+        assert isinstance(wanted, Ask) == (error is None)
+        return error
+
+    assert error_after(give_up_s - 0.1) is None
+    found = error_after(give_up_s + 0.1)
+    assert isinstance(found, PeerLost)
+    assert "a line is cut" in found.message
+    assert error_after(give_up_s + 0.1, failing_since=None) is None
+
+
+def test_a_generation_that_came_to_a_copy_or_has_lasted_did_not_fail_at_once() -> None:
+    world = World(2)
+    training = world.machines["worker:0"].training
+    now, lasting_s = training._now, world.job.settings.start_deadline_s + 1.0
+
+    def failing_since(at: float, began_at: float = 0.0) -> float | None:
+        """Return since when generations fail, when a loss is noticed at that time."""
+        world.clock, now.began_at, now.noticed = at, began_at, None
+        training.lose(0, "it is gone")
+        since: float | None = now.failing_since
+        return since
+
+    assert failing_since(1.0) == 1.0
+    assert failing_since(3.0, began_at=2.0) == 1.0
+    assert failing_since(2.0 + lasting_s, began_at=2.0) == 2.0 + lasting_s
+    training.keep(world.job.run, copy_of_the_first())
+    assert now.failing_since is None
