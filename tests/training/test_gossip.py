@@ -19,7 +19,7 @@ from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Optimizer
 from tests.cases import for_each
 from tests.training.alone import Alone, Move, by, descend
-from tests.training.paced import soon, standing
+from tests.training.paced import Held, soon, standing
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -138,9 +138,11 @@ def test_the_last_step_agrees_and_a_step_costs_the_bytes_of_the_formula(
 def test_switches_on_the_way_happen_at_their_step_and_keep_the_bits(
     outer: Optimizer, cluster: LocalCluster
 ) -> None:
-    run = begin(cluster, topology="ps", steps=14, outer=outer)
+    step = Held()
+    run = begin(cluster, step, topology="ps", steps=14, outer=outer)
     for topology, at in (("gossip", 2), ("mesh", 7), ("gossip", 8), ("ps", 12)):
         run.switch(topology, at=at)
+    step.go.set()
     run.wait(20)
 
     one, other = ["gossip"] * 5, ["gossip"] * 4
@@ -243,7 +245,9 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
 ) -> None:
     wanted = kit.Recording(tmp_path / "run", state_every_s=0.01)
     run = begin(cluster, topology="ps", steps=60, record=wanted, link="1gbit,1ms")
-    run.switch("gossip", at=5)
+    run.pause()
+    run.switch("gossip", at=standing(run) + 1)
+    run.resume()
     run.wait(30)
     assert run.params
 

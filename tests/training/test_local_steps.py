@@ -30,6 +30,7 @@ from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each
 from tests.training import backups
 from tests.training.alone import Alone, Move, descend, roll
+from tests.training.paced import Held
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -123,9 +124,11 @@ def test_all_topologies_have_the_bits_of_the_numpy_replay(
 
 @pytest.mark.slow
 def test_a_training_that_switches_has_the_same_bits(cluster: LocalCluster) -> None:
-    run = begin(cluster, topology="ps", steps=12)
+    step = Held()
+    run = begin(cluster, step, topology="ps", steps=12)
     run.switch("mesh", at=4)
     run.switch("ring", at=8)
+    step.go.set()
     run.wait(20)
 
     assert [epoch.topology for epoch in run.trace.epochs][-1] == "ring"
