@@ -45,10 +45,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         self._guard = guard
         self._events: list[Any] = []
         self._changed: dict[tuple[Any, str], None] = {}
-        self._made: Any = None  # what a page began with the last time
-        self._known: set[str] = set()  # the models in that
-        self._attributes: dict[str, dict[str, Any]] = {}  # in that, by the model's id
-        self._newer: dict[tuple[Any, str], None] = {}  # than that
+        self._newer: dict[tuple[Any, str], None] = {}  # than what was made for pages
         document = Document()
         document.add_root(figure)
         tells = CustomJS(args={"figure": figure}, code=TELL + WATCH)
@@ -56,6 +53,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         self._told = told
         document.on_change(self._on_change)
         super().__init__(figure)
+        self._take(self.render_bundle)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Return what a page begins with: the figure as it is now."""
@@ -73,17 +71,21 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         second or two. So what has changed is put into what was made before.
         """
         models = self._model.document.models
-        known = {model.id for model in models}
-        if known != self._known:
-            self._known, self._made = known, self._model_to_traits(self._model)
-            self._attributes = dict(_attributes(self._made["docs_json"]))
-            self._newer.clear()
+        if {model.id for model in models} != self._known:
+            self._take(self._model_to_traits(self._model))
         writer = _Writer(references=set(models))
         for model, attr in self._newer:
             value = model.lookup(attr).get_value(model)
             self._attributes[model.id][attr] = writer.encode(value)
         self._newer.clear()
         return self._made
+
+    def _take(self, made: Any) -> None:
+        """Take what bokeh has made of the figure as it is now."""
+        self._made = made
+        self._known = {model.id for model in self._model.document.models}
+        self._attributes = dict(_attributes(made["docs_json"]))  # by the model's id
+        self._newer.clear()
 
     def _on_change(self, event: Any) -> None:
         is_known = isinstance(event, ModelChangedEvent | ColumnDataChangedEvent)
