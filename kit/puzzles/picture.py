@@ -24,7 +24,7 @@ from kit.picture.svg import (
 )
 from kit.puzzles.clock import ClockedRun, HeldSpan, MessageSpan
 
-_LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 860.0, 12.0, 34.0
+_LEFT, _RIGHT, _WIDTH, _TOP, _FOOT = 92.0, 16.0, 820.0, 12.0, 34.0
 _PORT, _WORK, _MEMORY, _GAP = 7.0, 18.0, 54.0, 22.0
 _LETTER = 6.6  # px, about
 _ROOM = 0.07

@@ -15,8 +15,9 @@ from kit.puzzles.puzzle import Puzzle, table
 
 _HEAD = ("", "yours", "target", "best known")
 _LEGEND = (
-    "<p><small>Thin bars: what a task sends (above) and receives (below), in the "
-    "colour of the sender. Blocks: what it holds, as high as it is large.</small></p>"
+    '<p style="font-size:max(12px,.85em)">Thin bars: what a task sends (above) and '
+    "receives (below), in the colour of the sender. Blocks: what it holds, as high as "
+    "it is large.</p>"
 )
 
 

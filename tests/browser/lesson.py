@@ -26,7 +26,7 @@ class Lesson:
     def __init__(self, folder: Path, name: str = HELLO) -> None:
         for file in (name, "checks.py"):
             shutil.copy(ROOT / "notebooks" / file, folder)
-        self.path = folder / name
+        self.path = folder / Path(name).name
         self._content: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
 
     @classmethod

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 import numpy as np
 import pytest
+from bokeh.core.json_encoder import serialize_json
 from bokeh.core.serialization import Deserializer
 from bokeh.document import Document
 
@@ -125,6 +127,37 @@ def test_state_that_a_page_asks_for_is_what_is_drawn(
                 len(c) for c in columns[1].values()
             ]
             assert one.visible == other.visible
+
+
+def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, other = beats(make_trace)
+    stage.draw(one)
+    before = [model.get_state() and model._made for model in stage.view._models]
+
+    stage.view.large.value = True
+    stage.draw(other)
+    agree_with_bokeh(stage)
+    made = [model._made for model in stage.view._models]
+    assert all(map(is_, made, before))  # none of them as a whole
+
+    stage.view.log.value = True  # the scale is another model
+    agree_with_bokeh(stage)
+
+
+def agree_with_bokeh(stage: Stage) -> None:
+    for model in stage.view._models:
+        told = json.loads(model.get_state()["render_bundle"])
+        made = json.loads(serialize_json(model._model_to_traits(model._model)))
+        assert written(told) == written(made)
+
+
+def written(bundle: dict[str, Any]) -> str:
+    """Return the figure of a bundle as bokeh writes it after it has read it."""
+    (document,) = bundle["docs_json"].values()
+    read: Any = Document.from_json(document)
+    return str(serialize_json(read.to_json(deferred=False)))
 
 
 def test_nothing_is_sent_when_nothing_is_new(

@@ -173,8 +173,8 @@ class TrafficBoard:
         if self._view is not None:
             now = f"{datetime.now(UTC):%H:%M:%S} UTC"
             return (
-                f"A still picture of {now}: the board itself needs its kernel. If that "
-                f"runs, load the page again."
+                f"A still picture of {now}: the board itself needs its kernel. While a "
+                f"cell computes there, wait for its end; else load the page again."
             )
         return (
             "This is a still picture, renewed every second. For a live board with "

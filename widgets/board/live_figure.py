@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +45,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         self._guard = guard
         self._events: list[Any] = []
         self._changed: dict[tuple[Any, str], None] = {}
+        self._newer: dict[tuple[Any, str], None] = {}  # than what was made for pages
         document = Document()
         document.add_root(figure)
         tells = CustomJS(args={"figure": figure}, code=TELL + WATCH)
@@ -52,20 +53,45 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         self._told = told
         document.on_change(self._on_change)
         super().__init__(figure)
+        self._take(self.render_bundle)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Return what a page begins with: the figure as it is now."""
         if key is None and self.comm is not None:  # not while it is being made
-            with self._guard:
-                bundle = self._model_to_traits(self._model)
             # Without a word to the pages that have it: they would draw all of it again.
-            self._trait_values["render_bundle"] = bundle
+            with self._guard:
+                self._trait_values["render_bundle"] = self._bundle()
+                return super().get_state(key, drop_defaults)
         return super().get_state(key, drop_defaults)
+
+    def _bundle(self) -> Any:
+        """Return what a page begins with. Bokeh makes all of it in 0.1 s or more.
+
+        A notebook has many figures, and a page that is loaded again waits for them a
+        second or two. So what has changed is put into what was made before.
+        """
+        models = self._model.document.models
+        if {model.id for model in models} != self._known:
+            self._take(self._model_to_traits(self._model))
+        writer = _Writer(references=set(models))
+        for model, attr in self._newer:
+            value = model.lookup(attr).get_value(model)
+            self._attributes[model.id][attr] = writer.encode(value)
+        self._newer.clear()
+        return self._made
+
+    def _take(self, made: Any) -> None:
+        """Take what bokeh has made of the figure as it is now."""
+        self._made = made
+        self._known = {model.id for model in self._model.document.models}
+        self._attributes = dict(_attributes(made["docs_json"]))  # by the model's id
+        self._newer.clear()
 
     def _on_change(self, event: Any) -> None:
         is_known = isinstance(event, ModelChangedEvent | ColumnDataChangedEvent)
         if is_known and event.attr != "name":
             self._changed[event.model, event.attr] = None
+            self._newer[event.model, event.attr] = None
 
     def _document_patched(self, event: Any) -> None:
         if event.setter is not self:
@@ -96,6 +122,18 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         if content.get("attr") == "name":
             page_draws()
             self._told(self, str(content.get("new")))
+
+
+def _attributes(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the id and the attributes of each model that bokeh has written."""
+    if isinstance(plain, list | tuple):
+        for one in plain:
+            yield from _attributes(one)
+    elif isinstance(plain, dict):
+        if plain.get("type") == "object" and "id" in plain:
+            yield plain["id"], plain.setdefault("attributes", {})
+        for one in plain.values():
+            yield from _attributes(one)
 
 
 class _Writer(Serializer):
