@@ -482,7 +482,8 @@ class TrainingCoordinator:
         if now - self._watched > limits.suspect_after_s:
             # We were not awake ourselves: nobody could be heard, nor come.
             self._heard = dict.fromkeys(self._heard, now)
-            self._latecomers.wait_anew(now)
+            with self._changed:
+                self._latecomers.wait_anew(now)
         self._watched = now
         with self._changed:
             self._judge()
