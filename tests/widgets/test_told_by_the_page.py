@@ -91,7 +91,8 @@ def test_a_page_that_is_loaded_again_is_drawn_for(pages: Pages) -> None:
 def test_a_page_that_is_not_heard_during_cells_is_drawn_for_when_one_begins(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = EventManager(None, available_events)  # type: ignore[no-untyped-call]
+    nobody: Any = None
+    events = EventManager(nobody, available_events)
     shell = SimpleNamespace(events=events)
     kernel = SimpleNamespace(shell=shell, get_parent=lambda: {})
     monkeypatch.setattr(front_end, "kernel", lambda: kernel)
@@ -99,7 +100,7 @@ def test_a_page_that_is_not_heard_during_cells_is_drawn_for_when_one_begins(
     pages.say_here("hidden")
     assert pages.shown == [False]
     for _ in range(2):
-        events.trigger("pre_run_cell", None)  # type: ignore[no-untyped-call]
+        events.trigger("pre_run_cell", None)
 
     assert pages.shown == [False, True]
 
