@@ -91,8 +91,8 @@ def test_a_page_that_is_loaded_again_is_drawn_for(pages: Pages) -> None:
 def test_a_page_that_is_not_heard_during_cells_is_drawn_for_when_one_begins(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_shell: Any = None
-    events = EventManager(no_shell, available_events)
+    nobody: Any = None
+    events = EventManager(nobody, available_events)
     shell = SimpleNamespace(events=events)
     kernel = SimpleNamespace(shell=shell, get_parent=lambda: {})
     monkeypatch.setattr(front_end, "kernel", lambda: kernel)

@@ -157,7 +157,7 @@ class LiveView:
         if threading.current_thread() is threading.main_thread():
             # Heard here, so while a cell computes nothing will be: also not that the
             # page is seen again.
-            front_end.at_next_cell(lambda: self._show(True))
+            front_end.at_next_cell(lambda: self._show(bool(self.root._view_count)))
 
     def _on_theme(self, model: LiveFigure, name: str) -> None:
         """Draw everything for the new view, in its theme."""

@@ -36,7 +36,7 @@ _MOST_PX = 350  # in height, if the width can be less: so much has a board for i
 _LINE = 23  # of text in a box
 _TALL = BOX_H + 18
 _LETTER_PX = 9.4
-_RATE_PX = 70  # of a number on an arrow
+_RATE_PX = 80  # of a number on an arrow, in the mode for projectors
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
 
 

@@ -58,6 +58,7 @@ def paint(fig: Any, theme: Theme) -> None:
     for box in fig.select({"type": Legend}):
         box.update(label_text_color=theme.ink, background_fill_color=theme.background)
         box.label_text_font_size = f"{theme.text_px}px"
+        box.glyph_width = 34 if theme.text_px <= TEXT_PX else 14  # all of it has room
 
 
 class LossPlot:
