@@ -13,8 +13,10 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
+from kit.training.client.requests import CommandSender
 from kit.training.elastic.generation import CopyPoint
 from kit.training.member.member import Member
+from kit.wire.rpc import Caller
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,
@@ -190,6 +192,18 @@ def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost()
 
     told = training.promise((2, LEADER.short), 1)
     assert told["noted"].requests == requests
+
+
+def test_the_way_to_a_coordinator_that_was_left_is_not_opened_again() -> None:
+    # Nobody would close it.
+    def dial(*_: object) -> Caller:
+        raise AssertionError("it was dialled")
+
+    sender = CommandSender(World(2).job, dial, lambda: False)
+    sender.close()
+
+    with pytest.raises(UnavailableError, match="is over"):
+        sender.send("pause", {}, 0, "")
 
 
 def test_no_end_comes_before_a_step_that_was_seen() -> None:

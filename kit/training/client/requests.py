@@ -32,6 +32,7 @@ class CommandSender:
         # Not shared with anything else: a coordinator that is gone is dialled for long.
         self._guard = threading.Lock()
         self._caller: Caller | None = None
+        self._is_closed = False
 
     def send(
         self, what: str, values: dict[str, Any], seen: int, ticket: str
@@ -60,9 +61,10 @@ class CommandSender:
             raise
 
     def close(self) -> None:
-        """Close the link; only when the training is over, so that no other follows."""
+        """Close the link for good: another one leads from here on, or none."""
         with self._guard:
             caller, self._caller = self._caller, None
+            self._is_closed = True
         if caller is not None:
             caller.close()
 
@@ -70,6 +72,8 @@ class CommandSender:
         with self._guard:
             if self._is_over():
                 raise over()
+            if self._is_closed:
+                raise UnavailableError("this generation of the training is over.")
             if self._caller is None:
                 task = self._job.tasks[self._job.coordinator]
                 self._caller = self._dial(task, "")
