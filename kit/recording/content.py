@@ -209,9 +209,10 @@ class Content:
         except CheckpointFailed as exc:
             raise DataLossError(exc.message) from exc
         allowed = tensors_of(self.job.specs, self.job.slots) if wanted is None else {}
+        parameters = {spec.name for spec in self.job.specs}
         for name, (shape, dtype) in allowed.items():
             value = found.get(name)
-            is_missing = value is None and "/" not in name
+            is_missing = value is None and name in parameters
             if is_missing or (
                 value is not None and (value.shape, str(value.dtype)) != (shape, dtype)
             ):

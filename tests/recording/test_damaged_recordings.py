@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import kit
 from kit.crc import crc32
-from kit.errors import KitError
+from kit.errors import DataLossError, KitError
 from kit.recording.content import Content, read_content
 from kit.recording.parts import LOG, read_parts
 from tests.recording.conftest import Recorded
@@ -132,3 +133,16 @@ def test_odd_values_under_right_checksums_are_refused_in_words(
             n_refused += 1
 
     assert n_refused > N_MUTATIONS // 10
+
+
+def test_state_without_a_parameter_of_the_job_is_refused(
+    recorded: Recorded, copied: Callable[[], Path]
+) -> None:
+    log = copied() / "run.log"
+    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    head.plain["job"]["specs"][0][0] = "layer/w"  # named as a slot of `layer`
+    changed = [part(one.kind, one.plain, one.rows) for one in (head, *parts[:-1])]
+    log.write_bytes(begin + b"".join(changed))
+
+    with pytest.raises(DataLossError, match="'layer/w' is not there as float32"):
+        kit.replay(log.parent, 5, step=fit)
