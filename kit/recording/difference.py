@@ -196,7 +196,8 @@ def _orders(one: Content, other: Content) -> Iterator[Found]:
             (stretch.begin, server): found[stretch.row.number, server]
             for stretch in stretches(content.epochs, content.n_done)
             for server in content.job.ps
-            if (stretch.row.number, server) in found
+            # With backup workers pushes are recorded, too, for whose they were.
+            if stretch.row.is_asynchronous and (stretch.row.number, server) in found
         }
         for content in (one, other)
         for found in [orders(content)]

@@ -11,6 +11,7 @@ import pytest
 
 import kit
 from kit.errors import AbortedError, FailedPreconditionError
+from kit.recording.content import read_content
 from kit.testing.cluster import LocalCluster
 from tests.recording.toy_training import train
 from tests.training.backups import ranks, replayed
@@ -85,6 +86,23 @@ def test_difference_of_two_names_the_step_that_others_made(
 
     assert (found.step, found.what) == (first, "contributors")
     assert "was made of worker:" in str(found)
+
+
+def test_difference_in_the_first_step_is_whose_gradients_it_was_made_of(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    recorded(three, tmp_path / "run", steps=5)
+    both: list[Any] = [read_content(tmp_path / "run") for _ in range(2)]
+    one, other = both
+    rows = other.tables["PUSH"].copy()
+    begin = rows["step"] == 0
+    (late,) = set(one.job.workers) - {*rows["worker"][begin].tolist()}
+    rows["worker"][begin & (rows["worker"] == rows["worker"][begin][0])] = late
+    other.tables["PUSH"] = rows
+
+    found = kit.diff(one, other)
+
+    assert (found.step, found.what) == (0, "contributors")
 
 
 def test_step_whose_gradients_are_not_recorded_is_refused(
