@@ -185,6 +185,13 @@ def test_lesson_on_compression_sends_less_and_forgets_nothing(tmp_path: Path) ->
     assert ms["run"] >= SIZE * 8 / 20e6 * 1e3
     assert min(accuracy[cell] for cell in ("run", "half", "fewer", "top-k")) > 0.85
     assert accuracy["forget"] < accuracy["top-k"] - 0.1
+    language = printed(lesson, "language")
+    whole, half, top_k, power = numbers(language, r"([\d,]+) bytes")
+    assert (whole, half) == (9_216_000, 4_608_000)
+    assert max(top_k, power) < whole / 45
+    loss, at_half, *others = numbers(language, r"loss ([\d.]+)")
+    assert abs(at_half - loss) < 0.05
+    assert loss - 0.05 < min(others) < max(others) < 5
 
 
 def test_lesson_on_an_experiment_foretells_replays_and_compares(tmp_path: Path) -> None:
