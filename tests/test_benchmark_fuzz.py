@@ -68,6 +68,7 @@ def test_servers_tell_again_and_again_where_all_their_threads_are() -> None:
 def test_servers_that_have_ended_are_told_at_once_with_what_they_wrote_last() -> None:
     with servers("unix") as where:
         where.process.send_signal(signal.SIGSEGV)
+        where.process.wait(20)  # until then it may answer
         for _ in range(2):
             with pytest.raises(LinkLost, match="the servers have ended"):
                 where.tell()
