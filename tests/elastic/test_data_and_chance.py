@@ -254,22 +254,23 @@ def test_a_step_that_depends_on_its_process_is_named() -> None:
         loss, gradients = fit(params, batch)
         return loss + count[0], gradients
 
-    with process_cluster(ps=0, worker=3) as cluster:
+    def with_a_loss(cluster: ProcessCluster) -> kit.Run:
         given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
-        message = "had another loss when it was done again"
-        with pytest.warns(UserWarning, match=message):
-            for _ in range(5):  # of steps that were copied just before none is repeated
-                with awaits_its_end(OTHER):
-                    run = kit.train(
-                        *(counting, initial(), DATA),
-                        **(given | {"elastic": True, "cluster": cluster}),
-                    )
-                assert run.unrepeatable == {}
-                kill(cluster, run, OTHER, 40)
-                run.wait(30)
-                if run.losses[0].repeated:
-                    break
-                cluster.restart_dead()
+        with awaits_its_end(OTHER):
+            run = kit.train(
+                counting, initial(), DATA, elastic=True, cluster=cluster, **given
+            )
+        assert run.unrepeatable == {}
+        kill(cluster, run, OTHER, 40)
+        run.wait(30)
+        if run.losses[0].repeated:
+            return run
+        cluster.restart_dead()  # what was lost had been copied just before
+        return with_a_loss(cluster)
+
+    with process_cluster(ps=0, worker=3) as cluster:
+        with pytest.warns(UserWarning, match="had another loss when it was done again"):
+            run = with_a_loss(cluster)
         again = range(run.losses[0].step - run.losses[0].repeated, run.losses[0].step)
         assert set(run.unrepeatable) <= {"worker:0", "worker:1", "worker:2"}
         assert all(step in again for step in run.unrepeatable.values())
