@@ -31,14 +31,16 @@ class Gate:
 
     def __init__(self, n_workers: int, at: int) -> None:
         self._first, self._calls = n_workers * at, 0
+        self._last = self._first + n_workers - 1
         self.open, self.reached = threading.Event(), threading.Event()
         self._guard = threading.Lock()
 
     def __call__(self, params: Params, batch: Any) -> Any:
         with self._guard:
             number, self._calls = self._calls, self._calls + 1
+        if number == self._last:
+            self.reached.set()  # the step before is over on all of them
         if number >= self._first:
-            self.reached.set()
             assert self.open.wait(10)
         return fit(params, batch)
 
