@@ -26,7 +26,7 @@ LAYERS = {
     **dict.fromkeys(
         ["kit.cluster_def", "kit.crc", "kit.message_fields", "kit.native"], 0
     ),
-    "kit.protobuf_text": 0,
+    **dict.fromkeys(["kit.protobuf_text", "kit.waking"], 0),
     **dict.fromkeys(["kit.devices", "kit.faults"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
     **dict.fromkeys(["kit.forking", "kit.machine", "kit.regular_file"], 1),

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from kit.errors import CancelledError, FailedPreconditionError
+from kit.waking import waking
 
 T = TypeVar("T")
 
@@ -100,6 +101,7 @@ class LoopTask(Future[T]):
         must_finish: bool,
     ) -> None:
         super().__init__()
+        self.set_running_or_notify_cancel()  # who waits for it does not cancel it
         self._must_finish = must_finish
         self._home = loop
         self._task: asyncio.Task[None] | None = None
@@ -150,15 +152,12 @@ class LoopTask(Future[T]):
 
     async def awaited(self) -> T:
         """Await the result; being cancelled gives the work up and waits for that."""
-        future = asyncio.wrap_future(self)
         try:
-            return await asyncio.shield(future)
+            return await waking(asyncio.wrap_future(self))
         except asyncio.CancelledError:
-            if not future.done():
+            if not self.done():
                 self.give_up()
-                await asyncio.wait([future], timeout=_CLEAN_UP_S)
-            if future.done() and not future.cancelled():
-                future.exception()  # known, and less important than the cancellation
+                await self.over(_CLEAN_UP_S)
             raise
 
 

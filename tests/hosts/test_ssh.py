@@ -310,6 +310,7 @@ def kernels(far: kit.launchers.SSH) -> tuple[list[str], list[str]]:
 def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
     hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # it would go to all hosts
     python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
     far = launcher(hosts, slots=1, python=python)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -248,3 +249,35 @@ def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
     assert "run.resume() goes on with it, await run waits again" in found[0]
     assert "----> 2 await run" in found
     assert paused.printed == "paused\n"
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@kernels
+def test_stop_button_ends_a_cell_that_awaits_a_call_or_a_checkpoint(
+    notebook: Kernel, tmp_path: Path
+) -> None:
+    go, folder = str(tmp_path / "go"), str(tmp_path / "saved")
+    notebook.run(
+        "import os, time\ncluster = kit.current_cluster()\n"
+        "def held(*given):\n"
+        f"    while not os.path.exists({go!r}):\n"
+        "        time.sleep(0.01)\n"
+        "    return good(*given) if given else None\n"
+    )
+
+    called = notebook.run(
+        "print('begun')\nawait cluster.call_async('worker:0', held)",
+        stop_at="begun",
+    )
+    begun = notebook.run(
+        "run = kit.train(held, {'w': np.zeros(10)}, data, topology='ring',\n"
+        f"                steps=10**6, checkpoint={folder!r})"
+    )
+    saved = notebook.run("print('begun')\nawait run.save()", stop_at="begun")
+    Path(go).touch()
+    notebook.run("run.stop()\nawait run")
+
+    assert "CancelledError" in called.traceback
+    assert begun.status == "ok", begun.traceback
+    assert "CancelledError" in saved.traceback

@@ -17,6 +17,7 @@ from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.checkpointing.resume import Resumed, texts_of
 from kit.training.worker import kept_state
+from kit.waking import waking
 
 _LOOK_S = 0.02
 
@@ -141,7 +142,8 @@ class Saving:
             pause.wait(_LOOK_S)
 
     def __await__(self) -> Generator[Any, None, Saved]:
-        return asyncio.to_thread(self.wait).__await__()
+        waits = asyncio.ensure_future(asyncio.to_thread(self.wait))
+        return waking(waits).__await__()
 
     def _answer(self) -> dict[str, Any] | None:
         for answer in self._look().get("answers", ()):

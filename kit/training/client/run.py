@@ -6,9 +6,11 @@ import asyncio
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
@@ -37,6 +39,7 @@ from kit.training.commands import check_command
 from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job, Work
+from kit.waking import waking
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
@@ -48,13 +51,6 @@ if TYPE_CHECKING:
     from kit.recording.recorder import Recorder
     from kit.rehearsal.recommend import Recommendation
 
-
-from collections.abc import Callable
-from functools import cache, partial
-from importlib.metadata import entry_points
-from typing import cast
-
-_WAKE_S: Final = 0.25
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
     "tasks, so the parameters are not those of an undisturbed training. The step "
@@ -403,7 +399,8 @@ class Run:
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:
-            yield from self._over().__await__()
+            over = asyncio.wrap_future(self._observer.finished)
+            yield from waking(over).__await__()
         except asyncio.CancelledError as stop:
             # A deadline cancels as the stop button of a notebook does. Only a cell
             # that ends with this was stopped: who shows it (`kit.magics`) calls that.
@@ -412,17 +409,6 @@ class Run:
             raise
         self._warn()
         return self
-
-    async def _over(self) -> None:
-        over = asyncio.wrap_future(self._observer.finished)
-        try:
-            # A kernel takes the stop button up when its loop wakes, and does not wake
-            # it (ipykernel 7.4 calls tornado's add_callback in a signal handler).
-            while not over.done():
-                await asyncio.wait([over], timeout=_WAKE_S)
-            over.result()
-        finally:
-            over.cancel()
 
     def _interrupted(self, again: str) -> WaitInterrupted | None:
         """Pause, and return what tells so to who waited and may wait `again`.
