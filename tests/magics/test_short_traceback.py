@@ -257,10 +257,11 @@ def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
 def test_stop_button_ends_a_cell_that_awaits_a_call_or_a_checkpoint(
     notebook: Kernel, tmp_path: Path
 ) -> None:
-    go, folder = str(tmp_path / "go"), str(tmp_path / "saved")
+    go, begun, folder = (str(tmp_path / name) for name in ("go", "begun", "saved"))
     notebook.run(
         "import os, time\ncluster = kit.current_cluster()\n"
         "def held(*given):\n"
+        f"    open({begun!r}, 'a').close()\n"
         f"    while not os.path.exists({go!r}):\n"
         "        time.sleep(0.01)\n"
         "    return good(*given) if given else None\n"
@@ -270,14 +271,19 @@ def test_stop_button_ends_a_cell_that_awaits_a_call_or_a_checkpoint(
         "print('begun')\nawait cluster.call_async('worker:0', held)",
         stop_at="begun",
     )
-    begun = notebook.run(
+    Path(go).touch()  # the engine is at it until now
+    notebook.run("cluster.call('worker:0', int)")
+    Path(go).unlink()
+    Path(begun).unlink()
+    trained = notebook.run(
         "run = kit.train(held, {'w': np.zeros(10)}, data, topology='ring',\n"
-        f"                steps=10**6, checkpoint={folder!r})"
+        f"                steps=10**6, checkpoint={folder!r})\n"
+        f"while not os.path.exists({begun!r}): time.sleep(0.01)"
     )
     saved = notebook.run("print('begun')\nawait run.save()", stop_at="begun")
     Path(go).touch()
     notebook.run("run.stop()\nawait run")
 
     assert "CancelledError" in called.traceback
-    assert begun.status == "ok", begun.traceback
+    assert trained.status == "ok", trained.traceback
     assert "CancelledError" in saved.traceback
