@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+
+from tests.notebooks.kernel import sockets_in
 
 ROOT = Path(__file__).parents[2]
 CELL_S = 60.0
@@ -100,15 +103,16 @@ class Kernel:
 def kernel(runtime: Path) -> Iterator[Kernel]:
     """Start a kernel; its clusters have their folders below `runtime`."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    manager = KernelManager(kernel_name="python3")
     environment = {**os.environ, "PYTHONPATH": path, "XDG_RUNTIME_DIR": str(runtime)}
-    manager.start_kernel(env=environment)
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=CELL_S)
-        yield Kernel(manager, client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel()
-        manager.cleanup_resources()
+    with tempfile.TemporaryDirectory() as folder:
+        manager = KernelManager(kernel_name="python3", **sockets_in(folder))
+        manager.start_kernel(env=environment)
+        client = manager.blocking_client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=CELL_S)
+            yield Kernel(manager, client)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel()
+            manager.cleanup_resources()

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -46,23 +47,35 @@ def of_cells(sources: Sequence[str]) -> nbformat.NotebookNode:
     return parse(json.dumps({**version, "cells": cells}))
 
 
+def sockets_in(folder: str) -> dict[str, Any]:
+    """Return the settings of a kernel whose sockets are files in a folder.
+
+    A port of TCP that is free when the manager looks may be taken when the kernel comes
+    to it. The path of a socket may have 107 bytes.
+    """
+    return {"transport": "ipc", "ip": f"{folder}/kernel"}
+
+
 def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
     """Fill in the outputs; raises `CellExecutionError` for a cell that fails.
 
     The clusters of the notebook keep their files below `runtime`.
     """
     from nbclient import NotebookClient
+    from traitlets.config import Config
 
-    client = NotebookClient(
-        cells,
-        timeout=CELL_S,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(ROOT / "notebooks")}},
-    )
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "XDG_RUNTIME_DIR": str(runtime)}
-    # Not `execute`: the loop that it makes is never closed.
-    asyncio.run(client.async_execute(env=env))
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            cells,
+            timeout=CELL_S,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(ROOT / "notebooks")}},
+            config=Config({"KernelManager": sockets_in(folder)}),
+        )
+        # Not `execute`: the loop that it makes is never closed.
+        asyncio.run(client.async_execute(env=env))
     if folder := os.environ.get(KEEP):
         keep(cells, Path(folder))
 
