@@ -66,13 +66,13 @@ def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
 
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "XDG_RUNTIME_DIR": str(runtime)}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as sockets:
         client = NotebookClient(
             cells,
             timeout=CELL_S,
             kernel_name="python3",
             resources={"metadata": {"path": str(ROOT / "notebooks")}},
-            config=Config({"KernelManager": sockets_in(folder)}),
+            config=Config({"KernelManager": sockets_in(sockets)}),
         )
         # Not `execute`: the loop that it makes is never closed.
         asyncio.run(client.async_execute(env=env))
