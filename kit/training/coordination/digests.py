@@ -86,6 +86,11 @@ class Digests:
         )
         self._untold.append(DigestReport(self._epoch, step, boundary, digests))
 
+    @property
+    def are_awaited(self) -> bool:
+        """Whether a checkpoint waits for what is not told yet."""
+        return any(report.boundary >= 0 for report in tuple(self._untold))
+
     def take(self) -> list[DigestReport]:
         """Return what is not told yet, oldest first; from any thread."""
         found = []

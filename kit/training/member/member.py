@@ -289,9 +289,16 @@ class Member:
             return
         self._writer = CheckpointWriter(context, client, self.store, self._stirred)
         stack.callback(self._writer.close)
+        stack.callback(self._tell_of_saved, context)  # the writer waits for it
         if self.store is not None:
             context.step, context.restored = self.store.step, self.store.values
             self.store.values = None
+
+    def _tell_of_saved(self, context: MemberContext) -> None:
+        """Tell the digests of a checkpoint under way: the heart may beat no more."""
+        if context.digests.are_awaited:
+            with suppress(KitError):
+                self._tell()
 
     def _prepare_copies(
         self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
