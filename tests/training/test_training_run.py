@@ -20,6 +20,7 @@ from kit.errors import (
     StepFailed,
 )
 from kit.testing.cluster import LocalCluster
+from kit.wire.rpc import ReconnectingCaller
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
 MANY = 1_000_000
@@ -100,6 +101,23 @@ def test_request_that_cannot_be_is_refused_at_once(cluster: LocalCluster) -> Non
             run.link = "fast"
 
         assert run.switching == ""
+
+
+def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = ReconnectingCaller.close
+    with held(cluster, at=1) as run:
+        known = run._observer._links
+
+        def closed(caller: ReconnectingCaller) -> None:
+            close(caller)
+            known.discard(caller)  # as the thread does that watched a generation
+
+        monkeypatch.setattr(ReconnectingCaller, "close", closed)
+
+    assert run.wait(10).state == "done"
+    assert not known
 
 
 def test_params_while_running_are_those_of_the_last_step(cluster: LocalCluster) -> None:

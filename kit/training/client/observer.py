@@ -459,17 +459,21 @@ class Observer:
             if self._left:
                 return
         error = self._verdict()
-        self.newest.keep()  # a task keeps what it knows while the links are open
-        for call in self._at_end:
-            call(error)
-        for caller in self._links:
-            caller.close()
-        if error is None:
-            self.finished.set_result(None)
-        else:
-            error.add_note(f"{LOOK}.")
-            self.finished.set_exception(error)
-        self._requests.close()
+        try:
+            self.newest.keep()  # a task keeps what it knows while the links are open
+            for call in self._at_end:
+                call(error)
+            with self._guard:  # who watched an earlier generation lets go of its own
+                links = tuple(self._links)
+            for caller in links:
+                caller.close()
+        finally:  # somebody waits for it
+            if error is None:
+                self.finished.set_result(None)
+            else:
+                error.add_note(f"{LOOK}.")
+                self.finished.set_exception(error)
+            self._requests.close()
 
     def _verdict(self) -> KitError | None:
         """Return how it ended: by the trusted member, else the lost, else anybody."""
