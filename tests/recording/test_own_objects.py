@@ -15,10 +15,11 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.recording import own_objects
 from kit.recording.own_objects import made_again, object_facts
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.training.optimizers.rule import Slot
 from tests.cases import for_each
 from tests.recording.random_runs import Averaged
-from tests.recording.toy_training import train
+from tests.recording.toy_training import begin, train
 from tests.training import compressed, toy
 from tests.training.toy import quick_cluster, same_bits
 
@@ -82,13 +83,17 @@ def test_replay_of_a_compressed_training_goes_on_from_any_kept_state(
     three: LocalCluster, tmp_path: Path
 ) -> None:
     wanted = kit.Recording(tmp_path / "run", state_every_s=0.001)
-    about = {"model": compressed, "compress": kit.TopK(0.05), "steps": 300}
-    run = train(three, wanted, **about)
+    about = {"model": compressed, "compress": kit.TopK(0.05), "steps": 10**6}
+    run = begin(three, wanted, **about)
+    until(lambda: len([*wanted.path.glob("state-*")]) > 1, 20)  # that of step 0 is one
+    run.stop()
+    run.wait(30)
 
-    found = kit.replay(wanted.path, 300, step=compressed.fit, data=compressed.DATA)
+    data = compressed.DATA
+    found = kit.replay(wanted.path, run.step, step=compressed.fit, data=data)
 
     assert max(found.content.states) > 0
-    assert found.n_losses < 3 * 300  # it did not begin at the beginning
+    assert found.n_losses < 3 * run.step  # it did not begin at the beginning
     assert same_bits(found.params, run.params)
 
 
