@@ -103,10 +103,15 @@ def test_what_is_asked_of_a_wire_that_is_closed_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(netlab, "_N_THREADS", 1)
-    goes_on = threading.Event()
+    has_begun, goes_on = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        has_begun.set()
+        return goes_on.wait(10)
+
     with ThreadPoolExecutor(3) as pool, EmulatedWire(seed=1) as wire:
-        under_way = pool.submit(wire.call, "a", lambda: goes_on.wait(10))
-        until(lambda: not wire._ends["a"]._work_queue.qsize(), 10)
+        under_way = pool.submit(wire.call, "a", wait)
+        assert has_begun.wait(10)
         waiting = pool.submit(wire.call, "a", lambda: None)
         until(lambda: wire._ends["a"]._work_queue.qsize() == 1, 10)
         closing = pool.submit(wire.close)
