@@ -97,13 +97,18 @@ def test_data_that_never_come_are_told_from_computing(tasks: LocalCluster) -> No
 def test_task_that_failed_is_named_and_the_error_says_where_to_look(
     tasks: LocalCluster,
 ) -> None:
+    go = threading.Event()
+
     def step(params: Any, batch: Any) -> Any:
         name = threading.current_thread().name
         if name == "kit-run-worker:2":
+            assert go.wait(30)
             raise ValueError("no")
         return fit(params, batch)
 
     run = begin(tasks, step)
+    soon(lambda: run.flight()["ps:0"].waits_for == ("worker:2",))
+    go.set()
     with pytest.raises(StepFailed) as caught:
         run.wait(30)
 
