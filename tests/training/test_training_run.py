@@ -112,7 +112,7 @@ def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
 
         def closed(caller: ReconnectingCaller) -> None:
             close(caller)
-            known.discard(caller)  # as the thread does that watched a generation
+            known.discard(caller)  # as a thread that watched an earlier generation does
 
         monkeypatch.setattr(ReconnectingCaller, "close", closed)
 

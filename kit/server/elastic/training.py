@@ -214,7 +214,7 @@ class ElasticTraining:
             self._now.is_closed = True
             self._now.changed.notify_all()
         self._processes.close()
-        for server in [*self._stand_ins.values()]:  # one may just be made
+        for server in [*self._stand_ins.values()]:  # another thread may add one
             server.stop()
 
     # -- what other processes ask -------------------------------------------------
@@ -457,7 +457,7 @@ class ElasticTraining:
 
     def _members(self) -> list[Member]:
         """Return the members of the newest generation here."""
-        stand_ins = [*self._stand_ins.values()]  # one may just be made
+        stand_ins = [*self._stand_ins.values()]  # another thread may add one
         hosts = [self._own, *(one.trainings for one in stand_ins)]
         found = [one.maybe_find(self._now.job.run) for one in hosts]
         return [member for member in found if member is not None]
