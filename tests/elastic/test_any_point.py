@@ -38,7 +38,7 @@ def cluster() -> Iterator[ProcessCluster]:
         yield found
 
 
-def begin(cluster: ProcessCluster, topology: str, **more: str) -> Run:
+def begin(cluster: ProcessCluster, topology: str, **more: str | float) -> Run:
     n = sum(task.job == "worker" for task in cluster.tasks)
     with settings(**more):
         return train(
@@ -112,6 +112,27 @@ def test_bytes_are_those_of_the_formulas_in_every_generation(
     assert [moved[0] for moved in run.moved_once] == [first, last]
     for _, measured, by_formula in run.moved_once[1:]:
         assert measured == by_formula > 0
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+@pytest.mark.parametrize("task", ["worker:0", "worker:1"])
+def test_a_loss_is_survived_long_before_the_next_sign_of_life(
+    task: str, topology: str, cluster: ProcessCluster
+) -> None:
+    cluster.restart_dead()
+
+    run = begin(
+        cluster,
+        topology,
+        heartbeat_s=30.0,
+        suspect_after_s=100.0,
+        dead_after_s=600.0,
+        crash=f"{task}@{AT}:step.begun:SIGKILL",
+    )
+    run.wait(15)
+
+    assert [change.lost for change in run.losses] == [(task,)]
+    assert_undisturbed(run, 2)
 
 
 def test_all_processes_but_one_may_be_killed_one_after_the_other() -> None:

@@ -30,7 +30,10 @@ FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
 
 
 def running(
-    aggregate: int = 0, steps: int = 100, clock: Callable[[], float] = lambda: 0.0
+    aggregate: int = 0,
+    steps: int = 100,
+    clock: Callable[[], float] = lambda: 0.0,
+    on_failure: Callable[[], None] = lambda: None,
 ) -> TrainingCoordinator:
     """Return the coordinator of a training whose members have begun it."""
     specs = (Spec("w", (3,), "float32"),)
@@ -44,7 +47,7 @@ def running(
         batch=9,
         aggregate=aggregate,
     )
-    coordinator = TrainingCoordinator(job, clock)
+    coordinator = TrainingCoordinator(job, clock, on_failure=on_failure)
     assert meet(coordinator, 0, 0) is Verdict.PREPARE
     for one in EVERYBODY:
         coordinator.prepared(one, 0, None, 0.0)
@@ -88,6 +91,18 @@ def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
 
     assert isinstance(coordinator.error, PeerLost)
     assert coordinator.status()["lost"] == {str(THIRD): coordinator.error.message}
+
+
+def test_own_member_is_told_at_once_of_a_loss_that_ends_the_training() -> None:
+    told: list[str] = []
+    coordinator = running(aggregate=2, on_failure=lambda: told.append("failed"))
+
+    coordinator.gone(THIRD, "its links closed")  # spared
+    assert told == []
+    coordinator.gone(SECOND, "its links closed")
+
+    assert told == ["failed"]
+    assert coordinator.beat(FIRST) is coordinator.error
 
 
 def test_both_are_named_when_one_was_spared_and_one_could_not_be() -> None:

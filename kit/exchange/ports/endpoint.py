@@ -47,12 +47,14 @@ class Endpoint:
         asleep: memoryview | None = None,
         native: bool = True,
         clock: Callable[[], int] = time.monotonic_ns,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> None:
         """`names` are the members' task names; `asleep` is our word in our arena.
 
-        `native`: the compiled loop may be used, where it was built.
+        `native`: the compiled loop may be used, where it was built. `on_loss` is called
+        when a wait sees a link end, whoever it waits for.
         """
-        self.native = native
+        self.native, self.on_loss = native, on_loss
         self.names, self.me, self.stamp = tuple(names), me, stamp
         self.deadline_s, self.spins = deadline_s, spins
         self.clock = clock
@@ -288,6 +290,7 @@ class Endpoint:
             if port.lost:  # its end would make every poll return at once
                 self._poll.unregister(fd)
                 del self._by_fd[fd]
+                self.on_loss()
 
     def _gone(self, port: Port) -> PeerLost:
         name = self.names[port.peer]

@@ -40,19 +40,32 @@ def ranges_of(owners: Iterable[Owned], member: int) -> tuple[Range, ...]:
 
 
 class OwnState:
-    """A buffer for the parameters and slots of some ranges."""
+    """A buffer for the parameters and slots of some ranges.
+
+    Attributes:
+        n_bytes: size of the copy.
+        room: how many bytes more fit into the buffer.
+    """
 
     def __init__(
-        self, layout: Layout, ranges: Sequence[Range], slots: Sequence[str]
+        self,
+        layout: Layout,
+        ranges: Sequence[Range],
+        slots: Sequence[str],
+        room: int = 0,
     ) -> None:
-        """Reserve as many bytes as parameters and slots of the ranges have."""
+        """Reserve as many bytes as parameters and slots of the ranges have.
+
+        `room`: how many more may follow them; see `followed_by`.
+        """
         self._ranges = tuple(ranges)
         places, size = [], 0
         for _ in range(1 + len(slots)):
             for part in self._ranges:
                 places.append(size)
                 size += self.stride(part)
-        self._buffer = np.empty(size, np.uint8)
+        self.n_bytes, self.room = size, room
+        self._buffer = np.empty(size + room, np.uint8)
         self._buffer.fill(0)  # its pages are there now, not when the training waits
         self._views = [
             self._buffer[place : place + part.size]
@@ -74,12 +87,13 @@ class OwnState:
     @property
     def data(self) -> Array:
         """The copy: the ranges of the parameters, then of each slot, as bytes."""
-        return self._buffer
+        return self._buffer[: self.n_bytes]
 
-    @property
-    def n_bytes(self) -> int:
-        """Size of the copy."""
-        return self._buffer.nbytes
+    def followed_by(self, rest: bytes) -> Array:
+        """Return the copy with at most `room` bytes behind it, without copying it."""
+        end = self.n_bytes + len(rest)
+        self._buffer[self.n_bytes : end] = np.frombuffer(rest, np.uint8)
+        return self._buffer[:end]
 
     def copy(self, memory: Memory, now: int) -> None:
         """Take the values: parameters from the physical region `now`, and the slots.

@@ -47,12 +47,16 @@ class TrainingCoordinator:
         clock: Callable[[], float] = time.monotonic,
         hooks: HookRunner | None = None,
         requests: Mapping[str, Any] | None = None,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin with epoch 0, before any member has come.
 
-        `requests` are those of the coordinator of the generation before.
+        `requests` are those of the coordinator of the generation before. `on_failure`
+        is called when the training has failed: the member in the same process need not
+        wait for its next sign of life to hear of it.
         """
         self._job, self._clock, self._hooks = job, clock, hooks
+        self._on_failure = on_failure
         self._may_stop = hooks is not None and hooks.may_stop
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
@@ -342,8 +346,7 @@ class TrainingCoordinator:
             found = difference(terms_of(self._job), terms)
             if found:
                 error = failures.mismatch(self._job, member, found)
-                self._agreement.fail(error)
-                self._changed.notify_all()
+                self._end(error)
                 raise error
             return self._job.run
 
@@ -431,7 +434,7 @@ class TrainingCoordinator:
                 self._suspicions.add(by, suspect, error, self._clock())
                 self._settle()
             else:
-                agreement.fail(error)
+                self._end(error)
             self._changed.notify_all()
             if suspect is not None:
                 self._changed.wait_for(lambda: agreement.error is not None, patience_s)
@@ -450,8 +453,12 @@ class TrainingCoordinator:
         gone = self._agreement.lost | self._left
         error = self._suspicions.verdict(gone, self._heard, self._clock())
         if error is not None and self._agreement.error is None:
-            self._agreement.fail(error)
-            self._changed.notify_all()
+            self._end(error)
+
+    def _end(self, error: KitError) -> None:
+        self._agreement.fail(error)
+        self._changed.notify_all()
+        self._on_failure()
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 
 _N_ROWS = 512  # of each kind, that go with a copy
+_ROOM = 1 << 17  # bytes for them, behind the state
 
 
 class StateCopy(NamedTuple):
@@ -202,9 +205,12 @@ class StateCopier(StepObserver):
         self._requests = requests
         self._writers: tuple[int, ...] = ()
         self._ranges: tuple[Range, ...] = ()
-        self._state: OwnState | None = None
+        # The buffers of this epoch that hold no copy which anybody refers to: a new one
+        # costs the training more than the copy, since its pages are new too.
+        self._free: list[OwnState] = []
+        self._room = _ROOM
         self._n_epochs = 0
-        self._copies = queue.SimpleQueue[tuple[StateCopy, tuple[bytes, ...]] | None]()
+        self._copies = queue.SimpleQueue[StateCopy | None]()
         self._thread = threading.Thread(
             target=self._send, name=f"kit-copier-{context.task.short}", daemon=True
         )
@@ -219,35 +225,44 @@ class StateCopier(StepObserver):
         some = sorted({*writers_of(owners, leads), leads})
         self._writers = tuple(all_of if synchronous else some)
         self._ranges = ranges_of(owners, me)
-        self._state = OwnState(job.layout, self._ranges, job.slots)
+        self._free = [self._new_buffer()]
 
     def copy(self, step: int) -> None:
         """Copy the state before `step`; blocks for the copy alone."""
-        context, state = self._context, self._state
-        if state is None:
+        context = self._context
+        if not self._n_epochs:
             return
-        state.copy(context.memory, context.now)
-        context.reach("copy.made", step)
-        more = (*ToldRows.of(context.meter), context.kept())
-        sizes = state.data.nbytes, *map(len, more)
         generation = context.job.generation
         assert generation is not None, "only an elastic training copies"
+        more = (*ToldRows.of(context.meter), context.kept())
+        rest = b"".join(more)
+        state = self._free.pop() if self._free else self._new_buffer()
+        if len(rest) > state.room:
+            self._room = 2 * len(rest)
+            state = self._new_buffer()
+        state.copy(context.memory, context.now)
+        context.reach("copy.made", step)
+        data = state.followed_by(rest)
+        weakref.finalize(data, self._free.append, state).atexit = False
         moment = CopyPoint(step, generation.number, self._n_epochs)
+        sizes = state.n_bytes, *map(len, more)
         about = context.me, self._writers, self._ranges, self._requests(), sizes
-        self._copies.put((StateCopy(moment, *about, state.data), more))
+        self._copies.put(StateCopy(moment, *about, data))
+
+    def _new_buffer(self) -> OwnState:
+        job = self._context.job
+        return OwnState(job.layout, self._ranges, job.slots, self._room)
 
     def close(self) -> None:
         """End the thread; what it is sending may be lost."""
         self._copies.put(None)
 
     def _send(self) -> None:
-        while (found := self._copies.get()) is not None:
-            copy, more = found
-            parts = (np.frombuffer(part, np.uint8) for part in more)
-            data = np.concatenate([copy.data, *parts])  # the buffer is used again
-            try:
-                self._keep(copy._replace(data=data))
+        while (copy := self._copies.get()) is not None:
+            # Whoever is gone ends this generation.
+            with suppress(KitError):
+                self._keep(copy)
                 self._context.reach("copy.sent", copy.moment.step)
                 self._confirm(copy.moment.step)
-            except KitError:
-                continue  # whoever is gone ends this generation
+            if not self._free:  # two are held, so there will be three
+                self._free.append(self._new_buffer())

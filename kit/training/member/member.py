@@ -106,9 +106,13 @@ class Member:
         has_hooks = leads and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
         self._begins_with = state
+        # A sign of life is due at once: there is something to tell, or to be told.
+        self._stirred = threading.Event()
         requests = state.requests if state is not None else None
         self.coordinator = (
-            TrainingCoordinator(job, hooks=self.hooks, requests=requests)
+            TrainingCoordinator(
+                job, hooks=self.hooks, requests=requests, on_failure=self._stirred.set
+            )
             if leads
             else None
         )
@@ -122,7 +126,6 @@ class Member:
         self._ended = threading.Event()
         self._is_over = threading.Event()  # nothing more is done here
         self._telling = threading.Lock()
-        self._stirred = threading.Event()  # a sign of life is due at once
         self._thread = threading.Thread(
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
         )
@@ -240,6 +243,7 @@ class Member:
             spins=self._services.spins(job),
             native=job.settings.native,
             asleep=own_arena.control.asleep,
+            on_loss=self._stirred.set,
         )
         stack.callback(endpoint.close)
         heart = threading.Thread(
