@@ -34,6 +34,7 @@ from kit.message_fields import (
     whole,
 )
 from kit.server.elastic import training as elastic
+from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import TrainingCoordinator
@@ -42,6 +43,8 @@ from kit.training.coordination.membership import Answer as Verdict
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, parameters, poll
 from kit.training.member.state_keeper import recorded
+from kit.wire.handshake.messages import Role
+from kit.wire.link import Link
 from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
@@ -73,12 +76,23 @@ _ERROR: Final = record(
 )
 
 
+def _never() -> bool:
+    return False
+
+
 class Handlers:
     """The table, for one server's trainings and one task that asks."""
 
-    def __init__(self, trainings: Trainings, peer: Task) -> None:
-        """Answer for these trainings; `peer` is at the other end of the link."""
-        self._trainings, self._peer = trainings, peer
+    def __init__(
+        self, trainings: Trainings, peer: Task, link: Link | None = None
+    ) -> None:
+        """Answer for these trainings what `peer` asks, over a link."""
+        self._trainings, self._peer, self._shown = trainings, peer, None
+        self._has_hung_up = _never
+        if link is not None:
+            self._has_hung_up = link.has_hung_up
+            is_for_copies = link.role is Role.COPIES
+            self._shown = ShownArenas(link.stream) if is_for_copies else None
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
@@ -139,7 +153,7 @@ class Handlers:
             ),
             "run.job": Handler(_RUN, self._job),
             "task.look": Handler({}, self._look),
-            **elastic.handlers(self._trainings.elastic),
+            **elastic.handlers(self._trainings.elastic, self._shown),
         }
 
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:
@@ -178,6 +192,7 @@ class Handlers:
             question["number"],
             question["step"],
             min(question["patience_s"], _MOST_PATIENCE_S),
+            self._has_hung_up,
         )
         return _plain(answer), b""
 
@@ -187,6 +202,7 @@ class Handlers:
             question["number"],
             question["refusal"],
             min(question["patience_s"], _MOST_PATIENCE_S),
+            self._has_hung_up,
         )
         return _plain(answer), b""
 
@@ -198,7 +214,9 @@ class Handlers:
 
     def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
         answer, number = self._coordinator_of_member(question).rejoin(
-            question["member"], min(question["patience_s"], _MOST_PATIENCE_S)
+            question["member"],
+            min(question["patience_s"], _MOST_PATIENCE_S),
+            self._has_hung_up,
         )
         return {**_plain(answer), "number": number}, b""
 

@@ -388,15 +388,15 @@ class Server:
     def _serve(self, link: Link) -> None:
         was_used, limit = True, self.settings.call_deadline_s
         try:
-            handlers = self._handlers(link.peer)
+            handlers = self._handlers(link.peer, link)
             was_used = serve(link, handlers, limit, self._unexpected) > 0
         finally:
             with self._guard:
                 self._links.discard(link)
             self.trainings.link_closed(link, was_used)
 
-    def _handlers(self, peer: Task) -> Mapping[str, Handler]:
-        return Handlers(self.trainings, peer).table()
+    def _handlers(self, peer: Task, link: Link | None = None) -> Mapping[str, Handler]:
+        return Handlers(self.trainings, peer, link).table()
 
     def _unexpected(self, op: str, error: BaseException) -> None:
         _log.error("%s: %r failed", self.task, op, exc_info=error)

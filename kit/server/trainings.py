@@ -320,15 +320,17 @@ class Trainings:
             elastic = self.elastic(member.job.generation.origin)
             elastic.share(run, member.coordinator.requests())
 
-    def keep_copy(self, job: Job, copy: StateCopy) -> None:
+    def keep_copy(self, job: Job, copy: StateCopy) -> str:
         """See `Services`."""
         assert job.generation is not None, "only an elastic training copies"
-        self.elastic(job.generation.origin).keep_copy(copy)
+        return self.elastic(job.generation.origin).keep_copy(copy)
 
-    def dial_process(self, task: Task, deadline_s: float) -> Caller:
+    def dial_process(
+        self, task: Task, deadline_s: float, role: Role = Role.CONTROL
+    ) -> Caller:
         """See `Neighbours`."""
         where = self._directory()
-        return Caller(where.dial(task, self._me, Role.CONTROL, deadline_s=deadline_s))
+        return Caller(where.dial(task, self._me, role, deadline_s=deadline_s))
 
     @property
     def address(self) -> str:

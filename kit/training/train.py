@@ -263,7 +263,7 @@ def train(
         has the bits of an undisturbed training.
         `run.losses` tells what was lost, `run.resize` spreads it over more or fewer
         tasks. `kit.Elastic(...)` begins it with other numbers of logical workers, or
-        with tasks to spare. Costs a copy every fifth of a second.
+        with tasks to spare. Costs three copies of its state a second at most.
         `hooks` are told of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
     record : str, PathLike or Recording, optional

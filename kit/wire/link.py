@@ -9,6 +9,7 @@ Its clock and deadlines are monotonic seconds. What the messages mean is not its
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from collections.abc import Mapping
@@ -74,11 +75,12 @@ class Link:
         self.heard_at = clock()
         self._stream, self._bounds, self._clock = stream, bounds, clock
         self._flags = CHECKSUM if checksum else 0
-        # What follows on a data link is for the data path, which asks for the stream.
-        is_data = role is Role.DATA
+        # What follows on a data link is for the data path, which asks for the stream;
+        # descriptors may follow a question about a copy.
+        may_read_ahead = role not in (Role.DATA, Role.COPIES)
         is_safe = stream.kind in ("unix", *ENCRYPTED)
         self._most_checked = _CHECKED if is_safe else bounds.max_length
-        self._intake = Intake(stream, bounds, clock, ahead=not is_data)
+        self._intake = Intake(stream, bounds, clock, ahead=may_read_ahead)
         self._sent = 0
         self._sending, self._receiving = threading.Lock(), threading.Lock()
         self._state = threading.Lock()
@@ -98,7 +100,7 @@ class Link:
     def stream(self) -> Stream:
         """The stream below, for the data path, which brings its own frames.
 
-        Of a data link only: other links read ahead, so bytes would be missing.
+        Of links for data and copies: others read ahead, so bytes would be missing.
         """
         return self._stream
 
@@ -108,6 +110,18 @@ class Link:
         A link reads ahead: poll only after `recv` has found nothing.
         """
         return self._stream.fileno()
+
+    def has_hung_up(self) -> bool:
+        """Whether the other side has closed its end; costs a system call.
+
+        Who waits for something to answer with learns so that nobody waits for it.
+        """
+        poll = select.poll()
+        try:
+            poll.register(self._stream.fileno(), select.POLLRDHUP)
+            return bool(poll.poll(0))
+        except (OSError, ValueError):
+            return True  # closed on this side
 
     def send(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kit.errors import (
@@ -24,6 +24,7 @@ from kit.errors import (
 from kit.message_fields import Fields, check, shown
 from kit.wire.frame import Buffer
 from kit.wire.link import Link
+from kit.wire.local.descriptors import send_fds
 from kit.wire.message import pack_message
 
 Answer = tuple[dict[str, Any], Buffer]
@@ -57,8 +58,12 @@ class Caller:
         values: Mapping[str, Any] | None = None,
         *,
         blob: Buffer = b"",
+        descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], bytearray]:
         """Ask and wait for the answer.
+
+        `descriptors` follow the question, if what answers it takes them from the
+        stream: on a unix socket, for a role whose links do not read ahead.
 
         Raises the error that the other side answered with, `LinkLost`, or
         `DeadlineExceededError`; after the last two, and after an interrupt, the link is
@@ -69,6 +74,9 @@ class Caller:
             message = pack_message({**(values or {}), "op": op}, blob)
             try:
                 self.link.send(*message, deadline_s=deadline_s)
+                if descriptors:
+                    deadline = time.monotonic() + deadline_s
+                    send_fds(self.link.stream, descriptors, deadline)
                 reply, body = self.link.recv_message(deadline_s=deadline_s)
             except InvalidArgumentError:
                 raise  # nothing was asked, or the link has ended by itself

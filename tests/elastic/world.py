@@ -79,7 +79,7 @@ class Machine:
 
     # -- as the way to others -------------------------------------------------------
 
-    def dial_process(self, task: Task, _: float) -> Any:
+    def dial_process(self, task: Task, _: float, role: Any = None) -> Any:
         return Caller(self, task.short)
 
     def stand_in(self, task: Task, _: str) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import DeadlineExceededError, LinkLost
+from kit.errors import DeadlineExceededError, LinkLost, PeerLost
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
+from kit.training.coordination import client
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import ReconnectingCaller
@@ -177,3 +179,22 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
     assert_trained(run)
     ring.servers[0].stop()
     assert [link.fileno() for link in arrived] == [-1, -1]
+
+
+def test_end_of_a_member_is_heard_of_while_it_waits_for_an_answer(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_PATIENCE_S", 5.0)
+    run = begin(ring, steps=1_000_000)
+    run.pause()
+    leader, other = (server.trainings.find(run.job.run) for server in ring.servers)
+    until(lambda: bool(leader.meets_since and other.meets_since), 10)
+
+    assert other._client is not None
+    other._client.close()  # as the end of its process does
+
+    # Long before the answer is due that it waits for.
+    assert leader.coordinator is not None
+    until(lambda: leader.coordinator.status()["lost"] != {}, 3)  # type: ignore[union-attr]
+    with pytest.raises(PeerLost, match="its links closed"):
+        run.wait(10)

@@ -77,8 +77,8 @@ def answer_with(
     """Let a server answer one question otherwise, on links that are opened later."""
     plain = server._handlers
 
-    def handlers(peer: Task) -> Mapping[str, Handler]:
-        table = plain(peer)
+    def handlers(peer: Task, link: Any = None) -> Mapping[str, Handler]:
+        table = plain(peer, link)
         return {**table, op: table[op]._replace(answer=answer)}
 
     server._handlers = handlers  # type: ignore[method-assign]

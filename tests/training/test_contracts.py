@@ -106,7 +106,9 @@ def test_coordinator_keeps_what_members_rely_on(make: Any) -> None:
 class Hasty(TrainingCoordinator):
     """Lets a member go on before the others have come."""
 
-    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+    def arrive(
+        self, member: int, number: int, step: int, patience_s: float, *more: Any
+    ) -> Answer:
         found = super().arrive(member, number, step, patience_s)
         return found._replace(verdict=Verdict.GO)
 
@@ -116,7 +118,9 @@ class EveryTimeAnother(TrainingCoordinator):
 
     _n_asked = 0
 
-    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+    def arrive(
+        self, member: int, number: int, step: int, patience_s: float, *more: Any
+    ) -> Answer:
         self._n_asked += 1
         found = super().arrive(member, number, step, patience_s)
         return found._replace(reason=f"answer {self._n_asked}")
@@ -126,7 +130,12 @@ class Halfway(TrainingCoordinator):
     """Begins what a member has refused."""
 
     def prepared(
-        self, member: int, number: int, refusal: str | None, patience_s: float
+        self,
+        member: int,
+        number: int,
+        refusal: str | None,
+        patience_s: float,
+        *more: Any,
     ) -> Answer:
         return super().prepared(member, number, None, patience_s)
 

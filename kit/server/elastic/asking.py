@@ -9,12 +9,14 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kit.errors import InternalError
+from kit.server.elastic.shared_copies import CopyLink
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Holder
 from kit.wire.frame import Buffer
+from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Answer, Caller
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ class StandIn(Protocol):
 class Neighbours(Protocol):
     """The way to the other processes of the cluster."""
 
-    def dial_process(self, task: Task, deadline_s: float) -> Caller:
+    def dial_process(
+        self, task: Task, deadline_s: float, role: Role = Role.CONTROL
+    ) -> Caller:
         """Return a link for questions to the server of a task's own process."""
 
     def stand_in(self, task: Task, run: str) -> StandIn:
@@ -58,7 +62,7 @@ class OtherProcesses:
         """`answer` answers what this process asks itself."""
         self._now, self._neighbours = standing, neighbours
         self._answer = answer
-        self._callers: dict[str, Caller] = {}  # for copies
+        self._copy_links: dict[str, CopyLink] = {}
         self._dialling = threading.Lock()
 
     def run(self, name: str, coroutine: Coroutine[None]) -> None:
@@ -119,24 +123,24 @@ class OtherProcesses:
         """Have a copy kept by another process; blocks until it is there."""
         job = self._now.job
         with self._dialling:  # members of one process send side by side
-            caller = self._callers.get(process)
-            if caller is None or caller.is_closed:
-                caller = self._callers[process] = self._dial(process)
+            link = self._copy_links.get(process)
+            if link is None or link.is_closed:
+                link = CopyLink(self._dial(process, Role.COPIES))
+                self._copy_links[process] = link
         if self._now.is_closed:  # meanwhile
             self.close()
         question = self._about({"run": job.run, "about": copy.about()})
-        limit_s = job.settings.step_deadline_s
-        caller.call("elastic.keep", limit_s, question, blob=copy.data)
+        link.keep(question, job.settings.step_deadline_s, copy)
 
     def close(self) -> None:
         """Close the links for copies; one that is needed is opened anew."""
-        callers, self._callers = self._callers, {}
-        for caller in callers.values():
-            caller.close()
+        links, self._copy_links = self._copy_links, {}
+        for link in links.values():
+            link.close()
 
     def _about(self, values: Plain) -> Plain:
         return {"origin": self._now.generation.origin, **values}
 
-    def _dial(self, process: str) -> Caller:
+    def _dial(self, process: str, role: Role = Role.CONTROL) -> Caller:
         task, limits = Task.parse(process), self._now.job.settings
-        return self._neighbours.dial_process(task, limits.suspect_after_s)
+        return self._neighbours.dial_process(task, limits.suspect_after_s, role)

@@ -17,6 +17,7 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     Fenced,
+    InvalidArgumentError,
     KitError,
     PeerLost,
     UnavailableError,
@@ -35,6 +36,7 @@ from kit.message_fields import (
     whole,
 )
 from kit.server.elastic.asking import Neighbours, OtherProcesses, StandIn
+from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
@@ -150,8 +152,11 @@ class ElasticTraining:
         reason = error.message if error is not None else "it ended"
         self._succession.notice(member.job.generation.number, reason)
 
-    def keep_copy(self, copy: StateCopy) -> None:
-        """Keep a copy here and in the next process; blocks until it is there."""
+    def keep_copy(self, copy: StateCopy) -> str:
+        """Keep a copy here and in the next process; blocks until it is there.
+
+        Returns that process, or this one if it is alone.
+        """
         self._hold(copy)
         if copy.member == self._now.job.coordinator:
             self._look_after_standbys()
@@ -161,13 +166,14 @@ class ElasticTraining:
         for buddy in buddies:
             try:
                 self._processes.keep(buddy, copy)
-                return
+                return buddy
             except Fenced as error:  # with all members here no link tells us
                 self._succession.notice(copy.moment.generation, error.message)
                 raise
             except UnavailableError:
                 if buddy == buddies[-1]:
                     raise
+        return self._now.me
 
     def _look_after_standbys(self) -> None:
         """Find out whether those that stand by are there: nobody has a link to them."""
@@ -478,6 +484,7 @@ _HOLDERS: Final = {
     "holders": table_of(row_of(text(1000), _MOMENT)),
     "requests": table_of(anything()),
 }
+_ARENA: Final = optional(row_of(whole(0), whole(1), whole(0)))
 _ABOUT: Final = record(
     {
         "moment": _MOMENT,
@@ -490,10 +497,13 @@ _ABOUT: Final = record(
 )
 
 
-def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
+def handlers(
+    find: Callable[[str], ElasticTraining], shown: ShownArenas | None = None
+) -> Mapping[str, Handler]:
     """Return what answers each question about an elastic training.
 
-    `find` returns the training by its origin.
+    `find` returns the training by its origin; `shown` are the arenas that copies on
+    this link may lie in.
     """
 
     def here(asked: Plain) -> ElasticTraining:
@@ -525,7 +535,12 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
         return {}, b""
 
-    def keep(asked: Plain, data: bytearray) -> Answer:
+    def keep(asked: Plain, blob: bytearray) -> Answer:
+        data: Any = blob
+        if "arena" in asked:  # first: a descriptor may follow
+            if shown is None:
+                raise InvalidArgumentError("no arena can be shown on this link.")
+            data = shown.find(*asked["arena"])
         here(asked).keep(asked["run"], StateCopy.from_plain(asked["about"], data))
         return {}, b""
 
@@ -545,7 +560,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         "join": ({"process": text(1000)}, join),
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
         "begin": ({**_BALLOT, **state, **_HOLDERS, "job": anything()}, begin),
-        "keep": ({"run": run, "about": _ABOUT}, keep),
+        "keep": ({"run": run, "about": _ABOUT, "arena": _ARENA}, keep),
         "note": ({"run": run, "requests": table_of(anything())}, note),
         "fetch": ({**state, "member": whole(0)}, fetch),
     }

@@ -7,7 +7,7 @@ shard is made of are views of that buffer, made once for all copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -39,6 +39,10 @@ def ranges_of(owners: Iterable[Owned], member: int) -> tuple[Range, ...]:
     )
 
 
+def _private(n_bytes: int) -> Array:
+    return np.empty(n_bytes, np.uint8)
+
+
 class OwnState:
     """A buffer for the parameters and slots of some ranges.
 
@@ -53,10 +57,12 @@ class OwnState:
         ranges: Sequence[Range],
         slots: Sequence[str],
         room: int = 0,
+        allocate: Callable[[int], Array] = _private,
     ) -> None:
         """Reserve as many bytes as parameters and slots of the ranges have.
 
-        `room`: how many more may follow them; see `followed_by`.
+        `room`: how many more may follow them; see `followed_by`. `allocate` returns
+        memory of so many bytes.
         """
         self._ranges = tuple(ranges)
         places, size = [], 0
@@ -65,7 +71,7 @@ class OwnState:
                 places.append(size)
                 size += self.stride(part)
         self.n_bytes, self.room = size, room
-        self._buffer = np.empty(size + room, np.uint8)
+        self._buffer = allocate(size + room)
         self._buffer.fill(0)  # its pages are there now, not when the training waits
         self._views = [
             self._buffer[place : place + part.size]

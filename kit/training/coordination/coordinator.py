@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from kit.training.hooks.bridge import HookRunner
 
 
+_LOOK_S = 0.1  # so often it is looked whether who waits is still there
+
+
 class TrainingCoordinator:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
@@ -95,8 +98,19 @@ class TrainingCoordinator:
         self._who_holds: dict[int, frozenset[int]] = {}
         self.halts = Halts(job.group, self._agreement)
 
-    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
-        """Take a member to its boundary; WAIT after `patience_s`: ask again."""
+    def arrive(
+        self,
+        member: int,
+        number: int,
+        step: int,
+        patience_s: float,
+        has_hung_up: Callable[[], bool] = lambda: False,
+    ) -> Answer:
+        """Take a member to its boundary; WAIT after `patience_s`: ask again.
+
+        Also when the member `has_hung_up`: its end is news, so nothing must keep the
+        thread that would tell it.
+        """
         with self._changed:
             if member in self._agreement.lost:
                 raise failures.left_behind(self._job, member)
@@ -109,7 +123,9 @@ class TrainingCoordinator:
                 if self._agreement.epoch.number == 1:  # the first copy of all
                     self._call_copy()
             self._changed.notify_all()
-            verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
+            verdict = self._until(
+                patience_s, lambda: self._agreement.verdict(number), has_hung_up
+            )
             meeting = self._agreement.rounds[number]
             if verdict is Verdict.COPY and self._regrouping is not None:
                 self._regrouping.copy_agreed(meeting.step)
@@ -117,7 +133,12 @@ class TrainingCoordinator:
             return Answer(verdict, meeting.proposal, "", meeting.step, halt)
 
     def prepared(
-        self, member: int, number: int, refusal: str | None, patience_s: float
+        self,
+        member: int,
+        number: int,
+        refusal: str | None,
+        patience_s: float,
+        has_hung_up: Callable[[], bool] = lambda: False,
     ) -> Answer:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
@@ -126,17 +147,24 @@ class TrainingCoordinator:
                 if self._agreement.error is None:
                     del self._losses[back]
             self._changed.notify_all()
-            verdict = self._until(patience_s, lambda: self._agreement.outcome(number))
+            verdict = self._until(
+                patience_s, lambda: self._agreement.outcome(number), has_hung_up
+            )
             meeting = self._agreement.rounds[number]
             return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
 
-    def _until(self, patience_s: float, ask: Callable[[], Verdict]) -> Verdict:
+    def _until(
+        self,
+        patience_s: float,
+        ask: Callable[[], Verdict],
+        has_hung_up: Callable[[], bool] = lambda: False,
+    ) -> Verdict:
         end = self._clock() + patience_s
         while (verdict := ask()) is Verdict.WAIT:
             rest = end - self._clock()
-            if rest <= 0:
+            if rest <= 0 or has_hung_up():
                 break
-            self._changed.wait(rest)
+            self._changed.wait(min(rest, _LOOK_S))
         return verdict
 
     def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
@@ -290,7 +318,12 @@ class TrainingCoordinator:
             self._processes[member] = process
             self._heard[member] = self._clock()
 
-    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
+    def rejoin(
+        self,
+        member: int,
+        patience_s: float,
+        has_hung_up: Callable[[], bool] = lambda: False,
+    ) -> tuple[Answer, int]:
         """Wait for the boundary at which a member takes part again; and its number.
 
         WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
@@ -312,7 +345,7 @@ class TrainingCoordinator:
                 is_due = agreement.maybe_return_of(member) is not None
                 return Verdict.PREPARE if is_due else Verdict.WAIT
 
-            found = self._until(patience_s, verdict)
+            found = self._until(patience_s, verdict, has_hung_up)
             number = agreement.maybe_return_of(member)
             if number is None:
                 return Answer(found, None, "", 0), 0

@@ -9,29 +9,24 @@ one that may become so.
 
 from __future__ import annotations
 
-import queue
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kit.errors import KitError
 from kit.exchange.layout import Layout, Range
-from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
-from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
+from kit.training.checkpointing.member_state import OwnState
 from kit.training.elastic.generation import CopyPoint, Held
-from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepObserver
+from kit.wire.local.arena import Arena
 
-_N_ROWS = 512  # of each kind, that go with a copy
-_ROOM = 1 << 17  # bytes for them, behind the state
+#: So many copies of a member a process keeps, the newest ones.
+N_KEPT: Final = 2
+_N_ROWS: Final = 512  # of each kind, that go with a copy
 
 
 class StateCopy(NamedTuple):
@@ -45,6 +40,7 @@ class StateCopy(NamedTuple):
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
             slot; the newest rows of its steps; those of its measures; what its step
             function keeps.
+        arena: where `data` lies, if another process of this host may look into it.
     """
 
     moment: CopyPoint
@@ -54,6 +50,7 @@ class StateCopy(NamedTuple):
     requests: dict[str, Any]
     sizes: tuple[int, ...]
     data: Any
+    arena: Arena | None = None
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -72,12 +69,12 @@ class StateCopy(NamedTuple):
         return self.parts[3]
 
     def about(self) -> dict[str, Any]:
-        """Return all but the data, as JSON can carry it."""
+        """Return all but the memory, as JSON can carry it."""
         ranges = [[part.lo, part.hi] for part in self.ranges]
         names = "moment", "writers", "sizes"
         lists = {name: list(getattr(self, name)) for name in names}
         found = {**self._asdict(), **lists, "ranges": ranges}
-        del found["data"]
+        del found["data"], found["arena"]
         return found
 
     @classmethod
@@ -130,8 +127,6 @@ class WholeState(NamedTuple):
 class Copies:
     """The copies that a process holds. Every method may be called from any thread."""
 
-    _N_KEPT = 2
-
     def __init__(self) -> None:
         self._held: dict[tuple[CopyPoint, int], StateCopy] = {}
         self._guard = threading.Lock()
@@ -141,7 +136,7 @@ class Copies:
         with self._guard:
             self._held[copy.moment, copy.member] = copy
             moments = sorted(made for made, one in self._held if one == copy.member)
-            for made in moments[: -self._N_KEPT]:
+            for made in moments[:-N_KEPT]:
                 del self._held[made, copy.member]
 
     def drop_after(self, step: int) -> None:
@@ -184,85 +179,3 @@ def put_together(
         for slot, region in zip(("", *slots), flat, strict=True)
         for leaf in layout.leaves
     }
-
-
-class StateCopier(StepObserver):
-    """One member's copies: made in the thread of its steps, sent in one of its own."""
-
-    def __init__(
-        self,
-        context: MemberContext,
-        keep: Callable[[StateCopy], None],
-        confirm: Callable[[int], None],
-        requests: Callable[[], dict[str, Any]],
-    ) -> None:
-        """`keep` puts a copy where it is safe, and `confirm` tells the coordinator.
-
-        `requests` returns what is asked of the training; the coordinator's member has
-        it, for all others it is empty.
-        """
-        self._context, self._keep, self._confirm = context, keep, confirm
-        self._requests = requests
-        self._writers: tuple[int, ...] = ()
-        self._ranges: tuple[Range, ...] = ()
-        # The buffers of this epoch that hold no copy which anybody refers to: a new one
-        # costs the training more than the copy, since its pages are new too.
-        self._free: list[OwnState] = []
-        self._room = _ROOM
-        self._n_epochs = 0
-        self._copies = queue.SimpleQueue[StateCopy | None]()
-        self._thread = threading.Thread(
-            target=self._send, name=f"kit-copier-{context.task.short}", daemon=True
-        )
-        self._thread.start()
-
-    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """See `StepObserver`: prepare the buffer for what is ours from now on."""
-        job, me = self._context.job, self._context.me
-        self._n_epochs += 1
-        # Asynchronous workers hold nothing that the servers lack.
-        all_of, leads = range(len(job.tasks)), job.coordinator
-        some = sorted({*writers_of(owners, leads), leads})
-        self._writers = tuple(all_of if synchronous else some)
-        self._ranges = ranges_of(owners, me)
-        self._free = [self._new_buffer()]
-
-    def copy(self, step: int) -> None:
-        """Copy the state before `step`; blocks for the copy alone."""
-        context = self._context
-        if not self._n_epochs:
-            return
-        generation = context.job.generation
-        assert generation is not None, "only an elastic training copies"
-        more = (*ToldRows.of(context.meter), context.kept())
-        rest = b"".join(more)
-        state = self._free.pop() if self._free else self._new_buffer()
-        if len(rest) > state.room:
-            self._room = 2 * len(rest)
-            state = self._new_buffer()
-        state.copy(context.memory, context.now)
-        context.reach("copy.made", step)
-        data = state.followed_by(rest)
-        weakref.finalize(data, self._free.append, state).atexit = False
-        moment = CopyPoint(step, generation.number, self._n_epochs)
-        sizes = state.n_bytes, *map(len, more)
-        about = context.me, self._writers, self._ranges, self._requests(), sizes
-        self._copies.put(StateCopy(moment, *about, data))
-
-    def _new_buffer(self) -> OwnState:
-        job = self._context.job
-        return OwnState(job.layout, self._ranges, job.slots, self._room)
-
-    def close(self) -> None:
-        """End the thread; what it is sending may be lost."""
-        self._copies.put(None)
-
-    def _send(self) -> None:
-        while (copy := self._copies.get()) is not None:
-            # Whoever is gone ends this generation.
-            with suppress(KitError):
-                self._keep(copy)
-                self._context.reach("copy.sent", copy.moment.step)
-                self._confirm(copy.moment.step)
-            if not self._free:  # two are held, so there will be three
-                self._free.append(self._new_buffer())

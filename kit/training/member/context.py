@@ -123,10 +123,10 @@ class Services(Protocol):
     def ended(self, member: Any) -> None:
         """Take note that a `Member` has ended; its state says how."""
 
-    def keep_copy(self, job: Job, copy: Any) -> None:
+    def keep_copy(self, job: Job, copy: Any) -> str:
         """Put a `StateCopy` where it outlives this process; blocks until it is there.
 
-        Raises `KitError` when that task cannot be reached.
+        Returns which process has it. Raises `KitError` when that one cannot be reached.
         """
 
     def client(

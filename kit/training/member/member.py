@@ -37,7 +37,8 @@ from kit.training.coordination.failures import (
     not_taken_back,
 )
 from kit.training.coordination.membership import Answer, Epoch, Verdict
-from kit.training.elastic.copies import StateCopier, WholeState
+from kit.training.elastic.copier import StateCopier
+from kit.training.elastic.copies import WholeState
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services

@@ -25,6 +25,7 @@ class Role(IntEnum):
     DATA = 2  # gradients and parameters
     OBSERVER = 3  # a notebook that looks on
     SESSION = 4  # graphs: questions of clients and masters, tensors of their runs
+    COPIES = 5  # of the state of an elastic training, for another task to keep
 
 
 class Refusal(IntEnum):

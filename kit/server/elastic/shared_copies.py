@@ -1,0 +1,93 @@
+"""How a copy comes to another process: by its descriptor on one host, else over a link.
+
+The process that makes copies shows each of its arenas once on a link, with the first
+copy in it. From then on a few words say that there is another copy. The arena is
+written again when both have let go of the copy in it; see `CopyBuffers`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+from kit.errors import InvalidArgumentError
+from kit.training.elastic.copies import StateCopy
+from kit.wire.frame import Buffer
+from kit.wire.local.arena import Arena
+from kit.wire.local.descriptors import recv_fds
+from kit.wire.rpc import Caller
+from kit.wire.stream import Stream
+
+_MOST_ARENAS: Final = 64
+_DESCRIPTOR_S: Final = 10.0  # it was sent with the question
+
+
+class CopyLink:
+    """The asking end of a link for copies. Threads take turns."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._shown: list[Arena] = []  # by number; a closed one makes room for another
+        self._turn = threading.Lock()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._caller.is_closed
+
+    def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> None:
+        """Have a copy kept; blocks until it is. Raises what `Caller.call` does."""
+        op = "elastic.keep"
+        if copy.arena is None or self._caller.link.transport != "unix":
+            self._caller.call(op, limit_s, question, blob=copy.data)
+            return
+        with self._turn:
+            arena = copy.arena
+            number, is_new = self._number(arena)
+            question = {**question, "arena": [number, arena.size, int(is_new)]}
+            fds = [arena.fd] if is_new else []
+            self._caller.call(op, limit_s, question, descriptors=fds)
+
+    def _number(self, arena: Arena) -> tuple[int, bool]:
+        """Return under which number an arena is shown, and whether that is new."""
+        if arena in self._shown:
+            return self._shown.index(arena), False
+        free = (n for n, one in enumerate(self._shown) if one.fd < 0)
+        number = next(free, len(self._shown))
+        self._shown[number : number + 1] = [arena]
+        return number, True
+
+    def close(self) -> None:
+        """Close the link."""
+        self._caller.close()
+
+
+class ShownArenas:
+    """The answering end: the arenas that the other side has shown. For one thread."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._views: dict[int, memoryview] = {}
+
+    def find(self, number: int, size: int, is_new: int) -> Buffer:
+        """Return the bytes of an arena, which stay while anybody looks at them.
+
+        Takes the descriptor of a new one from the stream. Raises
+        `InvalidArgumentError` for one that was not shown, and what `recv_fds` and
+        `Arena.attach` raise.
+        """
+        if is_new:
+            deadline = time.monotonic() + _DESCRIPTOR_S
+            [fd] = recv_fds(self._stream, 1, deadline)
+            arena = Arena.attach(fd, size)
+            if number < _MOST_ARENAS:
+                self._views[number] = arena.view()
+            arena.close()  # the view holds the memory
+        view = self._views.get(number)
+        if view is None or len(view) != size:
+            raise InvalidArgumentError(
+                f"no arena {number} of {size} bytes was shown on this link; show one "
+                f"of the numbers below {_MOST_ARENAS} with its first copy."
+            )
+        return view
