@@ -33,13 +33,14 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.server.elastic import training as elastic
+from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer as Verdict
+from kit.training.coordination.patience import HungUp, never
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, parameters, poll
 from kit.training.member.state_keeper import recorded
@@ -76,10 +77,6 @@ _ERROR: Final = record(
 )
 
 
-def _never() -> bool:
-    return False
-
-
 class Handlers:
     """The table, for one server's trainings and one task that asks."""
 
@@ -88,7 +85,7 @@ class Handlers:
     ) -> None:
         """Answer for these trainings what `peer` asks, over a link."""
         self._trainings, self._peer, self._shown = trainings, peer, None
-        self._has_hung_up = _never
+        self._has_hung_up: HungUp = never
         if link is not None:
             self._has_hung_up = link.has_hung_up
             is_for_copies = link.role is Role.COPIES
@@ -153,7 +150,7 @@ class Handlers:
             ),
             "run.job": Handler(_RUN, self._job),
             "task.look": Handler({}, self._look),
-            **elastic.handlers(self._trainings.elastic, self._shown),
+            **ElasticHandlers(self._trainings.elastic, self._shown).table(),
         }
 
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:

@@ -19,7 +19,8 @@ import numpy as np
 
 from kit.errors import ClusterBusy, KitError, LinkLost
 from kit.exchange.layout import Spec
-from kit.server.elastic.training import ElasticTraining, handlers
+from kit.server.elastic.handlers import ElasticHandlers
+from kit.server.elastic.training import ElasticTraining
 from kit.task import Task
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import Placing
@@ -59,7 +60,7 @@ class Machine:
         self.earlier: list[Member] = []
         self.address = f"at {name}"
         self.training: Any = None
-        self.table = handlers(lambda _: self.find())
+        self.table = ElasticHandlers(lambda _: self.find()).table()
 
     def find(self) -> Any:
         return self.training

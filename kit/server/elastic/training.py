@@ -17,26 +17,16 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     Fenced,
-    InvalidArgumentError,
     KitError,
     PeerLost,
     UnavailableError,
     to_plain,
 )
 from kit.message_fields import (
-    Fields,
-    anything,
     check,
-    list_of,
-    optional,
-    record,
-    row_of,
-    table_of,
-    text,
-    whole,
 )
 from kit.server.elastic.asking import Neighbours, OtherProcesses, StandIn
-from kit.server.elastic.shared_copies import ShownArenas
+from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
@@ -50,7 +40,7 @@ from kit.training.elastic.copies import (
 from kit.training.elastic.generation import CopyPoint, Holder
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
-from kit.wire.rpc import Answer, Handler
+from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
@@ -469,107 +459,5 @@ class ElasticTraining:
         return [member for member in found if member is not None]
 
     def _answer(self, op: str, question: Plain) -> Answer:
-        handler = handlers(lambda _: self)[op]
+        handler = ElasticHandlers(lambda _: self).table()[op]
         return handler.answer(check(op, handler.fields, question), bytearray())
-
-
-# --------------------------------------------------------------------------------------
-# The questions, with their fields.
-
-
-_BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
-_LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
-_MOMENT: Final = row_of(whole(0), whole(0), whole(0))
-_HOLDERS: Final = {
-    "holders": table_of(row_of(text(1000), _MOMENT)),
-    "requests": table_of(anything()),
-}
-_ARENA: Final = optional(row_of(whole(0), whole(1), whole(0)))
-_ABOUT: Final = record(
-    {
-        "moment": _MOMENT,
-        "member": whole(0),
-        "writers": list_of(whole(0)),
-        "ranges": list_of(row_of(whole(0), whole(0))),
-        "requests": table_of(anything()),
-        "sizes": row_of(*4 * [whole(0)]),
-    }
-)
-
-
-def handlers(
-    find: Callable[[str], ElasticTraining], shown: ShownArenas | None = None
-) -> Mapping[str, Handler]:
-    """Return what answers each question about an elastic training.
-
-    `find` returns the training by its origin; `shown` are the arenas that copies on
-    this link may lie in.
-    """
-
-    def here(asked: Plain) -> ElasticTraining:
-        return find(asked["origin"])
-
-    def look(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).look(asked.get("begun", 0)), b""
-
-    def lose(asked: Plain, _: bytearray) -> Answer:
-        told = asked["number"], asked["reason"], asked.get("step", 0)
-        return here(asked).lose(*told), b""
-
-    def promise(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).promise(_ballot(asked), asked["number"]), b""
-
-    def join(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).let_join(asked["process"]), b""
-
-    def accept(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).accept(_ballot(asked), asked["run"], asked["places"]), b""
-
-    def begin(asked: Plain, _: bytearray) -> Answer:
-        holders = {
-            int(member): Holder(process, CopyPoint(*moment))
-            for member, (process, moment) in asked["holders"].items()
-        }
-        state = CopyPoint(*asked["moment"]), holders, asked["requests"]
-        training = here(asked)
-        training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
-        return {}, b""
-
-    def keep(asked: Plain, blob: bytearray) -> Answer:
-        data: Any = blob
-        if "arena" in asked:  # first: a descriptor may follow
-            if shown is None:
-                raise InvalidArgumentError("no arena can be shown on this link.")
-            data = shown.find(*asked["arena"])
-        here(asked).keep(asked["run"], StateCopy.from_plain(asked["about"], data))
-        return {}, b""
-
-    def note(asked: Plain, _: bytearray) -> Answer:
-        here(asked).note(asked["run"], asked["requests"])
-        return {}, b""
-
-    def fetch(asked: Plain, _: bytearray) -> Answer:
-        copy = here(asked).fetch(CopyPoint(*asked["moment"]), asked["member"])
-        return {"about": copy.about()}, copy.data
-
-    run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
-    table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
-        "look": ({"begun": optional(whole(0))}, look),
-        "lose": (_LOSS, lose),
-        "promise": ({**_BALLOT, "number": whole(0)}, promise),
-        "join": ({"process": text(1000)}, join),
-        "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
-        "begin": ({**_BALLOT, **state, **_HOLDERS, "job": anything()}, begin),
-        "keep": ({"run": run, "about": _ABOUT, "arena": _ARENA}, keep),
-        "note": ({"run": run, "requests": table_of(anything())}, note),
-        "fetch": ({**state, "member": whole(0)}, fetch),
-    }
-    return {
-        f"elastic.{name}": Handler({"origin": run, **fields}, answer)
-        for name, (fields, answer) in table.items()
-    }
-
-
-def _ballot(asked: Plain) -> Ballot:
-    number, process = asked["ballot"]
-    return number, process

@@ -21,24 +21,21 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.training.apart import check_switch
-from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import failures
-from kit.training.coordination.digests import DigestComparison, DigestReport
-from kit.training.coordination.failure_detection import Latecomers, Suspicions
+from kit.training.coordination.digests import DigestReport
+from kit.training.coordination.failure_detection import Damage, Latecomers, Suspicions
 from kit.training.coordination.halts import Halts
 from kit.training.coordination.membership import Agreement, Answer, Verdict, halting
+from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     from kit.training.hooks.bridge import HookRunner
-
-
-_LOOK_S = 0.1  # so often it is looked whether who waits is still there
 
 
 class TrainingCoordinator:
@@ -93,9 +90,8 @@ class TrainingCoordinator:
         self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
         self._watched = clock()
-        self._comparison, self._doubted = DigestComparison(), 0.0
+        self._damage = Damage(job, self._agreement)
         self._suspicions = Suspicions(job)
-        self._who_holds: dict[int, frozenset[int]] = {}
         self.halts = Halts(job.group, self._agreement)
 
     def arrive(
@@ -104,7 +100,7 @@ class TrainingCoordinator:
         number: int,
         step: int,
         patience_s: float,
-        has_hung_up: Callable[[], bool] = lambda: False,
+        has_hung_up: HungUp = never,
     ) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again.
 
@@ -123,9 +119,8 @@ class TrainingCoordinator:
                 if self._agreement.epoch.number == 1:  # the first copy of all
                     self._call_copy()
             self._changed.notify_all()
-            verdict = self._until(
-                patience_s, lambda: self._agreement.verdict(number), has_hung_up
-            )
+            patience = Patience(patience_s, has_hung_up)
+            verdict = self._wait(patience, lambda: self._agreement.verdict(number))
             meeting = self._agreement.rounds[number]
             if verdict is Verdict.COPY and self._regrouping is not None:
                 self._regrouping.copy_agreed(meeting.step)
@@ -138,7 +133,7 @@ class TrainingCoordinator:
         number: int,
         refusal: str | None,
         patience_s: float,
-        has_hung_up: Callable[[], bool] = lambda: False,
+        has_hung_up: HungUp = never,
     ) -> Answer:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
@@ -147,57 +142,33 @@ class TrainingCoordinator:
                 if self._agreement.error is None:
                     del self._losses[back]
             self._changed.notify_all()
-            verdict = self._until(
-                patience_s, lambda: self._agreement.outcome(number), has_hung_up
-            )
+            patience = Patience(patience_s, has_hung_up)
+            verdict = self._wait(patience, lambda: self._agreement.outcome(number))
             meeting = self._agreement.rounds[number]
             return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
 
-    def _until(
-        self,
-        patience_s: float,
-        ask: Callable[[], Verdict],
-        has_hung_up: Callable[[], bool] = lambda: False,
-    ) -> Verdict:
-        end = self._clock() + patience_s
-        while (verdict := ask()) is Verdict.WAIT:
-            rest = end - self._clock()
-            if rest <= 0 or has_hung_up():
-                break
-            self._changed.wait(min(rest, _LOOK_S))
-        return verdict
+    def _wait(self, patience: Patience, ask: Callable[[], Verdict]) -> Verdict:
+        return patience.wait(ask, self._changed, self._clock)
 
     def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
         """Take what a member tells of its parameters; damage ends the training."""
         with self._changed:
             for report in reports:
-                self._comparison.note(member, report, self._holders())
-                if self._comparison.difference is not None:
-                    self._doubted = self._doubted or self._clock()
-                elif report.boundary >= 0 and self.store is not None:
+                is_same = self._damage.note(member, report, self._clock())
+                if is_same and report.boundary >= 0 and self.store is not None:
                     key = report.step, report.boundary
                     self.store.save_coordinator.confirm(member, key)
             self._judge()
 
     def _judge(self, *, at_once: bool = False) -> None:
         """End the training when parameters differ; wait a moment for all to tell."""
-        found = self._comparison.difference
-        if found is None or self._agreement.error is not None:
+        error = self._damage.error
+        if error is None or self._agreement.error is not None:
             return
-        error = failures.differ(self._job, found, self._comparison.agreed_at)
         if self.store is not None:
             self.store.save_coordinator.spoil(error.message)
-        is_late = self._clock() - self._doubted > self._job.settings.suspect_after_s
-        if at_once or is_late or self._comparison.is_complete:
+        if at_once or self._damage.is_certain(self._clock()):
             self.fail(error)
-
-    def _holders(self) -> frozenset[int]:
-        """Return who holds parameters in the epoch that holds."""
-        job, epoch = self._job, self._agreement.epoch
-        if epoch.number not in self._who_holds:
-            writers = writers_of(job.owners(epoch), job.coordinator)
-            self._who_holds = {epoch.number: frozenset((*writers, *job.workers))}
-        return self._who_holds[epoch.number] - self._agreement.lost
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
@@ -322,7 +293,7 @@ class TrainingCoordinator:
         self,
         member: int,
         patience_s: float,
-        has_hung_up: Callable[[], bool] = lambda: False,
+        has_hung_up: HungUp = never,
     ) -> tuple[Answer, int]:
         """Wait for the boundary at which a member takes part again; and its number.
 
@@ -345,7 +316,7 @@ class TrainingCoordinator:
                 is_due = agreement.maybe_return_of(member) is not None
                 return Verdict.PREPARE if is_due else Verdict.WAIT
 
-            found = self._until(patience_s, verdict, has_hung_up)
+            found = self._wait(Patience(patience_s, has_hung_up), verdict)
             number = agreement.maybe_return_of(member)
             if number is None:
                 return Answer(found, None, "", 0), 0
@@ -453,7 +424,7 @@ class TrainingCoordinator:
                 return agreement.error  # it has reported why it ends
             if lost is not None and not is_over:
                 self._losses.setdefault(lost, error.message)
-            suspect = self._suspect(error, by)
+            suspect = self._suspicions.other(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
                 wanted = self._regrouping
@@ -472,14 +443,6 @@ class TrainingCoordinator:
             if suspect is not None:
                 self._changed.wait_for(lambda: agreement.error is not None, patience_s)
             return agreement.error
-
-    def _suspect(self, error: KitError, by: int | None) -> int | None:
-        """Return the other member that a member's error says is lost."""
-        names = [str(task) for task in self._job.tasks]
-        if by is None or type(error) is not PeerLost or error.task not in names:
-            return None
-        other = names.index(error.task)
-        return None if other == by else other
 
     def _settle(self) -> None:
         """End the training when it is clear what the reports of losses come from."""
@@ -602,9 +565,9 @@ class TrainingCoordinator:
             check_switch(self._job, then.topology, then.synchronous)
 
     def agreed(self, since: int) -> tuple[list[Any], int]:
-        """Return the digests on which all agreed; see `DigestComparison.agreed`."""
+        """Return the digests on which all agreed; see `DigestComparison`."""
         with self._changed:
-            return self._comparison.agreed(since)
+            return self._damage.agreed(since)
 
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, request, pause, who is lost."""

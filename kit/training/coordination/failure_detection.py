@@ -14,10 +14,12 @@ Pure: the coordinator holds its lock and gives the time.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kit.errors import KitError
+from kit.errors import KitError, PeerLost
+from kit.training.checkpointing.member_state import writers_of
 from kit.training.coordination import failures
+from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.membership import Agreement, Verdict
 from kit.training.job import Job
 
@@ -40,6 +42,14 @@ class Suspicions:
     def add(self, by: int, other: int, error: KitError, now: float) -> None:
         """Note that `by` has lost `other`; later reports of it add nothing."""
         self._by.setdefault(by, Suspicion(other, error, now))
+
+    def other(self, error: KitError, by: int | None) -> int | None:
+        """Return the other member that a member's error says is lost."""
+        names = [str(task) for task in self._job.tasks]
+        if by is None or type(error) is not PeerLost or error.task not in names:
+            return None
+        found = names.index(error.task)
+        return None if found == by else found
 
     def explain(self, member: int) -> bool:
         """Whether a member ended because of a loss that it has reported."""
@@ -82,9 +92,52 @@ class Suspicions:
 
 
 # --------------------------------------------------------------------------------------
+# Whose parameters are not those of the others.
+
+
+class Damage:
+    """What the members tell of their parameters, until it is clear who is wrong."""
+
+    def __init__(self, job: Job, agreement: Agreement) -> None:
+        self._job, self._agreement = job, agreement
+        self._comparison = DigestComparison()
+        self._since: float | None = None
+        self._holders: dict[int, frozenset[int]] = {}
+
+    def note(self, member: int, report: DigestReport, now: float) -> bool:
+        """Take what a member tells; whether all that was told is the same."""
+        self._comparison.note(member, report, self._who_holds())
+        if self._comparison.difference is not None and self._since is None:
+            self._since = now
+        return self._since is None
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training has to end with; None as long as nothing differs."""
+        found, agreed_at = self._comparison.difference, self._comparison.agreed_at
+        return failures.differ(self._job, found, agreed_at) if found else None
+
+    def is_certain(self, now: float) -> bool:
+        """Whether all have told of the state that differs, or had a moment to do so."""
+        since_s = 0.0 if self._since is None else now - self._since
+        is_late = since_s > self._job.settings.suspect_after_s
+        return is_late or self._comparison.is_complete
+
+    def agreed(self, since: int) -> tuple[list[Any], int]:
+        """See `DigestComparison`."""
+        return self._comparison.agreed(since)
+
+    def _who_holds(self) -> frozenset[int]:
+        """Return who holds parameters in the epoch that holds."""
+        job, epoch = self._job, self._agreement.epoch
+        if epoch.number not in self._holders:
+            writers = writers_of(job.owners(epoch), job.coordinator)
+            self._holders = {epoch.number: frozenset((*writers, *job.workers))}
+        return self._holders[epoch.number] - self._agreement.lost
+
+
+# --------------------------------------------------------------------------------------
 # Who keeps the others waiting at a boundary, and since when.
-#
-# the caller gives the time.
 
 
 class Latecomers:

@@ -1,0 +1,136 @@
+"""What other processes may ask of an elastic training, with its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kit.errors import InvalidArgumentError
+from kit.message_fields import (
+    Fields,
+    anything,
+    list_of,
+    optional,
+    record,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+from kit.server.elastic.shared_copies import ShownArenas
+from kit.server.elastic.standing import Ballot, Plain
+from kit.training.elastic.copies import StateCopy
+from kit.training.elastic.generation import CopyPoint, Holder
+from kit.wire.rpc import Answer, Handler
+
+if TYPE_CHECKING:
+    from kit.server.elastic.training import ElasticTraining
+
+_RUN: Final = text(pattern="[0-9a-f]{32}")
+_BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
+_LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
+_MOMENT: Final = row_of(whole(0), whole(0), whole(0))
+_STATE: Final = {"moment": _MOMENT}
+_HOLDERS: Final = {
+    "holders": table_of(row_of(text(1000), _MOMENT)),
+    "requests": table_of(anything()),
+}
+_ARENA: Final = optional(row_of(whole(0), whole(1), whole(0)))
+_ABOUT: Final = record(
+    {
+        "moment": _MOMENT,
+        "member": whole(0),
+        "writers": list_of(whole(0)),
+        "ranges": list_of(row_of(whole(0), whole(0))),
+        "requests": table_of(anything()),
+        "sizes": row_of(*4 * [whole(0)]),
+    }
+)
+
+
+class ElasticHandlers:
+    """The table, for the elastic trainings of one server."""
+
+    def __init__(
+        self, find: Callable[[str], ElasticTraining], shown: ShownArenas | None = None
+    ) -> None:
+        """`find` returns a training by its origin.
+
+        `shown` are the arenas that copies on this link may lie in.
+        """
+        self._find, self._shown = find, shown
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return the handler of each question."""
+        begin: Fields = {**_BALLOT, **_STATE, **_HOLDERS, "job": anything()}
+        accept: Fields = {**_BALLOT, "run": _RUN, "places": list_of(text(1000))}
+        keep: Fields = {"run": _RUN, "about": _ABOUT, "arena": _ARENA}
+        handlers: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
+            "look": ({"begun": optional(whole(0))}, self._look),
+            "lose": (_LOSS, self._lose),
+            "promise": ({**_BALLOT, "number": whole(0)}, self._promise),
+            "join": ({"process": text(1000)}, self._join),
+            "accept": (accept, self._accept),
+            "begin": (begin, self._begin),
+            "keep": (keep, self._keep),
+            "note": ({"run": _RUN, "requests": table_of(anything())}, self._note),
+            "fetch": ({**_STATE, "member": whole(0)}, self._fetch),
+        }
+        return {
+            f"elastic.{name}": Handler({"origin": _RUN, **fields}, answer)
+            for name, (fields, answer) in handlers.items()
+        }
+
+    def _here(self, asked: Plain) -> ElasticTraining:
+        return self._find(asked["origin"])
+
+    def _look(self, asked: Plain, _: bytearray) -> Answer:
+        return self._here(asked).look(asked.get("begun", 0)), b""
+
+    def _lose(self, asked: Plain, _: bytearray) -> Answer:
+        told = asked["number"], asked["reason"], asked.get("step", 0)
+        return self._here(asked).lose(*told), b""
+
+    def _promise(self, asked: Plain, _: bytearray) -> Answer:
+        return self._here(asked).promise(_ballot(asked), asked["number"]), b""
+
+    def _join(self, asked: Plain, _: bytearray) -> Answer:
+        return self._here(asked).let_join(asked["process"]), b""
+
+    def _accept(self, asked: Plain, _: bytearray) -> Answer:
+        wanted = _ballot(asked), asked["run"], asked["places"]
+        return self._here(asked).accept(*wanted), b""
+
+    def _begin(self, asked: Plain, _: bytearray) -> Answer:
+        holders = {
+            int(member): Holder(process, CopyPoint(*moment))
+            for member, (process, moment) in asked["holders"].items()
+        }
+        state = CopyPoint(*asked["moment"]), holders, asked["requests"]
+        training = self._here(asked)
+        training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
+        return {}, b""
+
+    def _keep(self, asked: Plain, blob: bytearray) -> Answer:
+        data: Any = blob
+        if "arena" in asked:  # first: a descriptor may follow
+            if self._shown is None:
+                raise InvalidArgumentError("no arena can be shown on this link.")
+            data = self._shown.find(*asked["arena"])
+        copy = StateCopy.from_plain(asked["about"], data)
+        self._here(asked).keep(asked["run"], copy)
+        return {}, b""
+
+    def _note(self, asked: Plain, _: bytearray) -> Answer:
+        self._here(asked).note(asked["run"], asked["requests"])
+        return {}, b""
+
+    def _fetch(self, asked: Plain, _: bytearray) -> Answer:
+        moment = CopyPoint(*asked["moment"])
+        copy = self._here(asked).fetch(moment, asked["member"])
+        return {"about": copy.about()}, copy.data
+
+
+def _ballot(asked: Plain) -> Ballot:
+    number, process = asked["ballot"]
+    return number, process

@@ -1,0 +1,42 @@
+"""How long a member that asks is kept waiting for its answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kit.training.coordination.membership import Verdict
+
+_LOOK_S: Final = 0.1
+HungUp = Callable[[], bool]
+
+
+def never() -> bool:
+    """Say that who waits for an answer is there."""
+    return False
+
+
+class Patience(NamedTuple):
+    """For how many seconds a question is kept, unless who asked has hung up.
+
+    The thread that keeps it is the one that would notice the end of the link.
+    """
+
+    seconds: float
+    has_hung_up: HungUp = never
+
+    def wait(
+        self,
+        ask: Callable[[], Verdict],
+        changed: threading.Condition,
+        clock: Callable[[], float],
+    ) -> Verdict:
+        """Return the first verdict that is not WAIT, or WAIT; `changed` is held."""
+        end = clock() + self.seconds
+        while (verdict := ask()) is Verdict.WAIT:
+            rest = end - clock()
+            if rest <= 0 or self.has_hung_up():
+                break
+            changed.wait(min(rest, _LOOK_S))
+        return verdict
