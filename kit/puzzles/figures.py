@@ -16,7 +16,7 @@ from kit.puzzles.events import Event, MemoryFreed, MemoryKept, Received
 
 @dataclass(frozen=True)
 class Figures:
-    """The costs of a run, or what they may be; None is not asked for.
+    """The costs of a run, or what they may be; None is not known or not asked for.
 
     Attributes
     ----------
@@ -46,14 +46,14 @@ NAMES = {
 }
 
 
-def shown(name: str, value: float | None) -> str:
+def shown(name: str, value: float | None, unknown: str = "any") -> str:
     """Return a figure as text.
 
     >>> shown("n_bytes", 1200000), shown("idle", 0.4286), shown("memory", None)
     ('1,200,000', '43 %', 'any')
     """
     if value is None:
-        return "any"
+        return unknown
     return f"{value:.0%}".replace("%", " %") if name == "idle" else f"{value:,.0f}"
 
 
@@ -73,7 +73,9 @@ def over(found: Figures, target: Figures) -> list[str]:
         (f.name, getattr(found, f.name), getattr(target, f.name)) for f in fields(found)
     ]
     return [
-        name for name, value, most in pairs if most is not None and value > most + 1e-9
+        name
+        for name, value, most in pairs
+        if None not in (value, most) and value > most + 1e-9
     ]
 
 
@@ -118,10 +120,13 @@ def fullest(log: Sequence[Event]) -> Fullest:
     return most
 
 
-def idle(line: ClockedRun) -> float:
-    """Return the share of the time in which tasks have nothing to do."""
+def idle(line: ClockedRun) -> float | None:
+    """Return the share of the time in which tasks have nothing to do.
+
+    None if no time has passed, as when all wait for ever from the start.
+    """
     if not line.end:
-        return 0.0
+        return None
     if line.work:
         busy = sum(span.end - span.begin for span in line.work)
     else:

@@ -83,10 +83,10 @@ class Puzzle:
 
     def rows(self, found: Figures | None = None) -> list[tuple[str, ...]]:
         """Return a row for each figure: its name, what was found, target and best."""
-        columns = [found] if found is not None else []
-        columns += [self.target, self.best]
+        columns = [(found, "\u2013")] if found is not None else []
+        columns += [(self.target, "any"), (self.best, "any")]
         return [
-            (title, *(shown(name, getattr(one, name)) for one in columns))
+            (title, *(shown(name, getattr(one, name), no) for one, no in columns))
             for name, title in NAMES.items()
         ]
 

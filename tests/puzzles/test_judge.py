@@ -103,6 +103,7 @@ def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
         "waits."
     )
     assert result.svg.count('class="stuck"') == 2
+    assert result.puzzle.rows(result.figures)[-1][:2] == ("idle time", "\u2013")
     assert "waits for x from worker:1" in result.svg
     assert "worker:1 waits for ever for x from worker:0" in result.text
     assert result.attempt.seconds < LONG_S
