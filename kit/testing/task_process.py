@@ -66,8 +66,16 @@ class TaskProcess:
 
     @property
     def is_well(self) -> bool:
-        """Whether the process lives and no signal has stopped it."""
-        return self.is_alive and self._status() != psutil.STATUS_STOPPED
+        """Whether the process lives, and no signal has stopped it or is ending it.
+
+        One that is being killed may have closed its links, and not be dead yet: its end
+        of the pipe, which it opened before any link, is closed then as well.
+        """
+        return (
+            self.is_alive
+            and self._status() != psutil.STATUS_STOPPED
+            and not self._pipe.poll()
+        )
 
     def tell(self, what: str, *values: Any) -> None:
         """Ask for something and do not wait; raises `PeerLost` if it is gone."""

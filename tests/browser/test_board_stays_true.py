@@ -291,7 +291,8 @@ def test_a_kernel_that_stood_still_is_connected_again(room: Room) -> None:
     gone.wait_for(state="detached")
     boards.wait_for_more_steps(room.board)
     # All three, at once: on a busy machine the kernel may be silent once more.
-    room.board.locator(".ps-controls:not([inert])").nth(2).wait_for()
+    usable = room.board.locator(".ps-controls:not([inert])")
+    usable.nth(2).wait_for(state="attached")
 
 
 @contextmanager
