@@ -189,6 +189,20 @@ def test_an_arena_that_was_not_shown_is_refused_and_the_link_goes_on(
     assert len(keeper.copies) == 1
 
 
+def test_copies_of_very_many_members_are_sent_where_no_more_can_be_shown(
+    caller: Caller, keeper: Keeper
+) -> None:
+    link, arenas = CopyLink(caller), [arena_with(value) for value in range(70)]
+    for value, (arena, data) in enumerate(arenas):
+        copy = copy_of(value, data, arena)
+        link.keep(question(copy), 5, copy)
+
+    values = [np.frombuffer(one.parts[0], np.uint8) for one in keeper.copies]
+    assert [int(one[0]) for one in values] == [*range(70)]
+    for arena, _ in arenas:
+        arena.close()
+
+
 def test_no_more_arenas_are_held_than_one_side_may_show(caller: Caller) -> None:
     arena, data = arena_with(1)
     copy = copy_of(0, data, arena)

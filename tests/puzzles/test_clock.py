@@ -123,7 +123,7 @@ def test_a_chain_is_one_in_which_each_message_waits_for_the_one_before(
     for one, other in pairwise(chain):
         assert {one.source, one.to} & {other.source, other.to}
     found = idle(timeline(logs_of(n, messages), float))
-    assert 0 <= found < 1 if chain and found is not None else found is None
+    assert (found is not None and 0 <= found < 1) if chain else found is None
 
 
 @given(exchanges(), st.randoms(use_true_random=False), st.integers(0, 40))

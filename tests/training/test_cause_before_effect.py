@@ -42,7 +42,7 @@ def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
             raise ZeroDivisionError("a mistake of mine")
         return fit(params, examples)
 
-    # No news come before the closed link is noticed.
+    # No news comes before the closed link is noticed.
     monkeypatch.setattr(endpoint, "_GRACE_S", 0.0)
     monkeypatch.setattr(Endpoint, "on_loss", Deaf(), raising=False)
     monkeypatch.setattr(Endpoint, "_gone", noted)

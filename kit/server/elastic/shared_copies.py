@@ -38,23 +38,29 @@ class CopyLink:
 
     def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> None:
         """Have a copy kept; blocks until it is. Raises what `Caller.call` does."""
-        op = "elastic.keep"
-        if copy.arena is None or self._caller.link.transport != "unix":
-            self._caller.call(op, limit_s, question, blob=copy.data)
-            return
+        op, arena = "elastic.keep", copy.arena
+        is_near = self._caller.link.transport == "unix"
         with self._turn:
-            arena = copy.arena
-            number, is_new = self._number(arena)
+            found = self._number(arena) if arena is not None and is_near else None
+            if arena is None or found is None:
+                self._caller.call(op, limit_s, question, blob=copy.data)
+                return
+            number, is_new = found
             question = {**question, "arena": [number, arena.size, int(is_new)]}
             fds = [arena.fd] if is_new else []
             self._caller.call(op, limit_s, question, descriptors=fds)
 
-    def _number(self, arena: Arena) -> tuple[int, bool]:
-        """Return under which number an arena is shown, and whether that is new."""
+    def _number(self, arena: Arena) -> tuple[int, bool] | None:
+        """Return under which number an arena is shown, and whether that is new.
+
+        None if the other side takes no more: a process may host many members.
+        """
         if arena in self._shown:
             return self._shown.index(arena), False
         free = (n for n, one in enumerate(self._shown) if one.fd < 0)
         number = next(free, len(self._shown))
+        if number == _MOST_ARENAS:
+            return None
         self._shown[number : number + 1] = [arena]
         return number, True
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kit.errors import KitError
+from kit.errors import KitError, NotEnoughMemory
 from kit.exchange.layout import Range
 from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
@@ -122,7 +123,7 @@ class CopyBuffers:
 
 
 class StateCopier(StepObserver):
-    """See the module; `adopted` and `copy` are called by the thread of the steps."""
+    """One member's copies: made in the thread of its steps, sent in one of its own."""
 
     def __init__(
         self,
@@ -208,7 +209,8 @@ class StateCopier(StepObserver):
             except KitError:
                 buffers.lost(buffer)  # whoever is gone ends this generation
                 continue
-            buffers.prepare()
+            with suppress(NotEnoughMemory):  # raised by `copy`, if there is still none
+                buffers.prepare()
         if self._buffers is not None:
             self._buffers.close()
 
