@@ -39,10 +39,11 @@ class CopyLink:
     def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> None:
         """Have a copy kept; blocks until it is. Raises what `Caller.call` does."""
         op, arena = "elastic.keep", copy.arena
-        is_near = self._caller.link.transport == "unix"
+        if arena is None or self._caller.link.transport != "unix":
+            self._caller.call(op, limit_s, question, blob=copy.data)
+            return
         with self._turn:
-            found = self._number(arena) if arena is not None and is_near else None
-            if arena is None or found is None:
+            if (found := self._number(arena)) is None:
                 self._caller.call(op, limit_s, question, blob=copy.data)
                 return
             number, is_new = found
