@@ -60,6 +60,27 @@ class Told:
         return trace, found.cursors
 
 
+@pytest.mark.parametrize("length_s", [1.5, 4.0, 60.0])
+def test_steps_of_any_length_are_looked_back_at_as_far_as_numbers_need(
+    length_s: float,
+) -> None:
+    run: Any = Told()
+    now = 0.0
+    pulse = RunFollower(run, lambda: now)
+    for _ in range(3):  # three to begin with, and never without numbers after them
+        run.go_on(1, int(length_s * SECOND))
+        pulse.look()
+
+    for step in range(3, 8):
+        run.go_on(1, int(length_s * SECOND))
+        for beat in range(8):
+            now = length_s * (step + beat / 8)
+            found = pulse.look()
+            assert found.moment.loss is not None
+            assert found.moment.numbers.step_rate == pytest.approx(1 / length_s)
+            assert len(found.recent.steps) <= 2 * 5  # of two workers
+
+
 @pytest.mark.parametrize(
     ("steps_a_second", "least_s", "most_s"), [(4, 3.0, 4.0), (4_000, 1.5, 2.0)]
 )

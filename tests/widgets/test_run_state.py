@@ -125,6 +125,19 @@ def test_the_loss_is_that_of_the_newest_whole_step_by_examples() -> None:
     assert found.accuracy == pytest.approx(0.6)
 
 
+def test_the_loss_is_the_newest_one_until_the_next_epoch_has_whole_steps() -> None:
+    before = played(0.1, 0.2, 0.3, 0.4)
+    switched = replace(before, epochs=(*before.epochs, EpochRow(2, "ring", 4, 0, "")))
+    begun = np.concatenate([before.steps, before.steps[-2:]])
+    begun["epoch"][-2:], begun["step"][-2:], begun["loss"][-2:] = 2, 4, 9.0
+
+    for trace in (switched, replace(switched, steps=begun)):
+        found = measured(trace)
+        assert found.loss == 0.5
+        assert found.numbers.step_rate is None  # rates are those of one configuration
+        assert found.rates == {}
+
+
 def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
     moment = Moment(TASKS, rates={(0, 1): 1.0, (0, 2): 2.0, (1, 0): 4.0, (2, 0): 8.0})
 

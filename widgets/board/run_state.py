@@ -191,7 +191,8 @@ def measured(
     number is of the same steps: a link's rate is its bytes of a step times the steps
     a second. If no step ended for long before `now` (ns), nothing moves. With
     `is_complete` no news are missing, so the newest step is whole too. `is_standing` is
-    so in a pause: nothing moves, and all is of the last step alone.
+    so in a pause: nothing moves, and all is of the last step alone. Until the newest
+    epoch has a whole step, the loss is that of the epoch before.
 
     >>> from kit.trace.trace import EpochRow
     >>> from kit.trace.traffic import STEP, TRANSFER, rows
@@ -219,7 +220,8 @@ def measured(
     )
     inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
     if not len(inside):
-        return nothing
+        loss, accuracy = learned(recent, _whole_before(recent, epoch))
+        return nothing._replace(loss=loss, accuracy=accuracy)
     last = int(inside["end"].max())
     ended = np.unique(inside["step"][inside["end"] > last - WINDOW_NS])
     ended = ended[-1:] if is_standing else ended
@@ -239,6 +241,25 @@ def measured(
     )
     loss, accuracy = learned(recent, high)
     return found._replace(loss=loss, accuracy=accuracy)
+
+
+def _whole_before(recent: Trace, epoch: int) -> int:
+    """Return the newest step of which all tasks told before an epoch; -1 if none is."""
+    steps = recent.steps[recent.steps["epoch"] < epoch]
+    steps = steps[steps["epoch"] == steps["epoch"].max(initial=0)]
+    return whole_steps(steps["task"], steps["step"], is_complete=True)[1]
+
+
+def needed_from(recent: Trace) -> int:
+    """Return when the oldest rows ended (ns) that `measured` needs; 0 for all of them.
+
+    It leaves out the outermost steps that a task has told of, and tasks may be a step
+    apart, so that four steps of each task have one in their midst that is whole.
+    """
+    steps = recent.steps
+    steps = steps[steps["epoch"] == steps["epoch"].max(initial=0)]
+    mine = (steps["end"][steps["task"] == task] for task in np.unique(steps["task"]))
+    return min((int(np.sort(ends)[-4:][0]) for ends in mine), default=0)
 
 
 def means(

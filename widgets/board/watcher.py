@@ -45,8 +45,10 @@ STEADY_S, SLOWEST_S = 0.5, 2.0
 # What steps wait for takes some milliseconds to find, and who reads it some seconds.
 BOTTLENECK_S, BOTTLENECK_STEPS = 2.0, 50
 _IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
-# Of the newest rows: so far back, but less of it once they are many.
-_KEEP_NS, _LESS_NS, _MANY = 3 * WINDOW_NS, 3 * WINDOW_NS // 2, 10_000
+# Of the newest rows: so far back, but less of it once they are many; and as far as
+# numbers need it where steps are long, unless that is too many.
+_KEEP_NS, _LESS_NS = 3 * WINDOW_NS, 3 * WINDOW_NS // 2
+_MANY, _MOST = 10_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class RunFollower:
         self._cursors: Cursors = ()
         # Of each piece of news: when it ended, and where it began.
         self._pieces: deque[tuple[int, Cursors]] = deque()
-        self._newest, self._heard_at = 0, clock()
+        self._newest, self._needed, self._heard_at = 0, 0, clock()
         self._peak = 0.0
         self._refusal = ""
         self._troubles: set[tuple[Any, ...]] = set()  # where something went wrong
@@ -119,6 +121,7 @@ class RunFollower:
             self.history.add(news)
             self._keep(news, begin)
             recent, _ = self._run.news(self._pieces[0][1])
+            self._needed = run_state.needed_from(recent)
             n_rows = sum(self._cursors)
             return Beat(self._moment(recent), self.history, recent, is_last, n_rows)
 
@@ -196,11 +199,15 @@ class RunFollower:
         last = [int(t["end"].max()) for t in (news.steps, news.transfers) if len(t)]
         if last:
             self._newest, self._heard_at = max(self._newest, *last), self._clock()
+        elif self._pieces:
+            return
         self._pieces.append((news.bounds()[1], begin))
         while len(self._pieces) > 2:
             n_rows = sum(self._cursors) - sum(self._pieces[1][1])
-            enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
-            if self._pieces[0][0] >= self._newest - enough:
+            from_ns = self._newest - (_LESS_NS if n_rows > _MANY else _KEEP_NS)
+            if n_rows <= _MOST:
+                from_ns = min(from_ns, self._needed)
+            if self._pieces[0][0] >= from_ns:
                 break
             self._pieces.popleft()
 
@@ -213,11 +220,13 @@ class RunFollower:
         if hosting is not None:
             heard = run_state.of_generation(recent, hosting.generation.n_changes)
         topology = row.topology if row else run.job.topology
+        # In a pause nothing more comes, nor when all tasks have been silent for long.
+        is_told = state in ("paused", "done") and not run.halting
         found = run_state.measured(
             heard,
             self.formula(topology),
             now=None if run.done else self._newest + since_ns - LATE_NS,
-            is_complete=state in ("paused", "done") and not run.halting,
+            is_complete=is_told or since_ns > WINDOW_NS,
             is_standing=state == "paused" and not run.halting,
         )
         links = self._formula(topology)
