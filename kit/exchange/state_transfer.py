@@ -111,6 +111,42 @@ def restored(
     return (*broadcast(layout, group, root), *slots)
 
 
+def resumed(after: Iterable[Owned], group: Group, n_slots: int) -> tuple[Move, ...]:
+    """Return what moves when the first owner of each range has read its state.
+
+    Workers need all parameters, and the other owners of a range its slots. A server
+    tells each worker; workers pass on what they have as on a ring, so that each has a
+    link to two others at most.
+
+    >>> thirds = [Owned(Range(8 * n, 8 * n + 8), (n,)) for n in range(3)]
+    >>> found = resumed(thirds, Group((), (0, 1, 2), ()), 0)
+    >>> [(one.source, one.target, one.range.lo // 8) for one in found]
+    [(0, 1, 0), (1, 2, 1), (2, 0, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
+    """
+    owned = [one for one in after if one.range.size]
+    shared = [one for one in owned if len(one.members) > 1]
+    slots = handover(map(_of_first, shared), shared, n_slots, group)
+    return (*_passed_on(map(_of_first, owned), group.workers), *slots)
+
+
+def _of_first(owned: Owned) -> Owned:
+    return Owned(owned.range, owned.members[:1])
+
+
+def _passed_on(owned: Iterable[Owned], ring: tuple[int, ...]) -> Iterator[Move]:
+    """Yield how parameters come from one member each to all on a ring, hop by hop."""
+    sources = [(one.members[0], one.range) for one in owned]
+    place = {worker: number for number, worker in enumerate(ring)}
+    for hop in range(len(ring)):
+        for source, part in sources:
+            if source not in place:
+                yield Move(source, ring[hop], NOW, part, TransferKind.BROADCAST)
+            elif hop:
+                at = place[source] + hop
+                ends = ring[(at - 1) % len(ring)], ring[at % len(ring)]
+                yield Move(*ends, NOW, part, TransferKind.BROADCAST)
+
+
 def ops(moves: Iterable[Move], member: int) -> Iterator[Op]:
     """Yield one member's operations for a list of moves that all members share."""
     for move in moves:

@@ -39,7 +39,7 @@ from kit.training.coordination.client import (
     RemoteCoordinatorClient,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.elastic.copies import StateCopy, ToldRows, WholeState
+from kit.training.elastic.copies import Beginning, StateCopy
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.frame import cluster_number
@@ -165,15 +165,12 @@ class Trainings:
         self,
         job: Job,
         work: Work | None,
-        state: WholeState | None,
-        told: ToldRows | None,
-        kept: Any,
+        beginning: Beginning | None,
         elastic: ElasticTraining,
     ) -> None:
         """Start this task's part in a generation of an elastic training.
 
-        `state` is with what it begins, for the coordinator's task, `told` what the
-        member has recorded in another process, and `kept` what its step function keeps.
+        The first generation has no `beginning`.
         """
         with self._guard:
             self.check_free()
@@ -181,7 +178,7 @@ class Trainings:
             if self._member is not None:
                 self._earlier.append(self._member)
             number = job.tasks.index(self._me)
-            self._start(job, number, work, state=state, told=told, kept=kept)
+            self._start(job, number, work, beginning=beginning)
 
     def _start(
         self,
@@ -189,14 +186,12 @@ class Trainings:
         number: int,
         work: Work | None,
         incarnation: int = 0,
-        state: WholeState | None = None,
-        told: ToldRows | None = None,
-        kept: Any = b"",
+        beginning: Beginning | None = None,
     ) -> Member:
         last = self._member
         try:
             self._member = member = Member(
-                *(job, number, work, self, incarnation, state), kept
+                *(job, number, work, self, incarnation), beginning
             )
         except KitError as error:
             self._refusal = error, set()
@@ -204,8 +199,6 @@ class Trainings:
         self._refusal = None
         if last is not None:
             last.release()
-        if told is not None:
-            told.put_into(member.meter)
         member.start()  # here: who closes this finds it started, or not at all
         return member
 

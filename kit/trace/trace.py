@@ -42,6 +42,7 @@ class EpochRow(NamedTuple):
     link: str  # "" when the links run at full speed
     joined: str = ""  # the tasks that had been lost and take part again, by comma
     generation: int = 0  # of an elastic training
+    resumes: bool = False  # whether that generation began with copies
 
     @property
     def is_asynchronous(self) -> bool:

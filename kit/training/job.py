@@ -402,6 +402,11 @@ class Job:
         return topology.traffic(self.layout, self.group)
 
     @property
+    def resumes(self) -> bool:
+        """Whether it begins with copies that members hold; see `Generation`."""
+        return self.generation is not None and self.generation.resumes
+
+    @property
     def start(self) -> Epoch:
         """Epoch 0: what should hold from the first step on."""
         return Epoch(0, self.topology, self.synchronous, self.link)

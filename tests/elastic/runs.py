@@ -16,7 +16,7 @@ import numpy as np
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.training.elastic.asking import Coroutine
-from kit.training.elastic.copies import StateCopy
+from kit.training.elastic.copies import Beginning, StateCopy
 from kit.training.elastic.generation import CopyPoint
 from kit.training.elastic.placing import Placing
 from kit.training.job import Job
@@ -54,6 +54,7 @@ class Member:
     host: Machine
     run: Run
     coordinator: Coordinator | None
+    beginning: Beginning | None = None
     state: str = "running"
     error: KitError | None = None
     stepped_at = -1.0  # nothing is told of the time that steps take
@@ -72,6 +73,16 @@ class Member:
 
     def join(self, _: float) -> bool:
         return self.is_over
+
+    def read(self) -> None:
+        """Read the copies with which it begins, wherever they are."""
+        if self.beginning is None or self.is_over:
+            return
+        try:
+            for copy in self.beginning.copies():
+                assert copy.moment.step == self.beginning.step
+        except KitError as error:
+            self.abort(error)
 
     def abort(self, error: KitError) -> None:
         if self.is_over:
@@ -134,6 +145,9 @@ class Run:
 
     def do_step(self) -> None:
         self.is_due = False
+        if not self.n_steps and self.is_whole:
+            for member in [*self.members.values()]:
+                member.read()
         if not self.is_whole:
             return
         self.world.invariants.commits(self)
@@ -219,7 +233,9 @@ class Run:
                 self.world.post(label, member.host, hear, peer, at=silent_s)
 
 
-def start(host: Machine, server: Machine | StandIn, job: Job, state: Any) -> None:
+def start(
+    host: Machine, server: Machine | StandIn, job: Job, beginning: Beginning | None
+) -> None:
     """Begin a member in a server, as `Trainings.begin_generation` does."""
     last = server.member
     if last is not None and not last.is_over:
@@ -228,10 +244,10 @@ def start(host: Machine, server: Machine | StandIn, job: Job, state: Any) -> Non
     me = job.tasks.index(server.task)
     leads = None
     if me == job.coordinator:
-        run.step = state.step if state is not None else 0
-        told = {"n_commands": 0} | (state.requests if state is not None else {})
+        run.step = beginning.step if beginning is not None else 0
+        told = {"n_commands": 0} | (beginning.requests if beginning is not None else {})
         leads = Coordinator(run, told | host.world.requests(job))
-    server.member = Member(job, me, host, run, leads)
+    server.member = Member(job, me, host, run, leads, beginning)
     server.earlier.append(server.member)
     run.add(server.member)
 

@@ -22,6 +22,7 @@ from kit.exchange.layout import Spec
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.training import ElasticTraining
 from kit.task import Task
+from kit.training.elastic.copies import Beginning
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import Placing
 from kit.training.job import Job, Work
@@ -89,9 +90,9 @@ class Machine:
     # -- as the trainings of its own task -------------------------------------------
 
     def begin_generation(
-        self, job: Job, work: Any, state: Any, told: Any, kept: Any, elastic: Any
+        self, job: Job, work: Any, beginning: Beginning | None, elastic: Any
     ) -> None:
-        start(self, self, job, state)
+        start(self, self, job, beginning)
 
     def maybe_find(self, run: str) -> Member | None:
         return found_in(self, run)
@@ -111,9 +112,9 @@ class StandIn:
             self.member.abort(ClusterBusy("stopped"))
 
     def begin_generation(
-        self, job: Job, work: Any, state: Any, told: Any, kept: Any, elastic: Any
+        self, job: Job, work: Any, beginning: Beginning | None, elastic: Any
     ) -> None:
-        start(self.host, self, job, state)
+        start(self.host, self, job, beginning)
 
     def maybe_find(self, run: str) -> Member | None:
         return found_in(self, run)

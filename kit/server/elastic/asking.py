@@ -64,6 +64,7 @@ class OtherProcesses:
         self._answer = answer
         self._copy_links: dict[str, CopyLink] = {}
         self._dialling = threading.Lock()
+        self._fetching: set[Caller] = set()
 
     def run(self, name: str, coroutine: Coroutine[None]) -> None:
         """Run a coroutine to its end, in a thread of its own."""
@@ -114,9 +115,15 @@ class OtherProcesses:
             return caller.call(op, limit_s or limits.step_deadline_s, question)
 
     def copy(self, holder: Holder, member: int) -> StateCopy:
-        """Return a copy that a process holds."""
+        """Return a copy that a process holds; `close` ends the wait for it."""
         values = {"moment": list(holder.moment), "member": member}
-        told, data = self.ask(holder.process, "elastic.fetch", values)
+        limit_s = self._now.job.settings.step_deadline_s
+        with closing(self._dial(holder.process)) as caller:
+            self._fetching.add(caller)
+            try:
+                told, data = caller.call("elastic.fetch", limit_s, self._about(values))
+            finally:
+                self._fetching.discard(caller)
         return StateCopy.from_plain(told["about"], data)
 
     def keep(self, process: str, copy: StateCopy) -> None:
@@ -137,6 +144,8 @@ class OtherProcesses:
         links, self._copy_links = self._copy_links, {}
         for link in links.values():
             link.close()
+        for caller in self._fetching.copy():
+            caller.close()
 
     def _about(self, values: Plain) -> Plain:
         return {"origin": self._now.generation.origin, **values}

@@ -345,7 +345,7 @@ class Succession:
         job = replace(
             before,
             run=run,
-            generation=replace(following, addresses=told),
+            generation=replace(following, addresses=told, resumes=bool(holders)),
             **_configuration(requests),
         )
         told_all: Plain = {

@@ -8,14 +8,13 @@ notebook.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kit.errors import (
     AbortedError,
     DeadlineExceededError,
-    FailedPreconditionError,
     Fenced,
     KitError,
     PeerLost,
@@ -31,11 +30,9 @@ from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import (
+    Beginning,
     Copies,
     StateCopy,
-    ToldRows,
-    WholeState,
-    put_together,
 )
 from kit.training.elastic.generation import CopyPoint, Holder
 from kit.training.job import Job, Work
@@ -88,9 +85,7 @@ class ElasticTraining:
         self._become(job)
         for number in self._hosted(job):
             own_work = work if number in job.workers else None
-            self._trainings(number).begin_generation(
-                job, own_work, None, None, b"", self
-            )
+            self._trainings(number).begin_generation(job, own_work, None, self)
 
     def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
         """Take a generation that begins here for the newest."""
@@ -295,6 +290,7 @@ class ElasticTraining:
             text = f"{member.task}: the processes that are left begin again."
             if not member.is_over:
                 member.abort(PeerLost(text, task=str(member.task)))
+        self._processes.close()  # it may be fetching a copy, or sending one
         for member in members:
             member.join(_ENDS_S)  # it may be about to commit one more step
             if member.coordinator is not None and member.error is not None:
@@ -345,19 +341,17 @@ class ElasticTraining:
                     f"{member.task} has not ended its part in the generation before.",
                     task=str(member.task),
                 )
-        state, here = None, {member.me for member in self._members()}
+        here = {member.me for member in self._members()}
         hosted = self._hosted(job)
-        if job.coordinator in hosted and (holders or requests):
-            state = self._gather(job, moment, holders, requests)
         # All that may fail or take long is done before it is the newest generation.
-        told, kept = dict[int, ToldRows](), dict[int, Any]()
-        for number in hosted:
-            if number not in holders:  # nothing is kept of it that the others lack
-                continue
-            copy = self._copy(number, holders[number])
-            kept[number] = copy.kept
-            if number not in here:
-                told[number] = copy.told
+        begins = {
+            number: self._beginning(
+                *(number, moment, holders),
+                requests if number == job.coordinator else {},
+                is_here=number in here,
+            )
+            for number in hosted
+        }
         with self._now.changed:
             self._now.check(ballot)  # a newer one may have been promised meanwhile
             self.copies.drop_after(moment.step)
@@ -367,12 +361,8 @@ class ElasticTraining:
             if self._now.me not in job.generation.processes:
                 self._now.leave()
         for number in hosted:
-            leads = number == job.coordinator
             work = self._work if number in job.workers else None
-            self._trainings(number).begin_generation(
-                *(job, work, state if leads else None),
-                *(told.get(number), kept.get(number, b""), self),
-            )
+            self._trainings(number).begin_generation(job, work, begins[number], self)
         if self._now.promised != ballot:  # heard while not all were here to be ended
             self._end_members()
 
@@ -419,24 +409,38 @@ class ElasticTraining:
             return self.copies.find(moment, member)
         except KeyError:
             name = self._now.job.tasks[member].short
-            raise FailedPreconditionError(
-                f"{self._own.task} holds no copy of {name} before step {moment.step}."
+            raise UnavailableError(
+                f"{self._own.task} holds no copy of {name} before step {moment.step}: "
+                f"it may have gone on. Look for another generation.",
+                task=self._now.me,
             ) from None
 
-    def _gather(
+    def _beginning(
         self,
-        job: Job,
+        member: int,
         moment: CopyPoint,
         holders: Mapping[int, Holder],
         requests: Plain,
-    ) -> WholeState:
-        copies = [
-            self._copy(member, holder)
-            for member, holder in holders.items()
-            if holder.moment == moment
-        ]
-        values = put_together(job.layout, job.slots, copies) if copies else None
-        return WholeState(moment.step, values, requests)
+        *,
+        is_here: bool,
+    ) -> Beginning:
+        """Return with what a member begins, which may be here already.
+
+        Fetches its newest copy; those of others when what it lacks is looked for.
+        """
+        own = self._copy(member, holders[member]) if member in holders else None
+
+        def copies() -> Iterator[StateCopy]:
+            if own is not None and own.moment == moment:
+                yield own
+            for one, holder in holders.items():
+                if one != member and holder.moment == moment:
+                    yield self._copy(one, holder)
+
+        if own is None:  # nothing is kept of it that the others lack
+            return Beginning(moment.step, requests, copies)
+        told = None if is_here else own.told
+        return Beginning(moment.step, requests, copies, told, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> StateCopy:
         """Return a member's copy, from here if it is here."""

@@ -94,7 +94,9 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
             generation, before, was_asynchronous = row.generation, None, False
         after = job.owners_on(by_name(row.plain_topology))
         n_slots = len(job.optimizer.slots)
-        if before is None and row.first_step:
+        if before is None and row.resumes:
+            moved = state_transfer.resumed(after, job.group, n_slots)
+        elif before is None and row.first_step:
             leader = job.coordinator
             moved = state_transfer.restored(
                 job.layout, job.group, leader, after, n_slots

@@ -10,14 +10,16 @@ one that may become so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kit.exchange.layout import Layout, Range
-from kit.exchange.ports.memory import Array
+from kit.errors import InternalError
+from kit.exchange.layout import Layout, Range, intersect
+from kit.exchange.plan import SLOT
+from kit.exchange.ports.memory import Array, Memory
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
 from kit.training.checkpointing.member_state import OwnState
@@ -113,15 +115,24 @@ def _newest(log: Log | None) -> bytes:
     return log.newest(_N_ROWS).tobytes() if log is not None else b""
 
 
-class WholeState(NamedTuple):
-    """With what a generation begins: the state before a step, and what is requested.
+class Beginning(NamedTuple):
+    """With what a member begins in a generation.
 
-    Without values it begins as the training did.
+    Attributes:
+        step: before which step all begin.
+        requests: what is asked of the training, for the coordinator's member; for all
+            others it is empty.
+        copies: yields copies of the state before `step`, the member's own first. It may
+            have to fetch one, and raises what that does.
+        told: what the member has recorded in another process.
+        kept: what its step function keeps, packed.
     """
 
     step: int
-    values: dict[str, Array] | None
     requests: dict[str, Any]
+    copies: Callable[[], Iterator[StateCopy]]
+    told: ToldRows | None = None
+    kept: Any = b""
 
 
 class Copies:
@@ -156,6 +167,43 @@ class Copies:
         """Return a copy; `KeyError` if it is not here."""
         with self._guard:
             return self._held[moment, member]
+
+
+def read_own(
+    memory: Memory,
+    now: int,
+    n_slots: int,
+    own: Sequence[Range],
+    copies: Iterator[StateCopy],
+) -> None:
+    """Write parameters and slots of some ranges into a member's memory.
+
+    `now` is the physical region of the parameters. Takes no more copies than it needs;
+    raises `InternalError` if all of them do not cover the ranges.
+    """
+    missing = sum(part.size for part in own)
+    while missing:
+        copy = next(copies, None)
+        if copy is None:
+            raise InternalError(f"no copy has {missing} bytes of the parameters.")
+        shared = [
+            (at - part.lo, both)
+            for at, part in zip(_places(copy.ranges), copy.ranges, strict=True)
+            for both in (intersect(part, mine) for mine in own)
+            if both
+        ]
+        data, size = memoryview(copy.parts[0]), sum(map(OwnState.stride, copy.ranges))
+        for number in range(1 + n_slots if shared else 0):
+            region = SLOT + number - 1 if number else now
+            for offset, both in shared:
+                begin = number * size + offset + both.lo
+                memory.raw(region, both)[:] = data[begin : begin + both.size]
+        missing -= sum(both.size for _, both in shared)
+
+
+def _places(ranges: Iterable[Range]) -> list[int]:
+    """Return where the ranges of a region begin in a copy of them."""
+    return [0, *accumulate(map(OwnState.stride, ranges))][:-1]
 
 
 def put_together(

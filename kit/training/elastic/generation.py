@@ -90,6 +90,7 @@ from kit.errors import InvalidArgumentError
 from kit.message_fields import (
     anything,
     check,
+    flag,
     list_of,
     optional,
     row_of,
@@ -142,6 +143,7 @@ _FIELDS: Final = {
         row_of(*3 * [list_of(text(1000))], whole(0), whole(0), seconds(), text())
     ),
     "n_changes": optional(whole(0)),
+    "resumes": optional(flag()),
 }
 _BALLOT: Final = 2**32
 _LISTS: Final = ("places", "standby", "known", "before", "addresses")
@@ -164,6 +166,8 @@ class Generation:
         changes: why there were generations before this one: the newest of them, one
             for each.
         n_changes: how many generations there were before this one.
+        resumes: whether it begins with copies, which its members read; else it begins
+            anew, with the values that the coordinator was given.
     """
 
     origin: str
@@ -176,6 +180,7 @@ class Generation:
     addresses: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     n_changes: int = 0
+    resumes: bool = False
 
     @classmethod
     def first(

@@ -6,7 +6,7 @@ coordinator in `member`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +27,7 @@ from kit.training.worker.own_part import OwnPart
 from kit.wire.stream import Stream
 
 if TYPE_CHECKING:
+    from kit.training.elastic.copies import StateCopy
     from kit.training.member.state_keeper import StateKeeper
     from kit.training.member.step_events import StepEvents
 
@@ -46,6 +47,8 @@ class MemberContext:
     digests: Digests = field(init=False)
     own_part: OwnPart = field(init=False)  # of a worker's steps
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
+    # Or where parts of them can be read.
+    copies: Callable[[], Iterator[StateCopy]] | None = None
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
     compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds

@@ -22,9 +22,10 @@ from kit.exchange.ports.memory import physical
 from kit.machine import give_back_freed
 from kit.training.backup_workers.server import QuorumServer
 from kit.training.backup_workers.worker import QuorumWorker
-from kit.training.checkpointing.member_state import fill
+from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
+from kit.training.elastic.copies import read_own
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.compressed_steps import CompressedWorker, wire_program
@@ -214,6 +215,12 @@ class EpochRunner:
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""
         context, job = self._context, self._context.job
+        if context.copies is not None:
+            own, copies = ranges_of(owners, context.me), context.copies()
+            read_own(context.memory, context.now, self._n_slots, own, copies)
+            context.copies = None
+            self._let_go_of_initial()
+            return
         mine = [one.range for one in owners if context.me in one.members]
         for number, slot in enumerate(job.optimizer.slots):
             for owned in mine:
@@ -226,6 +233,9 @@ class EpochRunner:
             values: dict[str, Any] = self._work.params or {}
             for name, place in context.memory.leaves(context.now).items():
                 np.copyto(place, to_numpy(values[name]))
+        self._let_go_of_initial()
+
+    def _let_go_of_initial(self) -> None:
         if self._work is not None and self._work.params is not None:
             self._work.params = None  # they lie in the arenas now
             give_back_freed()

@@ -38,7 +38,7 @@ from kit.training.coordination.failures import (
 )
 from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.training.elastic.copier import StateCopier
-from kit.training.elastic.copies import WholeState
+from kit.training.elastic.copies import Beginning
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services
@@ -84,16 +84,13 @@ class Member:
         work: Work | None,
         services: Services,
         incarnation: int = 0,
-        state: WholeState | None = None,
-        kept: Any = b"",
+        beginning: Beginning | None = None,
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
-        `incarnation`: how often it has come back; see `rejoining`. `state`: with what
-        the generation of an elastic training begins, for the coordinator; `kept`: what
-        step function and compressor have kept by then, packed.
+        `incarnation`: how often it has come back; see `rejoining`. `beginning`: with
+        what it begins in a later generation of an elastic training.
         """
-        self._kept = kept
         self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
@@ -102,14 +99,16 @@ class Member:
         self.epochs: list[EpochRow] = []
         limits = job.settings
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
+        if beginning is not None and beginning.told is not None:
+            beginning.told.put_into(self.meter)
         leads = me == job.coordinator
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
         has_hooks = leads and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
-        self._begins_with = state
+        self._beginning = beginning
         # A sign of life is due at once: there is something to tell, or to be told.
         self._stirred = threading.Event()
-        requests = state.requests if state is not None else None
+        requests = beginning.requests if beginning is not None else None
         self.coordinator = (
             TrainingCoordinator(
                 job, hooks=self.hooks, requests=requests, on_failure=self._stirred.set
@@ -191,8 +190,7 @@ class Member:
             self._last_step = self.context.step
             # They hold the context, which would keep the buffers.
             self.context.events = self.context.keeper = None
-        self._writer = self._copier = self._begins_with = None
-        self._kept = b""
+        self._writer = self._copier = self._beginning = None
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()
@@ -278,7 +276,8 @@ class Member:
             own_arena.memory,
             history,
         )
-        context.keep(self._kept)
+        if self._beginning is not None:
+            context.keep(self._beginning.kept)
         self._prepare_saves(context, client, stack)
         self._prepare_copies(context, client, stack)
         if self.hooks is not None and self.coordinator is not None:
@@ -310,7 +309,7 @@ class Member:
     ) -> None:
         if self.job.generation is None:
             return
-        coordinator, state = self.coordinator, self._begins_with
+        coordinator, beginning = self.coordinator, self._beginning
         self._copier = StateCopier(
             context,
             lambda copy: self._services.keep_copy(self.job, copy),
@@ -319,11 +318,13 @@ class Member:
         )
         stack.callback(self._copier.close)
         # A checkpoint may be newer, but the rows of its last steps may be lost.
-        if state is not None and state.values is not None:
-            context.step, context.restored = state.step, state.values
+        if beginning is not None and self.job.resumes:
+            context.copies, context.restored = beginning.copies, None
+            if coordinator is not None:
+                context.step = beginning.step
             if self.store is not None:
                 self.store.forget()
-        self._begins_with = None
+        self._beginning = None
 
     def _train(self, context: MemberContext) -> None:
         found = (self._writer, self._copier, self.hooks)
@@ -422,6 +423,7 @@ class Member:
                 epoch.link,
                 ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
                 self.job.generation.n_changes if self.job.generation else 0,
+                self.job.resumes,
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)

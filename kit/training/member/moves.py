@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kit.exchange import state_transfer
 from kit.exchange.plan import Add, Copy, Op, Owned, Plan, Receive, Send
@@ -23,9 +24,11 @@ def moves(
     """Return what moves when `epoch` follows `before`, and `owners` those that `owned`.
 
     Slots, and parameters that workers lack. At the start all parameters; with a step
-    behind it, slots as well.
+    behind it, slots as well. Where it resumes from copies, its owners have theirs.
     """
     n_slots = len(job.optimizer.slots)
+    if epoch.number == 1 and job.resumes:
+        return state_transfer.resumed(owners, job.group, n_slots)
     if epoch.number == 1:
         if not epoch.first_step:
             return state_transfer.broadcast(job.layout, job.group, job.coordinator)
@@ -45,11 +48,10 @@ def moves(
 def first_partners(job: Job, me: int) -> frozenset[int]:
     """Return who needs a link to `me` when the training begins.
 
-    Those of its steps; and everybody that needs parameters gets them, and from a
-    checkpoint the slots, from the coordinator.
+    Those of its steps; and those that give it parameters, or get them from it.
     """
-    first = state_transfer.broadcast(job.layout, job.group, job.coordinator)
-    return partners(job, me, job.start, first)
+    start, owners = replace(job.start, number=1), job.owners(job.start)
+    return partners(job, me, start, moves(job, job.start, (), start, owners))
 
 
 def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
