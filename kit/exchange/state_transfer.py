@@ -115,8 +115,8 @@ def resumed(after: Iterable[Owned], group: Group, n_slots: int) -> tuple[Move, .
     """Return what moves when the first owner of each range has read its state.
 
     Workers need all parameters, and the other owners of a range its slots. A server
-    tells each worker; workers pass on what they have as on a ring, so that each has a
-    link to two others at most.
+    tells each worker; workers pass on parameters as on a ring, so that each needs a
+    link to two others alone.
 
     >>> thirds = [Owned(Range(8 * n, 8 * n + 8), (n,)) for n in range(3)]
     >>> found = resumed(thirds, Group((), (0, 1, 2), ()), 0)

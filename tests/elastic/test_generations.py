@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InternalError, InvalidArgumentError
 from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.plan import NOW, SLOT
+from kit.exchange.ports.memory import Memory
 from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.traffic import MEASURE, STEP
+from kit.training.checkpointing.member_state import OwnState
 from kit.training.client.watched import Once, Watched
-from kit.training.elastic.copies import Copies, StateCopy, put_together
+from kit.training.elastic.copies import Copies, StateCopy, put_together, read_own
 from kit.training.elastic.generation import (
     Change,
     CopyPoint,
@@ -29,6 +33,7 @@ from kit.training.elastic.generation import (
 )
 from kit.training.elastic.placing import Placing
 from kit.training.member.snapshot import LOGS
+from tests.exchange.models import models
 
 TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(4))]
 NAMES = [task.short for task in TASKS]
@@ -147,6 +152,58 @@ def test_copies_of_all_members_make_the_whole_state() -> None:
 
     assert found["w"].tolist() == [0, 1, 2, 3]
     assert found["w/momentum"].tolist() == [10, 11, 12, 13]
+
+
+@given(
+    models(),
+    st.integers(1, 4),
+    st.integers(0, 2),
+    st.randoms(use_true_random=False),
+)
+def test_a_member_reads_what_it_owns_from_whoever_has_copied_it(
+    specs: list[Spec], n_members: int, n_slots: int, dice: Random
+) -> None:
+    slots = [f"slot {n}" for n in range(n_slots)]
+    layout = lay_out(specs, n_members, 64)
+    leaves = [leaf.range for leaf in layout.leaves if leaf.range.size]
+
+    def shares() -> list[list[Range]]:
+        """Give each range of the parameters to some member."""
+        found: list[list[Range]] = [[] for _ in range(n_members)]
+        for part in leaves:
+            middle = part.lo + dice.randrange(part.size) // 8 * 8  # whole elements
+            for piece in Range(part.lo, middle), Range(middle, part.hi):
+                dice.choice(found).append(piece)
+        return found
+
+    before, writers = Memory(layout), shares()
+    for region in (NOW, *range(SLOT, SLOT + n_slots)):
+        for part in leaves:
+            before.raw(region, part)[:] = dice.randbytes(part.size)
+    copies = []
+    for member, ranges in enumerate(writers):
+        state = OwnState(layout, ranges, slots)
+        state.copy(before, NOW)
+        sizes = state.n_bytes, 0, 0, 0
+        about = member, (0,), tuple(ranges), {}, sizes
+        copies.append(StateCopy(CopyPoint(5), *about, state.data))
+
+    for own in shares():
+        after, taken = Memory(layout), iter(copies)
+        read_own(after, NOW, n_slots, own, taken)
+        for region in (NOW, *range(SLOT, SLOT + n_slots)):
+            for part in own:
+                assert after.raw(region, part) == before.raw(region, part)
+        if not own:
+            assert len([*taken]) == n_members  # it fetches none
+
+
+def test_copies_that_lack_a_part_are_no_state() -> None:
+    layout = lay_out([Spec("w", (4,), "float64")], 2, 1 << 20)
+    half = copy_of(5, 0, 0, np.arange(2.0))
+
+    with pytest.raises(InternalError, match="no copy has 24 bytes"):
+        read_own(Memory(layout), NOW, 1, [Range(0, 32)], iter([half]))
 
 
 def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:

@@ -86,6 +86,8 @@ def test_a_resized_training_repeats_no_step(
     assert_undisturbed(run, 6)
     assert run.losses == ()
     assert [change.repeated for change in run.history()] == [0, 0]
+    assert len(run.moved_once) == 3
+    assert all(measured == formula for _, measured, formula in run.moved_once)
 
 
 def test_shares_and_rebalance_place_more_on_a_faster_task(

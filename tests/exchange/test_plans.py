@@ -12,7 +12,7 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
+from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Op, Receive, Send
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
@@ -168,6 +168,50 @@ def test_a_switch_gives_each_new_owner_its_slots_once(
         ]
         assert Counter(got) == Counter(needs)
     assert all((m.source, at) in had for m in handed for at in range(*m.range))
+
+
+@given(models(), GROUPS, TOPOLOGIES, st.integers(0, 3))
+def test_what_first_owners_have_read_comes_to_all_that_need_it(
+    specs: list[Spec], sizes: tuple[int, int], name: str, n_slots: int
+) -> None:
+    layout, group = make(specs, *sizes)
+    owners = by_name(name).owners(layout, group)
+    regions = [NOW, *range(SLOT, SLOT + n_slots)]
+    has = {
+        (one.members[0], region, at)
+        for one in owners
+        for region in regions
+        for at in range(*one.range)
+    }
+    whole = {at for one in owners for at in range(*one.range)}
+
+    for move in state_transfer.resumed(owners, group, n_slots):
+        moved = {(move.region, at) for at in range(*move.range)}
+        assert {(move.source, *one) for one in moved} <= has
+        assert not {(move.target, *one) for one in moved} & has  # nothing comes twice
+        has |= {(move.target, *one) for one in moved}
+
+    assert has >= {(worker, NOW, at) for worker in group.workers for at in whole}
+    assert has >= {
+        (member, region, at)
+        for one in owners
+        for member in one.members
+        for region in regions
+        for at in range(*one.range)
+    }
+
+
+@given(models(), st.integers(3, 8), st.sampled_from(["ring", "mesh"]))
+def test_workers_resume_with_links_to_two_others_each(
+    specs: list[Spec], n: int, name: str
+) -> None:
+    layout, group = make(specs, n, 0)
+    moves = state_transfer.resumed(by_name(name).owners(layout, group), group, 1)
+
+    for worker in group.workers:
+        ends = {*(m.source for m in moves if m.target == worker)}
+        ends |= {m.target for m in moves if m.source == worker}
+        assert len(ends) <= 2
 
 
 def test_an_unknown_topology_is_refused_with_the_known_ones() -> None:
