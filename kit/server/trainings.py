@@ -26,6 +26,7 @@ from kit.errors import (
     KitError,
     NotFoundError,
 )
+from kit.exchange.layout import Range
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
 from kit.server.elastic.asking import StandIn
@@ -39,6 +40,7 @@ from kit.training.coordination.client import (
     RemoteCoordinatorClient,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.elastic.copier import CopyBuffers
 from kit.training.elastic.copies import Beginning, StateCopy
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
@@ -317,6 +319,12 @@ class Trainings:
         """See `Services`."""
         assert job.generation is not None, "only an elastic training copies"
         return self.elastic(job.generation.origin).keep_copy(copy)
+
+    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
+        """See `Services`."""
+        assert job.generation is not None, "only an elastic training copies"
+        elastic = self.elastic(job.generation.origin)
+        return elastic.buffers.of(me, job, ranges)
 
     def dial_process(
         self, task: Task, deadline_s: float, role: Role = Role.CONTROL

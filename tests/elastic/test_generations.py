@@ -185,8 +185,9 @@ def test_a_member_reads_what_it_owns_from_whoever_has_copied_it(
         state = OwnState(layout, ranges, slots)
         state.copy(before, NOW)
         sizes = state.n_bytes, 0, 0, 0
-        about = member, (0,), tuple(ranges), {}, sizes
-        copies.append(StateCopy(CopyPoint(5), *about, state.data))
+        copies.append(
+            StateCopy(CopyPoint(5), member, (0,), tuple(ranges), {}, sizes, state.data)
+        )
 
     for own in shares():
         after, taken = Memory(layout), iter(copies)

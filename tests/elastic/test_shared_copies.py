@@ -45,7 +45,7 @@ class Buffer:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["kept", "kept", "kept", "again", "lost"]),
+            st.sampled_from(["kept", "kept", "kept", "again", "lost", "epoch", "back"]),
             st.sampled_from(["worker:1", "worker:1", "worker:2"]),
         )
     )
@@ -56,7 +56,7 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
     buffers = CopyBuffers(lambda _: CopyBuffer(Buffer(), None))  # type: ignore[arg-type]
     # Each process keeps copies by the rule that processes keep them by.
     holders = {name: Copies() for name in ("here", "worker:1", "worker:2")}
-    step = 0
+    step, n_epochs = 0, 0
     for what, where in story:
         taken = buffers.take(1)
         held = [
@@ -66,8 +66,15 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
         ]
         assert all(data is not taken for data in held)
 
+        if what == "back":  # those that go on let go of the newest copies
+            step = max(0, step - 2)
+            holders["here"].drop_after(step)
+            holders[where].drop_after(step)
+        if what in ("epoch", "back"):
+            buffers.begin(step)
+        n_epochs += what in ("epoch", "back")
         step += what != "again"
-        copy = copy_of(step, taken)
+        copy = copy_of(step, taken, epoch=n_epochs)
         holders["here"].keep(copy)
         holders[where].keep(copy)  # if it is lost, so may be the answer alone
         if what == "lost":
@@ -91,9 +98,11 @@ def test_three_buffers_are_enough_for_any_number_of_copies() -> None:
     assert len(made) == 3
 
 
-def copy_of(step: int, data: Any, arena: Arena | None = None) -> StateCopy:
+def copy_of(
+    step: int, data: Any, arena: Arena | None = None, epoch: int = 0
+) -> StateCopy:
     sizes = SIZE, 0, 0, 0
-    point, ranges = CopyPoint(step), (Range(0, SIZE),)
+    point, ranges = CopyPoint(step, epoch), (Range(0, SIZE),)
     return StateCopy(point, 0, (0,), ranges, {}, sizes, data, arena)
 
 
@@ -103,8 +112,9 @@ class Keeper:
     def __init__(self) -> None:
         self.copies: list[StateCopy] = []
 
-    def keep(self, _: str, copy: StateCopy) -> None:
+    def keep(self, _: str, copy: StateCopy) -> str:
         self.copies.append(copy)
+        return "a keeper"
 
 
 @pytest.fixture

@@ -126,8 +126,11 @@ class OtherProcesses:
                 self._fetching.discard(caller)
         return StateCopy.from_plain(told["about"], data)
 
-    def keep(self, process: str, copy: StateCopy) -> None:
-        """Have a copy kept by another process; blocks until it is there."""
+    def keep(self, process: str, copy: StateCopy) -> str:
+        """Have a copy kept by another process; blocks until it is there.
+
+        Returns a name that no other process has, nor the next one of its task.
+        """
         job = self._now.job
         with self._dialling:  # members of one process send side by side
             link = self._copy_links.get(process)
@@ -137,7 +140,7 @@ class OtherProcesses:
         if self._now.is_closed:  # meanwhile
             self.close()
         question = self._about({"run": job.run, "about": copy.about()})
-        link.keep(question, job.settings.step_deadline_s, copy)
+        return link.keep(question, job.settings.step_deadline_s, copy)
 
     def close(self) -> None:
         """Close the links for copies; one that is needed is opened anew."""

@@ -118,8 +118,7 @@ class ElasticHandlers:
                 raise InvalidArgumentError("no arena can be shown on this link.")
             data = self._shown.find(*asked["arena"])
         copy = StateCopy.from_plain(asked["about"], data)
-        self._here(asked).keep(asked["run"], copy)
-        return {}, b""
+        return {"process": self._here(asked).keep(asked["run"], copy)}, b""
 
     def _note(self, asked: Plain, _: bytearray) -> Answer:
         self._here(asked).note(asked["run"], asked["requests"])

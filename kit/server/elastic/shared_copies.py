@@ -36,20 +36,24 @@ class CopyLink:
         """Whether nothing can be asked any more."""
         return self._caller.is_closed
 
-    def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> None:
-        """Have a copy kept; blocks until it is. Raises what `Caller.call` does."""
+    def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> str:
+        """Have a copy kept; blocks until it is. Raises what `Caller.call` does.
+
+        Returns the name of the process that no other one has.
+        """
         op, arena = "elastic.keep", copy.arena
         if arena is None or self._caller.link.transport != "unix":
-            self._caller.call(op, limit_s, question, blob=copy.data)
-            return
+            told, _ = self._caller.call(op, limit_s, question, blob=copy.data)
+            return str(told["process"])
         with self._turn:
             if (found := self._number(arena)) is None:
-                self._caller.call(op, limit_s, question, blob=copy.data)
-                return
+                told, _ = self._caller.call(op, limit_s, question, blob=copy.data)
+                return str(told["process"])
             number, is_new = found
             question = {**question, "arena": [number, arena.size, int(is_new)]}
             fds = [arena.fd] if is_new else []
-            self._caller.call(op, limit_s, question, descriptors=fds)
+            told, _ = self._caller.call(op, limit_s, question, descriptors=fds)
+            return str(told["process"])
 
     def _number(self, arena: Arena) -> tuple[int, bool] | None:
         """Return under which number an arena is shown, and whether that is new.

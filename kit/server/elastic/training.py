@@ -7,6 +7,7 @@ notebook.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
+from kit.training.elastic.copier import BuffersByMember
 from kit.training.elastic.copies import (
     Beginning,
     Copies,
@@ -63,8 +65,9 @@ class ElasticTraining:
         """Begin with generation 0; `own` are the trainings of the process's task."""
         assert job.generation is not None, "it is elastic"
         self.origin = job.generation.origin
-        self.copies = Copies()
+        self.copies, self.buffers = Copies(), BuffersByMember()
         self._own, self._neighbours = own, neighbours
+        self._name = f"{own.task.short} {secrets.token_hex(8)}"
         self._now = standing = Standing(own.task.short, job, clock)
         self._processes = processes(standing, neighbours, self._answer)
         self._succession = Succession(
@@ -99,6 +102,7 @@ class ElasticTraining:
             self._now.joining -= {*job.generation.processes}
             self._now.began_with = ballot
             self._now.changed.notify_all()
+        self.buffers.keep_only(job.generation.hosted_by(self._now.me))
         if self._now.me in job.generation.standby:
             self._succession.stand_by()
 
@@ -127,10 +131,13 @@ class ElasticTraining:
     def ended(self, member: Member) -> None:
         """Take the end of a member: after a loss, go on in another generation."""
         error = member.error
+        is_final = error is not None and not isinstance(error, UnavailableError)
+        if is_final or member.state == "done":
+            self.buffers.keep_only(())
         with self._now.changed:
             if member.job.run != self._now.job.run or member.state == "done":
                 return
-            if error is not None and not isinstance(error, UnavailableError):
+            if error is not None and is_final:
                 self._now.fail(error)
                 return
         assert member.job.generation is not None, "it is elastic"
@@ -140,7 +147,8 @@ class ElasticTraining:
     def keep_copy(self, copy: StateCopy) -> str:
         """Keep a copy here and in the next process; blocks until it is there.
 
-        Returns that process, or this one if it is alone.
+        Returns a name of that process, or of this one if it is alone, which no other
+        process has.
         """
         self._hold(copy)
         if copy.member == self._now.job.coordinator:
@@ -150,15 +158,14 @@ class ElasticTraining:
             del buddies[1:]  # without it this generation ends
         for buddy in buddies:
             try:
-                self._processes.keep(buddy, copy)
-                return buddy
+                return self._processes.keep(buddy, copy)
             except Fenced as error:  # with all members here no link tells us
                 self._succession.notice(copy.moment.generation, error.message)
                 raise
             except UnavailableError:
                 if buddy == buddies[-1]:
                     raise
-        return self._now.me
+        return self._name
 
     def _look_after_standbys(self) -> None:
         """Find out whether those that stand by are there: nobody has a link to them."""
@@ -201,6 +208,7 @@ class ElasticTraining:
         """
         if of is not self._own:
             return
+        self.buffers.keep_only(())
         with self._now.changed:
             self._now.is_closed = True
             self._now.changed.notify_all()
@@ -366,11 +374,12 @@ class ElasticTraining:
         if self._now.promised != ballot:  # heard while not all were here to be ended
             self._end_members()
 
-    def keep(self, run: str, copy: StateCopy) -> None:
-        """Keep a copy of another process."""
+    def keep(self, run: str, copy: StateCopy) -> str:
+        """Keep a copy of another process; returns a name that only this one has."""
         if run != self._now.job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
         self._hold(copy)
+        return self._name
 
     def let_join(self, process: str) -> Plain:
         """Take in that a process asks to take part; returns what `look` does."""

@@ -3,27 +3,29 @@
 A copy of a large state lies in an arena, so that on one host the next process keeps it
 without copying it once more. Both hold the two newest copies of a member. As soon as
 that process has confirmed two later ones, nobody looks into a buffer any more, and it
-is written again: new pages would cost the training more than the copy itself.
+is written again: new pages would cost the training more than the copy itself. So a
+process keeps what is free for the next generation.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kit.errors import KitError, NotEnoughMemory
-from kit.exchange.layout import Range
+from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
 from kit.training.elastic.copies import N_KEPT, StateCopy, ToldRows
 from kit.training.elastic.generation import CopyPoint
-from kit.training.member.context import MemberContext
+from kit.training.job import Job
+from kit.training.member.context import MemberContext, Services
 from kit.training.member.step_events import StepObserver
 from kit.wire.local.arena import Arena
 
@@ -44,7 +46,7 @@ class CopyBuffer(NamedTuple):
 
 
 class CopyBuffers:
-    """The buffers of one epoch. Every method may be called from any thread.
+    """The buffers of one member. Every method may be called from any thread.
 
     >>> from types import SimpleNamespace as Room
     >>> buffers = CopyBuffers(lambda room: CopyBuffer(Room(room=room), None))
@@ -65,6 +67,36 @@ class CopyBuffers:
         self._is_closed = False
         self._guard = threading.Lock()
 
+    @classmethod
+    def of(
+        cls, layout: Layout, ranges: Sequence[Range], slots: Sequence[str]
+    ) -> CopyBuffers:
+        """Return buffers for the parameters and slots of some ranges."""
+
+        def new(room: int) -> CopyBuffer:
+            arenas = list[Arena]()
+
+            def shared(n_bytes: int) -> Array:
+                if n_bytes < _LEAST_SHARED:
+                    return np.empty(n_bytes, np.uint8)
+                arenas.append(Arena.create("copies", n_bytes))
+                return np.frombuffer(arenas[0].view(), np.uint8)
+
+            state = OwnState(layout, ranges, slots, room, shared)
+            return CopyBuffer(state, arenas[0] if arenas else None)
+
+        return cls(new)
+
+    def begin(self, step: int) -> None:
+        """Begin another epoch before `step`, in this generation or the next one.
+
+        Where steps are done again, the copies of those that are to come are let go of
+        by all that take part, but not by a process that was stopped.
+        """
+        with self._guard:
+            if any(moment.step > step for moment in self._held):
+                self._forget_held()
+
     def prepare(self) -> None:
         """Make sure that one is free: its pages are there before they are needed."""
         if not self._free:
@@ -84,7 +116,10 @@ class CopyBuffers:
         return self._new(self._room)
 
     def kept(self, buffer: CopyBuffer, moment: CopyPoint, where: str) -> None:
-        """Note that a process has the copy that is in a buffer."""
+        """Note that a process has the copy that is in a buffer.
+
+        `where` is a name that no other process has, nor one that took its place.
+        """
         with self._guard:
             if where != self._where:
                 # What the one before holds, and for how long, is not known any more.
@@ -122,22 +157,47 @@ class CopyBuffers:
             one.close()
 
 
+class BuffersByMember:
+    """The buffers of a process's members, from one generation to the next."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[tuple[Range, ...], CopyBuffers]] = {}
+        self._guard = threading.Lock()
+
+    def of(self, member: int, job: Job, ranges: Sequence[Range]) -> CopyBuffers:
+        """Return those that a member had for the same ranges, or else new ones."""
+        wanted = tuple(ranges)
+        with self._guard:
+            if member in self._held and self._held[member][0] != wanted:
+                self._held.pop(member)[1].close()
+            if member not in self._held:
+                found = CopyBuffers.of(job.layout, wanted, job.slots)
+                self._held[member] = wanted, found
+            return self._held[member][1]
+
+    def keep_only(self, members: Collection[int]) -> None:
+        """Close the buffers of all other members."""
+        with self._guard:
+            for member in self._held.keys() - {*members}:
+                self._held.pop(member)[1].close()
+
+
 class StateCopier(StepObserver):
     """One member's copies: made in the thread of its steps, sent in one of its own."""
 
     def __init__(
         self,
         context: MemberContext,
-        keep: Callable[[StateCopy], str],
+        services: Services,
         confirm: Callable[[int], None],
         requests: Callable[[], dict[str, Any]],
     ) -> None:
-        """`keep` puts a copy where it is safe, and `confirm` tells the coordinator.
+        """`confirm` tells the coordinator of a copy that `services` has kept.
 
         `requests` returns what is asked of the training; the coordinator's member has
         it, for all others it is empty.
         """
-        self._context, self._keep, self._confirm = context, keep, confirm
+        self._context, self._services, self._confirm = context, services, confirm
         self._requests = requests
         self._writers: tuple[int, ...] = ()
         self._ranges: tuple[Range, ...] = ()
@@ -158,10 +218,9 @@ class StateCopier(StepObserver):
         some = sorted({*writers_of(owners, leads), leads})
         self._writers = tuple(all_of if synchronous else some)
         self._ranges = ranges_of(owners, me)
-        before, self._buffers = self._buffers, CopyBuffers(self._new_buffer)
+        self._buffers = self._services.copy_buffers(job, me, self._ranges)
+        self._buffers.begin(step)
         self._buffers.prepare()
-        if before is not None:
-            before.close()
 
     def copy(self, step: int) -> None:
         """Copy the state before `step`; blocks for the copy alone."""
@@ -182,18 +241,6 @@ class StateCopier(StepObserver):
         copy = StateCopy(moment, *about, data, buffer.arena)
         self._made.put(_Made(copy, buffer, buffers))
 
-    def _new_buffer(self, room: int) -> CopyBuffer:
-        job, arenas = self._context.job, list[Arena]()
-
-        def shared(n_bytes: int) -> Array:
-            if n_bytes < _LEAST_SHARED:
-                return np.empty(n_bytes, np.uint8)
-            arenas.append(Arena.create("copies", n_bytes))
-            return np.frombuffer(arenas[0].view(), np.uint8)
-
-        state = OwnState(job.layout, self._ranges, job.slots, room, shared)
-        return CopyBuffer(state, arenas[0] if arenas else None)
-
     def close(self) -> None:
         """End the thread; what it is sending may be lost."""
         self._made.put(None)
@@ -202,7 +249,7 @@ class StateCopier(StepObserver):
         while (made := self._made.get()) is not None:
             copy, buffer, buffers = made
             try:
-                where = self._keep(copy)
+                where = self._services.keep_copy(self._context.job, copy)
                 buffers.kept(buffer, copy.moment, where)
                 self._context.reach("copy.sent", copy.moment.step)
                 self._confirm(copy.moment.step)
@@ -211,8 +258,6 @@ class StateCopier(StepObserver):
                 continue
             with suppress(NotEnoughMemory):  # raised by `copy`, if there is still none
                 buffers.prepare()
-        if self._buffers is not None:
-            self._buffers.close()
 
 
 class _Made(NamedTuple):

@@ -27,6 +27,7 @@ from kit.training.worker.own_part import OwnPart
 from kit.wire.stream import Stream
 
 if TYPE_CHECKING:
+    from kit.training.elastic.copier import CopyBuffers
     from kit.training.elastic.copies import StateCopy
     from kit.training.member.state_keeper import StateKeeper
     from kit.training.member.step_events import StepEvents
@@ -131,6 +132,9 @@ class Services(Protocol):
 
         Returns which process has it. Raises `KitError` when that one cannot be reached.
         """
+
+    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
+        """Return buffers for a member's copies of the ranges that it updates."""
 
     def client(
         self, job: Job, me: int, coordinator: TrainingCoordinator | None

@@ -312,7 +312,7 @@ class Member:
         coordinator, beginning = self.coordinator, self._beginning
         self._copier = StateCopier(
             context,
-            lambda copy: self._services.keep_copy(self.job, copy),
+            self._services,
             client.copied,
             coordinator.requests if coordinator is not None else dict,
         )
