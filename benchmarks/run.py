@@ -30,6 +30,7 @@ BENCHMARKS = (
         "board",
         "switch_pause",
         "losses",
+        "resizes",
         "compression",
         "verdicts",
         "hosts",

@@ -90,7 +90,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
         "epochs": list_of(
             row_of(
                 *(whole(0), text(100), whole(0), whole(-_MOST * _MOST)),
-                *(text(100), text(), whole(0)),
+                *(text(100), text(), whole(0), flag()),
             )
         )
     },

@@ -4,7 +4,8 @@ At a boundary that the coordinator calls, every member that updates parameters c
 them, with their slots. The training waits for this alone. A thread then sends the copy
 to the next process, and tells the coordinator when it is there. There is one copy on
 its way at a time, so the two newest of each member are enough: one that is whole, and
-one that may become so.
+one that may become so. A generation that begins with them has each member read what it
+updates from then on (`read_own`), most often from the own process's memory.
 """
 
 from __future__ import annotations

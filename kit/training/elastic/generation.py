@@ -23,8 +23,8 @@ copy and holds all members there, so that no step is done again.
     promise     each process left ends its members, tells what copies it holds, and
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
-    begin       each starts its members; those that host none, because they stand by
-                or leave, hear who does
+    begin       each starts its members, which read the copies of what they update;
+                those that host none, because they stand by or leave, hear who does
 
 Each of the three is refused by a process that has promised a newer ballot, so when the
 one that leads is lost as well, the next one begins with `promise` again.

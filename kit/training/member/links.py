@@ -3,8 +3,8 @@
 Two members have a link when the plan of one names the other, or when something moves
 between them as an epoch begins. Theory of operation:
 
-    start     the links of the first epoch's plan, and of all to the coordinator, who
-              hands out the parameters
+    start     the links of the first epoch's plan, and of what moves before its first
+              step: the coordinator hands out the parameters, or whoever has a copy
     prepare   a switch: each member dials what it lacks to lower numbers, and says a
               first word; it waits for nobody who does the same
     adopt     all have prepared, so all links are there: take those that were dialled
