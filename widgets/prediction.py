@@ -20,7 +20,7 @@ from typing import Any
 
 from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
-from widgets.drawing import front_end
+from widgets.drawing import front_end, looks
 
 
 class Prediction:
@@ -194,7 +194,8 @@ class PredictionForm:
         self.said = ipw.HTML()
         self.button.on_click(lambda _: self._lock())
         row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
-        asked = ipw.HTML(f"<b>{escape(prediction.question)}</b>")
+        question = f"<b>{escape(prediction.question)}</b>"
+        asked = ipw.HTML(f"<style>{looks.icons()}</style>{question}")
         self.root = ipw.HBox([asked, self.field, self.button, self.said], layout=row)
         self.root.add_class("ps-prediction")
         self._say("")

@@ -187,7 +187,7 @@ def press_topology(board: Locator, name: str) -> None:
 
 
 def press(board: Locator, button: str) -> None:
-    board.get_by_role("button", name=button).click()
+    board.get_by_role("button", name=button, exact=True).click()
 
 
 def choose(board: Locator, menu: str, option: str) -> None:

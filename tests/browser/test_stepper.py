@@ -77,9 +77,9 @@ def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
         return str(said.inner_text()).split(",")[0].split(".")[0]
 
     assert number() == "Before the first message"
-    ring.get_by_role("button", name="Next").click()
-    ring.get_by_role("button", name="Next").click()
-    ring.get_by_role("button", name="Back").click()
+    ring.get_by_role("button", name="Next", exact=True).click()
+    ring.get_by_role("button", name="Next", exact=True).click()
+    ring.get_by_role("button", name="Back", exact=True).click()
     assert number() == "Message 1 of 24"
     ring.keyboard.press("ArrowRight")  # the focus is on a button
     assert number() == "Message 2 of 24"
@@ -89,11 +89,11 @@ def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
     assert number() == "Message 4 of 24"
     ring.keyboard.press("End")
     assert number() == "Message 24 of 24"
-    assert ring.get_by_role("button", name="Next").is_disabled()
-    ring.get_by_role("button", name="Play").click()  # from the beginning
+    assert ring.get_by_role("button", name="Next", exact=True).is_disabled()
+    ring.get_by_role("button", name="Play", exact=True).click()  # from the beginning
     ring.get_by_text("Message 1 of 24").first.wait_for()
-    ring.get_by_role("button", name="Pause").click()
-    assert ring.get_by_role("button", name="Play").is_visible()
+    ring.get_by_role("button", name="Pause", exact=True).click()
+    assert ring.get_by_role("button", name="Play", exact=True).is_visible()
 
 
 def test_a_slider_of_a_saved_page_chooses_the_number_of_workers(ring: Any) -> None:
@@ -130,7 +130,7 @@ def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(tmp_path: Path) -> 
         run_all(page)
         live = page.locator(".ps-live")
         live.get_by_text("Before the first message").wait_for()
-        live.get_by_role("button", name="Next").click()
+        live.get_by_role("button", name="Next", exact=True).click()
         live.get_by_text("Message 1 of 24").wait_for()
         live.get_by_role("slider").focus()
         page.keyboard.press("ArrowRight")

@@ -7,6 +7,8 @@ else on the page changes.
 
 from __future__ import annotations
 
+from typing import Final
+
 from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 _IS_DARK = (
@@ -141,9 +143,29 @@ _STYLE = """
 """
 
 
+# The icons of buttons in the font that notebooks have, by their names there.
+_ICONS: Final = {
+    "pause": "f04c",
+    "step-forward": "f051",
+    "step-backward": "f048",
+    "play": "f04b",
+    "stop": "f04d",
+    "refresh": "f021",
+    "lock": "f023",
+}
+
+
+def icons() -> str:
+    """Return the style sheet by which no icon is a part of its button's name."""
+    return "".join(
+        f'.widget-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
+        for name, code in _ICONS.items()
+    )
+
+
 def style() -> str:
     """Return the style sheet, light and dark."""
-    sheet = _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
+    sheet = icons() + _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
     return (
         f".ps-board {{ {colours(LIGHT)} }}\n"
         f"@media (prefers-color-scheme: dark) {{ {_SAYS_NOTHING} "
