@@ -84,9 +84,8 @@ def test_the_slider_moves_traffic_numbers_and_the_line_in_the_loss(board: Any) -
 
 
 def test_play_begins_again_and_can_be_stopped(board: Any) -> None:
-    board.get_by_role(
-        "button", name="Play", exact=True
-    ).click()  # at the end: from the beginning
+    play = board.get_by_role("button", name="Play", exact=True)
+    play.click()  # at the end: from the beginning
     said = ".ps-frame:not([aria-valuetext='step {} of 600'])"
     board.locator(said.format(600)).wait_for()
     board.locator(said.format(3)).wait_for()
