@@ -796,6 +796,8 @@ class Cluster:
             A task, or ipyparallel's controller, is gone. Raised at once.
         DeadlineExceededError
             The call took longer than `deadline_s`.
+        KeyboardInterrupt
+            Ctrl-C; the tasks that are still at the call are interrupted too.
 
         Examples
         --------
@@ -814,7 +816,10 @@ class Cluster:
         deadline_s: float = 60.0,
         **kwargs: Any,
     ) -> Any:
-        """Call as `call` does, without blocking the running loop."""
+        """Call as `call` does, without blocking the running loop.
+
+        Being cancelled interrupts the tasks, as Ctrl-C does.
+        """
         work = self._call(where, function, args, kwargs, deadline_s)
         return _one_or_all(where, await work.awaited())
 
@@ -834,7 +839,10 @@ class Cluster:
         payload = remote.pack(function, args, kwargs)
         payloads = dict.fromkeys(select(where, self.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
-        return loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
+        give_up = EngineAccess(supervisor).interrupt
+        return loop.submit(
+            supervisor.calls.perform(payloads, deadline_s, what, give_up)
+        )
 
 
 def _check_transport(transport: str) -> None:

@@ -132,6 +132,26 @@ def test_a_slow_call_ends_at_its_deadline(cluster: Cluster) -> None:
         cluster.call("worker:1", time.sleep, 0.5, deadline_s=0.1)
 
 
+def test_a_call_that_is_given_up_ends_on_its_task(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    def stays() -> None:
+        (tmp_path / str(os.getpid())).touch()
+        time.sleep(60)
+
+    async def cell() -> None:
+        call = asyncio.ensure_future(cluster.call_async("worker", stays))
+        while len([*tmp_path.iterdir()]) < 2:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cell())
+
+    assert len(cluster.call("worker", os.getpid, deadline_s=20)) == 2
+
+
 def test_an_unknown_task_is_refused_with_the_known_ones(cluster: Cluster) -> None:
     with pytest.raises(PlacementError, match="ps:0, worker:0, worker:1"):
         cluster.view("worker:7")

@@ -53,17 +53,25 @@ class TaskCalls:
         self._errors.pop(task, None)
 
     async def perform(
-        self, payloads: Mapping[Task, bytes], deadline_s: float, what: str
+        self,
+        payloads: Mapping[Task, bytes],
+        deadline_s: float,
+        what: str,
+        give_up: Callable[[list[Task]], None] = lambda _: None,
     ) -> dict[Task, Any]:
         """Run one call for each task; the first failure is raised.
 
-        `what` completes "worker:1 did not ... within 5 s" in the error.
+        `what` completes "worker:1 did not ... within 5 s" in the error. When this is
+        cancelled, `give_up` is told of the tasks that are still at it.
         """
         calls = {t: asyncio.ensure_future(self._one(t, p)) for t, p in payloads.items()}
         try:
             done, _ = await asyncio.wait(
                 calls.values(), timeout=deadline_s, return_when=asyncio.FIRST_EXCEPTION
             )
+        except asyncio.CancelledError:
+            give_up([task for task, call in calls.items() if not call.done()])
+            raise
         finally:
             await cancel(*calls.values())
         values = {task: call.result() for task, call in calls.items() if call in done}
