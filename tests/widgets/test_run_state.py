@@ -71,6 +71,29 @@ def test_numbers_of_one_moment_agree_with_each_other(lengths_ms: list[int]) -> N
         assert found.rates[link] == pytest.approx(n_bytes * n.step_rate)
 
 
+@pytest.mark.parametrize("length_s", [0.02, 0.7, 2.0, 30.0])
+def test_updates_of_workers_that_go_at_their_own_pace_are_counted_as_often_as_they_end(
+    length_s: float,
+) -> None:
+    # Two workers, half a step apart; each update is one of them.
+    steps, moves = [], []
+    for n in range(400):
+        task, end = 1 + n % 2, int((n + 1) * length_s / 2 * SECOND)
+        start = end - int(length_s * SECOND)
+        steps.append((task, n, 1, 0.5, 8, start, end, 0, 0, 0))
+        moves.append((task, 0, TransferKind.PUSH, 1, n, 100, start, end))
+    epochs = (EpochRow(1, "ps-async", 0, 0, ""),)
+    moved, done = rows(TRANSFER, moves), rows(STEP, steps)
+    trace = Trace(TASKS, epochs, transfers=moved, steps=done)
+
+    found = measured(trace)
+
+    assert found.numbers.step_rate == pytest.approx(2 / length_s)
+    assert sum(found.rates.values()) == pytest.approx(200 / length_s)
+    if found.numbers.n_steps == 1:
+        assert found.numbers.step_s == pytest.approx(length_s)
+
+
 def test_when_no_step_ends_for_long_nothing_moves_and_the_bytes_stay() -> None:
     trace = played(0.1, 0.2, 0.3, 0.4)
 

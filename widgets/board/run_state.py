@@ -189,10 +189,11 @@ def measured(
 
     These are all that ended within a second before the last one did, so that each
     number is of the same steps: a link's rate is its bytes of a step times the steps
-    a second. If no step ended for long before `now` (ns), nothing moves. With
-    `is_complete` no news are missing, so the newest step is whole too. `is_standing` is
-    so in a pause: nothing moves, and all is of the last step alone. Until the newest
-    epoch has a whole step, the loss is that of the epoch before.
+    a second. Asynchronous workers' updates overlap, so those are counted from the end
+    of the last one before that second. If no step ended for long before `now` (ns),
+    nothing moves. With `is_complete` no news are missing, so the newest step is whole
+    too. `is_standing` is so in a pause: nothing moves, and all is of the last step
+    alone. Until the newest epoch has a whole step, the loss is that of the one before.
 
     >>> from kit.trace.trace import EpochRow
     >>> from kit.trace.traffic import STEP, TRANSFER, rows
@@ -206,7 +207,8 @@ def measured(
     nothing = Measured(Numbers(formula=formula), {}, {}, None, None)
     if not recent.epochs:
         return nothing
-    epoch = max(recent.epochs).number
+    newest = max(recent.epochs)
+    epoch = newest.number
     steps = recent.steps[(recent.steps["epoch"] == epoch)]
     steps = steps[steps["examples"] > 0]
     table = recent.transfers
@@ -226,7 +228,11 @@ def measured(
     ended = np.unique(inside["step"][inside["end"] > last - WINDOW_NS])
     ended = ended[-1:] if is_standing else ended
     used = inside[np.isin(inside["step"], ended)]
-    elapsed = max(1, last - int(used["start"].min()))
+    begin = int(used["start"].min())
+    if newest.is_asynchronous:
+        before = inside["end"][inside["end"] <= last - WINDOW_NS]
+        begin = int(before.max(initial=begin)) if not is_standing else begin
+    elapsed = max(1, last - begin)
     silent = 0 if now is None else now - last
     is_still = is_standing or silent > max(WINDOW_NS, 2 * elapsed)
     code = table["source"][moved].astype(np.int64) << 16 | target
@@ -236,6 +242,7 @@ def measured(
         code[chosen],
         table["bytes"][moved][chosen],
         formula,
+        begin,
         has_moved=bool(len(step)),
         is_still=is_still,
     )
@@ -267,6 +274,7 @@ def means(
     code: npt.NDArray[np.int64],
     n_bytes: Rows,
     formula: int | None = None,
+    begin: int | None = None,
     *,
     has_moved: bool = True,
     is_still: bool = False,
@@ -274,16 +282,18 @@ def means(
     """Return the means over whole steps, whose rows are `used`; without the loss.
 
     `n_bytes` are what moved in them, and `code` on which links: the source times 2^16
-    plus the destination. With `is_still` the steps are long over, so nothing moves.
+    plus the destination. Rates are since `begin` (ns), or since the first began. With
+    `is_still` the steps are long over, so nothing moves.
     """
     n_steps = len(np.unique(used["step"]))
-    elapsed = max(1, int(used["end"].max()) - int(used["start"].min()))
+    first, last = int(used["start"].min()), int(used["end"].max())
+    elapsed = max(1, last - (first if begin is None else begin))
     amount = _sums(code, n_bytes)
     a_second = 0.0 if is_still else 1e9 / elapsed
     spent = int((used["end"] - used["start"]).sum())
     found = Numbers(
         n_steps=n_steps,
-        step_s=elapsed / n_steps / 1e9,
+        step_s=(last - first if n_steps == 1 else elapsed) / n_steps / 1e9,
         step_rate=None if is_still else n_steps * a_second,
         measured=sum(amount.values()) / n_steps if has_moved else None,
         formula=formula,

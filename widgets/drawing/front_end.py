@@ -249,6 +249,8 @@ def button(label: str, icon: str, tooltip: str) -> Any:
     import ipywidgets
 
     layout = ipywidgets.Layout(width="auto", min_width="92px")
-    return ipywidgets.Button(
+    made = ipywidgets.Button(
         description=label, icon=icon, tooltip=tooltip, layout=layout
     )
+    made.add_class("ps-button")
+    return made

@@ -158,7 +158,7 @@ _ICONS: Final = {
 def icons() -> str:
     """Return the style sheet by which no icon is a part of its button's name."""
     return "".join(
-        f'.widget-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
+        f'.ps-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
         for name, code in _ICONS.items()
     )
 
