@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kit
@@ -42,10 +42,11 @@ class Buffer:
     room = 1 << 20
 
 
+@settings(max_examples=600)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["kept", "kept", "kept", "again", "lost", "epoch", "back"]),
+            st.sampled_from([*3 * ["kept"], "again", "late", "lost", "epoch", "back"]),
             st.sampled_from(["worker:1", "worker:1", "worker:2"]),
         )
     )
@@ -57,6 +58,7 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
     # Each process keeps copies by the rule that processes keep them by.
     holders = {name: Copies() for name in ("here", "worker:1", "worker:2")}
     step, n_epochs = 0, 0
+    late: list[tuple[CopyBuffer, CopyPoint, str]] = []
     for what, where in story:
         taken = buffers.take(1)
         held = [
@@ -71,14 +73,19 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
             holders["here"].drop_after(step)
             holders[where].drop_after(step)
         if what in ("epoch", "back"):
-            buffers.begin(step)
-        n_epochs += what in ("epoch", "back")
+            n_epochs += 1
+            buffers.begin(CopyPoint(step, n_epochs))
+            for one in late:
+                buffers.kept(*one)
+            late.clear()
         step += what != "again"
         copy = copy_of(step, taken, epoch=n_epochs)
         holders["here"].keep(copy)
         holders[where].keep(copy)  # if it is lost, so may be the answer alone
         if what == "lost":
             buffers.lost(taken)
+        elif what == "late":  # the thread that sends is told of it in the next epoch
+            late.append((taken, copy.moment, where))
         else:
             buffers.kept(taken, copy.moment, where)
 

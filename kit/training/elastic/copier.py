@@ -64,6 +64,7 @@ class CopyBuffers:
         # By moment, those that are held here and in the process that is named.
         self._held: dict[CopyPoint, CopyBuffer] = {}
         self._where = ""
+        self._since = CopyPoint(0)
         self._is_closed = False
         self._guard = threading.Lock()
 
@@ -87,14 +88,15 @@ class CopyBuffers:
 
         return cls(new)
 
-    def begin(self, step: int) -> None:
-        """Begin another epoch before `step`, in this generation or the next one.
+    def begin(self, since: CopyPoint) -> None:
+        """Begin another epoch, in this generation or the next one.
 
         Where steps are done again, the copies of those that are to come are let go of
         by all that take part, but not by a process that was stopped.
         """
         with self._guard:
-            if any(moment.step > step for moment in self._held):
+            self._since = since
+            if any(moment.step > since.step for moment in self._held):
                 self._forget_held()
 
     def prepare(self) -> None:
@@ -121,6 +123,9 @@ class CopyBuffers:
         `where` is a name that no other process has, nor one that took its place.
         """
         with self._guard:
+            if moment[1:] < self._since[1:]:  # heard late: others go on already
+                buffer.close()
+                return
             if where != self._where:
                 # What the one before holds, and for how long, is not known any more.
                 self._forget_held()
@@ -212,6 +217,8 @@ class StateCopier(StepObserver):
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """See `StepObserver`: prepare a buffer for what is ours from now on."""
         job, me = self._context.job, self._context.me
+        generation = self._context.job.generation
+        assert generation is not None, "only an elastic training copies"
         self._n_epochs += 1
         # Asynchronous workers hold nothing that the servers lack.
         all_of, leads = range(len(job.tasks)), job.coordinator
@@ -219,7 +226,7 @@ class StateCopier(StepObserver):
         self._writers = tuple(all_of if synchronous else some)
         self._ranges = ranges_of(owners, me)
         self._buffers = self._services.copy_buffers(job, me, self._ranges)
-        self._buffers.begin(step)
+        self._buffers.begin(CopyPoint(step, generation.number, self._n_epochs))
         self._buffers.prepare()
 
     def copy(self, step: int) -> None:
