@@ -84,7 +84,8 @@ class Link:
         self._sent = 0
         self._sending, self._receiving = threading.Lock(), threading.Lock()
         self._state = threading.Lock()
-        self._failure: KitError | None = None
+        # Its words alone: an error's frames would keep the link and all who wait on it.
+        self._failure = ""
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -271,9 +272,9 @@ class Link:
                 f"time; allow a longer deadline or use a link of your own.",
                 task=str(self.peer),
             )
-        if self._failure is not None:
+        if self._failure:
             lock.release()
-            raise self._lost(self._failure)
+            raise self._lost()
 
     def _fail(self, error: KitError) -> KitError:
         """End the link and return what to raise: `error`, or that it was lost before.
@@ -282,19 +283,19 @@ class Link:
         behind; each finds the first failure here.
         """
         with self._state:
-            if self._failure is None:
-                self._failure = error
-            first = self._failure
+            is_first = not self._failure
+            if is_first:
+                self._failure = error.message
         self._stream.shutdown()
-        return error if first is error else self._lost(first)
+        return error if is_first else self._lost()
 
     def _interrupted(self, doing: str) -> None:
         """End the link: an interrupt may have left half a frame behind."""
         self._fail(LinkLost(f"{doing} was interrupted ({self.peer.short})."))
 
-    def _lost(self, first: KitError) -> LinkLost:
+    def _lost(self) -> LinkLost:
         return LinkLost(
-            f"the link to {self.peer.short} is lost since this: {first.message}",
+            f"the link to {self.peer.short} is lost since this: {self._failure}",
             task=str(self.peer),
         )
 

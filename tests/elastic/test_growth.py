@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from collections.abc import Iterator
@@ -176,6 +177,37 @@ def test_a_spare_that_has_yet_to_begin_keeps_the_first_copy(
         run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
         end(run)
         assert run.history() == ()
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """What is not needed any more goes at once, or not at all."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+@pytest.mark.usefixtures("no_collection")
+def test_no_file_of_a_generation_is_open_after_the_next_has_begun(
+    topology: str,
+) -> None:
+    def turn(run: Run) -> int:
+        for n_worker in 2, 3:
+            run.resize(worker=n_worker)
+            reached = run.step + 5
+            until(lambda: run.step > reached)
+        return psutil.Process().num_fds()
+
+    with local_cluster(ps=1, worker=3) as cluster:
+        run = train(cluster, steps=ENDLESS, topology=topology)
+        open_first = turn(run)
+        # More are open while a copy is on its way.
+        until(lambda: turn(run) <= open_first)
+        until(lambda: turn(run) <= open_first)
+        end(run)
+        assert len(run.history()) >= 6
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

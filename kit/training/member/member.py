@@ -191,6 +191,8 @@ class Member:
             # They hold the context, which would keep the buffers.
             self.context.events = self.context.keeper = None
         self._writer = self._copier = self._beginning = None
+        if self._endpoint is not None:
+            forget_frames(self._endpoint.error)
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()

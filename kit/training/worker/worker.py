@@ -315,19 +315,20 @@ class TrainingWorker:
         """
         self._own_part = own_part
         self._n, self._batch = len(job.workers), job.batch
-        self.rank = job.workers.index(me)
-        self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
+        self.rank = rank = job.workers.index(me)
+        self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
         step, task = work.step, job.tasks[me]
         if isinstance(step, GraphStep):
             # With a single bucket nothing could travel before the rest is computed.
             is_cut = len(job.layout.buckets) > 1
             in_parts = job.synchronous and not job.local_steps and is_cut
-            step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
+            step = step.for_worker(task, rank, job.seed, in_parts=in_parts)
         if RNG in requested(step):
             check_seed(job.seed)
 
+        # Not a word of `self`: a cycle would keep the buffers open until it is collected.
         def draw(number: int, piece: int) -> np.random.Generator:
-            return generator(job.seed, number, self.rank, piece)
+            return generator(job.seed, number, rank, piece)
 
         places = Places(memory, endpoint.stamp, str(task), native=job.settings.native)
         self._local = LocalSteps(job, places, state) if job.local_steps else None

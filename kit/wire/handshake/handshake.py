@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kit.errors import (
     AuthenticationFailed,
@@ -79,7 +79,8 @@ class Handshake:
         self._cluster_id, self._versions = cluster_id, versions
         self._out, self._in = bytearray(), bytearray()
         self._transcript = b""
-        self._awaited: tuple[Shape, Callable[[bytes], None]]
+        # A function and no method: a cycle would keep the key for a while.
+        self._awaited: tuple[Shape, Callable[[Any, bytes], None]]
 
     @property
     def wanted(self) -> int:
@@ -112,7 +113,7 @@ class Handshake:
         if len(self._in) == shape.size:
             message = bytes(self._in)
             self._in.clear()  # first: `act` may raise, and what it awaits begins empty
-            act(message)
+            act(self, message)
 
     def _mac(self, label: bytes) -> bytes:
         text = b"psring handshake 1: " + label + b"\0" + self._transcript
@@ -139,7 +140,7 @@ class ClientHandshake(Handshake):
     ) -> None:
         super().__init__(key=key, cluster_id=cluster_id, nonce=nonce, versions=versions)
         self._send(pack_hello(hello, versions, cluster_id, nonce))
-        self._awaited = (REPLY, self._on_reply)
+        self._awaited = (REPLY, ClientHandshake._on_reply)
 
     def _on_reply(self, message: bytes) -> None:
         reply = unpack_reply(message)
@@ -158,7 +159,7 @@ class ClientHandshake(Handshake):
         self._transcript += reply.mac
         # A label for each mac: the server's own, sent back to it, is not a Proof.
         self._send(pack_short(PROOF, Refusal.NONE, self._mac(b"client")))
-        self._awaited = (VERDICT, self._on_verdict)
+        self._awaited = (VERDICT, ClientHandshake._on_verdict)
 
     def _on_verdict(self, message: bytes) -> None:
         refusal, mac = unpack_short(VERDICT, message)
@@ -186,7 +187,7 @@ class ServerHandshake(Handshake):
     ) -> None:
         super().__init__(key=key, cluster_id=cluster_id, nonce=nonce, versions=versions)
         self._task, self._busy = task, busy
-        self._awaited = (HELLO, self._on_hello)
+        self._awaited = (HELLO, ServerHandshake._on_hello)
 
     def _on_hello(self, message: bytes) -> None:
         self._transcript = message
@@ -205,7 +206,7 @@ class ServerHandshake(Handshake):
         versions = Versions(agreed, self._versions.oldest)
         self._send(pack_reply(versions, self._task, self._nonce))
         self._send(self._mac(b"server"))
-        self._awaited = (PROOF, self._on_proof)
+        self._awaited = (PROOF, ServerHandshake._on_proof)
 
     def _on_proof(self, message: bytes) -> None:
         refusal, mac = unpack_short(PROOF, message)
