@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,9 +133,18 @@ def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(tmp_path: Path) -> 
         live.get_by_text("Before the first message").wait_for()
         live.get_by_role("button", name="Next", exact=True).click()
         live.get_by_text("Message 1 of 24").wait_for()
-        live.get_by_role("slider").focus()
+        live.get_by_role("slider", name="messages arrived", exact=True).focus()
         page.keyboard.press("ArrowRight")
         live.get_by_text("Message 2 of 24").wait_for()
+        live.locator("[role=slider][aria-valuetext='2 of 24']").wait_for()
+
+        live.get_by_role("button", name="Play or pause", exact=True).click()
+        live.get_by_text("Message 4 of 24").wait_for()
+        stop = "Stop, and go to the beginning"
+        live.get_by_role("button", name=stop, exact=True).click()
+        live.get_by_text("Before the first message").wait_for()
+        said = re.findall(r'- button "(.*?)"', live.aria_snapshot())
+        assert said == ["Back", "Next", "Play or pause", stop]
 
         # What the notebook keeps is hidden beside it; the sentence is read aloud.
         assert page.locator(".ps-snapshot").count() == 1

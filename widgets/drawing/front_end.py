@@ -35,7 +35,7 @@ tell();
 # cannot do. It counts its own turns, not time, so a laptop that wakes up has lost
 # nothing. It tells when nobody can see the page, so that nothing is drawn for it and it
 # has nothing to catch up with. A radio button of ipywidgets has no name, so each is a
-# stop of the Tab key.
+# stop of the Tab key; its sliders and players have none for a screen reader.
 WATCH = """
 const PATIENCE = 4;
 const dress = (live) => {
@@ -56,6 +56,13 @@ const dress = (live) => {
     handle.psSpeaks ||= new MutationObserver(() => speak(handle));
     handle.psSpeaks.observe(handle, {attributes: true});
   }
+  for (const player of live.querySelectorAll(".widget-play")) {
+    const names = ["Play or pause", "Stop, and go to the beginning"];
+    for (const [index, name] of names.entries()) {
+      player.children[index].title = name;
+      player.children[index].setAttribute("aria-label", name);
+    }
+  }
   for (const figure of live.querySelectorAll("[class*=ps-figure-]")) {
     const name = figure.className.match(/ps-figure-(\\w+)/)[1];
     figure.setAttribute("role", "group");
@@ -72,9 +79,11 @@ const keys = (live) => {
   });
 };
 const speak = (handle) => {
-  const label = handle.closest(".widget-slider").querySelector(".widget-label");
-  const now = Math.round(handle.getAttribute("aria-valuenow"));
-  const said = `${now} of ${Math.round(handle.getAttribute("aria-valuemax"))}`;
+  const slider = handle.closest(".widget-slider");
+  const label = slider.querySelector(".widget-label");
+  const now = slider.querySelector(".widget-readout").textContent;
+  const most = Math.round(handle.getAttribute("aria-valuemax"));
+  const said = /^\\d+$/.test(now) ? `${now} of ${most}` : now;
   if (handle.getAttribute("aria-valuetext") === said) return;
   handle.setAttribute("aria-label", label.textContent);
   handle.setAttribute("aria-valuetext", said);
