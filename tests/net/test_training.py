@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ QUICK = Settings(
 )
 # A cut leaves a fifth of this silence, which a busy machine must not use up by itself.
 PATIENT = QUICK.replace(dead_after_s=6, step_deadline_s=18)
+# After a cut TCP takes the line for a slow one: before Linux 6.15 it waits up to twenty
+# seconds until it tries again, if the next cut comes before it has measured anew.
+MEASURED = 60
 # As rare as they can be set, but for what is due in `dead_after_s` anyway.
 RARE = PATIENT.replace(heartbeat_s=3, suspect_after_s=6, connect_deadline_s=12)
 
@@ -154,7 +158,7 @@ def test_cuts_that_are_shorter_than_the_silence_of_a_dead_task_end_no_training(
     with net_cluster(tmp_path, PLACES, settings=chosen, old_kernel=True) as cluster:
         run = train(cluster, 1_000_000, topology=topology)
         for directions in CUTS.values():
-            wait_for_step(run, run.step + 3)
+            wait_for_step(run, run.step + MEASURED)
             set_cut(cluster, directions, cut=True)
             lost = cluster.wire.dropped
             with pytest.raises(DeadlineExceededError):
@@ -192,12 +196,12 @@ def test_a_line_cut_for_long_ends_the_training_naming_a_task_of_the_other_side(
 
 
 def wait_for_step(run: Run, step: int) -> None:
-    for _ in range(400):
-        if run.step >= step:
-            return
-        with pytest.raises(DeadlineExceededError):
-            run.wait(0.05)
-    raise AssertionError(f"not at step {step} after 20 s: {run}")
+    give_up = time.monotonic() + 30
+    while run.step < step:
+        assert time.monotonic() < give_up, f"not at step {step} after 30 s: {run}"
+        if run.state == "failed":
+            run.wait(0)  # raises why
+        time.sleep(0.02)
 
 
 def test_a_gradient_cannot_be_read_on_the_way(tmp_path: Path) -> None:
