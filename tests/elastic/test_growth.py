@@ -193,11 +193,14 @@ def no_collection() -> Iterator[None]:
 def test_no_file_of_a_generation_is_open_after_the_next_has_begun(
     topology: str,
 ) -> None:
+    def resize(run: Run, n_worker: int) -> None:
+        run.resize(worker=n_worker)
+        reached = run.step + 5
+        until(lambda: run.step > reached)
+
     def turn(run: Run) -> int:
-        for n_worker in 2, 3:
-            run.resize(worker=n_worker)
-            reached = run.step + 5
-            until(lambda: run.step > reached)
+        resize(run, 2)
+        resize(run, 3)
         return psutil.Process().num_fds()
 
     with local_cluster(ps=1, worker=3) as cluster:

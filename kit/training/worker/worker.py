@@ -326,7 +326,7 @@ class TrainingWorker:
         if RNG in requested(step):
             check_seed(job.seed)
 
-        # Not a word of `self`: a cycle would keep the buffers open until it is collected.
+        # Without `self`: a cycle would keep the buffers until it is collected.
         def draw(number: int, piece: int) -> np.random.Generator:
             return generator(job.seed, number, rank, piece)
 
