@@ -33,6 +33,7 @@ from kit.message_fields import (
     text,
     whole,
 )
+from kit.server import gathered_news
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
@@ -42,7 +43,7 @@ from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer as Verdict
 from kit.training.coordination.patience import HungUp, never
 from kit.training.job import Job
-from kit.training.member.snapshot import LOGS, parameters, poll
+from kit.training.member.snapshot import LOGS, MOST_ROWS, parameters, poll
 from kit.training.member.state_keeper import recorded
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -57,6 +58,12 @@ _MEMBER: Final = {
     **_RUN,
     "member": whole(0),
     "incarnation": optional(_INCARNATION["incarnation"]),
+}
+_CURSORS: Final = list_of(whole(0), len(LOGS))
+_POLL: Final = {
+    "cursors": _CURSORS,
+    "most": optional(whole(1, MOST_ROWS)),
+    "others": optional(list_of(row_of(whole(0), _CURSORS))),
 }
 _KEY: Final = {"key": row_of(whole(0), whole(0))}
 _DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
@@ -85,6 +92,7 @@ class Handlers:
     ) -> None:
         """Answer for these trainings what `peer` asks, over a link."""
         self._trainings, self._peer, self._shown = trainings, peer, None
+        self._link = link
         self._has_hung_up: HungUp = never
         if link is not None:
             self._has_hung_up = link.has_hung_up
@@ -141,9 +149,7 @@ class Handlers:
                 },
                 self._command,
             ),
-            "run.poll": Handler(
-                {**_RUN, "cursors": list_of(whole(0), len(LOGS))}, self._poll
-            ),
+            "run.poll": Handler({**_RUN, **_POLL}, self._poll),
             "run.params": Handler(_RUN, self._params),
             "run.recorded": Handler(
                 {**_RUN, "at": maybe(whole(0)), "since": whole(0)}, self._recorded
@@ -291,7 +297,17 @@ class Handlers:
         return coordinator.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
-        return poll(self._trainings.find(question["run"]), question["cursors"])
+        """Tell the news of this member, and of others that it gathers them from."""
+        run, wanted = question["run"], question.get("others", [])
+        member, cursors = self._trainings.find(run), question["cursors"]
+        watchers, link = self._trainings.watchers, self._link
+        gathered = watchers.gathered_for(link) if wanted and link else None
+        if gathered is None:
+            return poll(member, cursors, question.get("most", MOST_ROWS))
+        gathered.ask(run, wanted, lambda n: self._trainings.dial_for_news(run, n))
+        status, blob = poll(member, cursors, gathered_news.MOST_ROWS)
+        told, blobs = gathered.take(run, wanted)
+        return {**status, **told}, blob + blobs
 
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(question["run"]))

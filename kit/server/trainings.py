@@ -53,6 +53,7 @@ from kit.wire.stream import Stream
 _SPINS = 100
 _LOOK_S = 0.02
 _N_EARLIER = 4
+_NEWS_S = 1.0  # for a link over which only news are asked for
 # Those who watch a training learn of its end a tenth of a second late, if all is well.
 _WATCHED_S = 1.0
 
@@ -91,7 +92,7 @@ class Trainings:
         self._elastic: ElasticTraining | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
-        self._watchers = Watchers()
+        self.watchers = Watchers()
         self._ways: dict[tuple[bytes, Task], _Ways] = {}
         self._is_closed = False
         self._guard = threading.RLock()  # what is made under it may ask back
@@ -209,7 +210,7 @@ class Trainings:
         last = self._member
         if last is not None and last.is_over:
             is_done = last.state == "done"
-            self._watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
+            self.watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
 
     def _stop_joining(self) -> None:
         """Give up coming back to a training that has ended: the next one begins."""
@@ -259,7 +260,7 @@ class Trainings:
             return None
         run = member.coordinator.join(number, terms)
         if run is not None:
-            self._watchers.expect(run, member.job.tasks[number])
+            self.watchers.expect(run, member.job.tasks[number])
         return run
 
     def look(self) -> dict[str, Any]:
@@ -397,6 +398,20 @@ class Trainings:
             attempt_s=attempt_s,
         )
 
+    def dial_for_news(self, run: str, number: int) -> Link:
+        """Dial another member once, for an observer that asks this one for all."""
+        job, address = self.find(run).job, ""
+        if number >= len(job.tasks):
+            raise InvalidArgumentError(f"training {run[:8]} has no member {number}.")
+        if job.generation is not None and job.generation.addresses:
+            address = job.generation.addresses[number]
+        limit_s = min(_NEWS_S, job.settings.connect_deadline_s)
+        return self._directory().dial(
+            *(job.tasks[number], self._me, Role.OBSERVER, run),
+            deadline_s=limit_s,
+            address=address,
+        )
+
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
         """Return the stream of a member that comes back; it has dialled already."""
         deadline = time.monotonic() + job.settings.connect_deadline_s
@@ -497,7 +512,7 @@ class Trainings:
         An observer's may be there to watch a training.
         """
         if link.role is Role.OBSERVER:
-            self._watchers.opened(link)
+            self.watchers.opened(link)
         elif link.role is Role.CONTROL:
             with self._guard:
                 self._ways.setdefault((link.run_id, link.peer), _Ways()).links.add(link)
@@ -508,7 +523,7 @@ class Trainings:
         Not of one that has another: it has dialled anew. Nor when none was ever used:
         the dialling side may have given it up before it had heard that it was let in.
         """
-        self._watchers.closed(link)
+        self.watchers.closed(link)
         if link.role is not Role.CONTROL:
             return
         key = link.run_id, link.peer

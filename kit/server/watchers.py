@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from kit.server.gathered_news import GatheredNews
 from kit.task import Task
 from kit.wire.link import Link
 
@@ -17,7 +18,7 @@ class Watchers:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._links: set[Link] = set()
+        self._links: dict[Link, GatheredNews] = {}
         self._to_come: set[tuple[str, Task]] = set()
         self._changed = threading.Condition()
 
@@ -29,14 +30,21 @@ class Watchers:
     def opened(self, link: Link) -> None:
         """Take the begin of an observer's link."""
         with self._changed:
-            self._links.add(link)
+            self._links[link] = GatheredNews()
             self._to_come.discard((link.run_id.hex(), link.peer))
 
     def closed(self, link: Link) -> None:
         """Take the end of a link; others than observers' are not known here."""
         with self._changed:
-            self._links.discard(link)
+            gathered = self._links.pop(link, None)
             self._changed.notify_all()
+        if gathered is not None:
+            gathered.close()
+
+    def gathered_for(self, link: Link) -> GatheredNews | None:
+        """Return what gathers news for an observer at the other end of a link."""
+        with self._changed:
+            return self._links.get(link)
 
     def see_off(self, run: str, limit_s: float, *, is_done: bool) -> None:
         """Wait until nobody looks at a run that is over, but not longer than `limit_s`.

@@ -33,14 +33,14 @@ def ask_late(monkeypatch: pytest.MonkeyPatch) -> None:
     follow: Callable[..., None] = Observer._follow
     pause = threading.Event()
 
-    def follow_late(self: Observer, caller: Any, watched: Any, job: Any) -> None:
+    def follow_late(self: Observer, caller: Any, watched: Any, *more: Any) -> None:
         own = self._watched[self._trusted]
         if self._trusted != self._job.coordinator and watched is not own:
             give_up = time.monotonic() + 10
             while not own.is_over and time.monotonic() < give_up:
                 pause.wait(0.005)
             pause.wait(LATE_S)
-        follow(self, caller, watched, job)
+        follow(self, caller, watched, *more)
 
     monkeypatch.setattr(Observer, "_follow", follow_late)
 

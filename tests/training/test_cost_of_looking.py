@@ -9,7 +9,6 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Iterator
-from threading import Barrier
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -84,17 +83,27 @@ def tables_of(member: int, numbers: Any) -> list[Rows]:
     return [moved, spans, steps_of(member, numbers), measures]
 
 
+Others = dict[int, "Told"]
+
+
+def wanted(values: Any) -> list[Any]:
+    return list(values.get("others", ()))
+
+
 class Told:
-    """One member's side of the link: each question gets the next steps."""
+    """One member's side of the link: each question gets the next steps.
+
+    It gathers the news of the `others`, so nobody is ahead by more than an answer.
+    """
 
     link = SimpleNamespace(transport="unix")
     is_closed = False
 
     def __init__(
-        self, member: int, n_steps: int, each: int = MANY, turns: Barrier | None = None
+        self, member: int, n_steps: int, each: int = MANY, others: Others | None = None
     ) -> None:
         self._member, self._n_steps, self._each = member, n_steps, each
-        self._turns = turns  # nobody is ahead of the others by more than an answer
+        self._others = {} if others is None else others
         self.step, self._cursors = 0, [0, 0, 0, 0]
 
     def call(
@@ -102,8 +111,6 @@ class Told:
     ) -> tuple[Any, bytes]:
         if what == "run.params":
             return {}, bytes(48)
-        if self._turns is not None:
-            self._turns.wait(10)
         first, self.step = self.step, min(self.step + self._each, self._n_steps)
         tables = tables_of(self._member, np.arange(first, self.step))
         added = zip(self._cursors, tables, strict=True)
@@ -131,16 +138,22 @@ class Told:
             "doing": {"what": "exchanging", "since": 0, "members": []},
             "leads": None,
         }
-        return reply, b"".join(table.tobytes() for table in tables)
+        blob = b"".join(table.tobytes() for table in tables)
+        asked = {n: self._others[n].call(what, limit_s, {}) for n, _ in wanted(values)}
+        now = time.monotonic_ns()
+        told = [[n, now, now, len(more), one] for n, (one, more) in asked.items()]
+        return {**reply, "others": told}, blob + b"".join(m for _, m in asked.values())
 
     def close(self) -> None:
         """Nothing is open."""
 
 
 def finished(n_steps: int, *, each: int = MANY, **changes: Any) -> Run:
-    turns = Barrier(len(TASKS))
-    told = {task: Told(n, n_steps, each, turns) for n, task in enumerate(TASKS)}
-    run = Run(job(n_steps, **changes), lambda task, *_: cast("Any", told[task]))
+    others: Others = {}
+    told = [Told(n, n_steps, each, others) for n in range(len(TASKS))]
+    others.update(enumerate(told))
+    by_task = dict(zip(TASKS, told, strict=True))
+    run = Run(job(n_steps, **changes), lambda task, *_: cast("Any", by_task[task]))
     return run.wait(30)
 
 

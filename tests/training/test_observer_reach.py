@@ -17,9 +17,11 @@ from kit.errors import (
     UnavailableError,
     UnknownError,
 )
+from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.training.client import observer
+from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
 from tests.training.paced import answer_with
 from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
@@ -33,16 +35,25 @@ def refuse(
     monkeypatch: pytest.MonkeyPatch,
     is_busy: Callable[[Task, str], bool],
 ) -> list[Task]:
-    """Let tasks send observers away while they are busy."""
+    """Let tasks send observers, and who asks for them, away while they are busy."""
     plain, refused = cluster.dial, list[Task]()
+    for_news = Trainings.dial_for_news
 
-    def dial(task: Task, run: str) -> Caller:
+    def check(task: Task, run: str) -> None:
         if is_busy(task, run):
             refused.append(task)
             raise UnavailableError("it has as many new connections as it takes.")
+
+    def dial(task: Task, run: str) -> Caller:
+        check(task, run)
         return plain(task, run)
 
+    def dial_for_news(self: Trainings, run: str, number: int) -> Link:
+        check(self.find(run).job.tasks[number], run)
+        return for_news(self, run, number)
+
     monkeypatch.setattr(cluster, "dial", dial)
+    monkeypatch.setattr(Trainings, "dial_for_news", dial_for_news)
     return refused
 
 

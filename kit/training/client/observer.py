@@ -1,7 +1,10 @@
 """Looks at all members of a training and learns when it is over.
 
-One thread for each member asks for news, so a member that hangs delays no other's. The
-observer holds nothing up: members answer from threads of their own.
+The coordinator is asked for the news of all, over one link. A member that it cannot
+ask, or that has failed, is asked directly from then on, by a thread of its own, and so
+are all when the coordinator is gone: a member that hangs delays no other's news, and
+each says itself why it ended. The observer holds nothing up: members answer from
+threads of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import closing
@@ -20,7 +23,6 @@ import numpy as np
 
 from kit.errors import (
     DeadlineExceededError,
-    InternalError,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -34,7 +36,7 @@ from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.report import LOOK
 from kit.training.client.requests import CommandSender, Newest
-from kit.training.client.watched import Once, Watched, gone
+from kit.training.client.watched import Once, Watched, gone, take_gathered, unwatchable
 from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
@@ -52,7 +54,10 @@ def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
 
 
 T = TypeVar("T")
+Others = dict[int, Watched]  # by the number of the member
 _FIRST_POLL_S, _POLL_S, _LOOK_S = 0.005, 0.1, 0.02
+_POLL_OF_ONE_S = 0.005  # of gathered news: many members are asked less often
+_LAST_NEWS_S = 1.0  # after the coordinator's own
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 
 
@@ -66,6 +71,8 @@ class Observer:
         self._job, self._process = job, dial
         self._dial = _dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
+        # Where each task looks at all, the coordinator would have to ask for each.
+        self._gathers = trusted is None
         is_elastic = job.generation is not None
         self._watched = [
             Watched(once=Once() if is_elastic else None) for _ in job.tasks
@@ -83,8 +90,7 @@ class Observer:
         self._following = threading.Lock()  # held while the next generation is found
         self._at_end: list[Callable[[KitError | None], None]] = []
         self._left = len(job.tasks)
-        for member in range(len(job.tasks)):
-            self._begin_watch(member)
+        self._begin_watches()
 
     def at_end(self, call: Callable[[KitError | None], None]) -> bool:
         """Call, before `finished` gets its result, with what the training failed with.
@@ -101,13 +107,23 @@ class Observer:
         """Return a link for questions to a member, which the caller closes."""
         return self._dial(self._job.tasks[member], "")
 
-    def _begin_watch(self, member: int) -> None:
-        name = f"kit-watch-{self._job.tasks[member].short}"
-        watched = self._watched[member]
+    def _begin_watches(self) -> None:
+        alone = dict(enumerate(self._watched))
+        if self._gathers:
+            leader = self._job.coordinator
+            self._begin_watch(leader, alone.pop(leader), self._job, alone)
+            return
+        for member, watched in alone.items():
+            self._begin_watch(member, watched, self._job)
+
+    def _begin_watch(
+        self, member: int, watched: Watched, job: Job, others: Others | None = None
+    ) -> None:
+        """Ask a member for its news, and for those of `others` as long as it can."""
         threading.Thread(
             target=self._watch,
-            args=(member, watched, self._job),
-            name=name,
+            args=(member, watched, job, others or {}),
+            name=f"kit-watch-{job.tasks[member].short}",
             daemon=True,
         ).start()
 
@@ -118,8 +134,9 @@ class Observer:
                 return
             self._left += 1
             # The thread that watched the last process goes on with what it has.
-            self._watched[member] = self._watched[member].come_back(incarnation)
-        self._begin_watch(member)
+            new = self._watched[member].come_back(incarnation)
+            self._watched[member], job = new, self._job
+        self._begin_watch(member, new, job)
 
     @property
     def job(self) -> Job:
@@ -261,15 +278,15 @@ class Observer:
         told = self.leads().get("lost", {})
         return gone(self._watched, told, is_done=self._is_done())
 
-    # -- one thread for each member ---------------------------------------------
+    # -- a thread for the coordinator, and one for each that is asked directly ---
 
-    def _watch(self, member: int, watched: Watched, job: Job) -> None:
+    def _watch(self, member: int, watched: Watched, job: Job, others: Others) -> None:
         caller = self._open(member, job)
         try:
-            self._watch_to_its_end(caller, member, watched, job)
+            self._watch_to_its_end(caller, member, watched, job, others)
             goes_on = self._goes_on(watched, job)
         except Exception as error:  # else who waits for the end would wait for ever
-            watched.fail(self._fault(job.tasks[member], watched, error))
+            watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
         if goes_on or self._job is not job:  # nobody asks this generation any more
             with self._guard:
@@ -279,29 +296,25 @@ class Observer:
             self._end_of_one(job)
 
     def _watch_to_its_end(
-        self, caller: ReconnectingCaller, member: int, watched: Watched, job: Job
+        self,
+        caller: ReconnectingCaller,
+        member: int,
+        watched: Watched,
+        job: Job,
+        others: Others,
     ) -> None:
         try:
-            self._follow(caller, watched, job)
+            self._follow(caller, watched, job, others)
             says_so_itself = bool(watched.epochs)  # once it has begun
         except KitError as error:
             self._note(member, watched, error)
             says_so_itself = False
+        finally:
+            self._watch_directly(others, job, list(others))
         # An elastic training finds out by itself, and may have moved on.
         is_told = says_so_itself or job.generation is not None
         if watched.error and not is_told:
             self._tell(member, watched, watched.error)
-
-    @staticmethod
-    def _fault(task: Task, watched: Watched, error: Exception) -> InternalError:
-        """Return what a failure of our own, or of the way to a task, ends with."""
-        text = (
-            f"{task} cannot be watched any more (step {watched.step}): "
-            f"{type(error).__name__}: {error}"
-        )
-        found = InternalError(text, task=str(task), step=watched.step)
-        found.__cause__ = error
-        return found
 
     def _open(self, member: int, job: Job) -> ReconnectingCaller:
         def dial(_: float) -> Caller:
@@ -335,10 +348,21 @@ class Observer:
         bad = [n for n, one in enumerate(self._watched) if one.error is not None]
         return bool(bad) and not self._job.can_spare(bad)
 
-    def _follow(self, caller: ReconnectingCaller, watched: Watched, job: Job) -> None:
-        limit, pause_s = job.settings.dead_after_s, _FIRST_POLL_S
+    def _follow(
+        self, caller: ReconnectingCaller, watched: Watched, job: Job, others: Others
+    ) -> None:
+        """Ask until a member is over, and the others of which it told.
+
+        Those left in `others` are to be asked directly.
+        """
+        limits, pause_s = job.settings, _FIRST_POLL_S
+        last_news_by = float("inf")
         while True:
+            limit = limits.suspect_after_s if others else limits.dead_after_s
             question = {"run": job.run, "cursors": watched.cursors}
+            if others:
+                wanted = [[number, one.cursors] for number, one in others.items()]
+                question["others"] = wanted
             asked = time.monotonic_ns()
             try:
                 reply, blob = caller.call("run.poll", limit, question)
@@ -347,16 +371,44 @@ class Observer:
                     raise
                 self._pause.wait(_LOOK_S)
                 continue
+            except DeadlineExceededError:
+                if not others:
+                    raise
+                self._watch_directly(others, job, list(others))
+                continue
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
-            self.recorded.add(watched.take(reply, blob))
+            for news in take_gathered(watched, others, reply, blob):
+                self.recorded.add(news)
+            self._let_go_of_ended(others, job)
+            unreached = reply.get("unreached", ())
+            if self._may_begin(job):
+                unreached = [one for one in unreached if others[one].has_begun]
+            self._watch_directly(others, job, unreached)
             if watched.is_over:
-                return
+                last_news_by = min(last_news_by, time.monotonic() + _LAST_NEWS_S)
+                if not others or watched.error or time.monotonic() > last_news_by:
+                    return
+                pause_s = _FIRST_POLL_S
             if time.monotonic() > self._give_up:
                 return
-            if not watched.more:
+            if not watched.more and not any(one.more for one in others.values()):
                 self._pause.wait(pause_s)
                 # Longer each time: nobody waits half as long again as a training took.
-                pause_s = min(1.5 * pause_s, _POLL_S)
+                longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
+                pause_s = min(1.5 * pause_s, longest_s)
+
+    def _let_go_of_ended(self, others: Others, job: Job) -> None:
+        for number, one in list(others.items()):
+            if one.is_over and one.error is None:
+                del others[number]
+                self._end_of_one(job)
+            elif one.is_over:  # it says itself what that means
+                self._watch_directly(others, job, [number])
+
+    def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
+        """Watch some of the others from now on by a thread and a link of their own."""
+        for number in members:
+            self._begin_watch(number, others.pop(number), job)
 
     def _may_begin(self, job: Job) -> bool:
         """Whether a task that does not know a generation may be about to begin it."""
@@ -429,8 +481,7 @@ class Observer:
             self._requests = CommandSender(job, self._dial, self.finished.done)
             self.newest = Newest(job, self._dial, self._watched, self._trusted)
         kept.close()
-        for member in range(len(job.tasks)):
-            self._begin_watch(member)
+        self._begin_watches()
 
     def unrepeatable(self) -> dict[int, int]:
         """Return by member the first step that had another loss when done again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kit.errors import KitError, from_plain
+from kit.errors import InternalError, KitError, from_plain
 from kit.hooks.progress import Output, PlainLines
+from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, SaveRow
@@ -258,6 +259,37 @@ class Watched:
     def fail(self, error: KitError) -> None:
         """Note that the member answers, but not how it is doing."""
         self.state, self.error = "failed", error
+
+
+def take_gathered(
+    leader: Watched,
+    others: Mapping[int, Watched],
+    reply: dict[str, Any],
+    blob: bytes | bytearray,
+) -> Iterator[News]:
+    """Take a member's answer with those that it has gathered, and yield the new rows.
+
+    What it gathered was asked and heard by its own clock.
+    """
+    told, ahead = reply.get("others", ()), leader.clock.ahead
+    start = len(blob) - sum(n_bytes for *_, n_bytes, _ in told)
+    yield leader.take(reply, blob[:start])
+    for number, asked, heard, n_bytes, status in told:
+        one, end = others[number], start + n_bytes
+        one.clock.hear(asked - ahead, int(status["now"]), heard - ahead)
+        yield one.take(status, blob[start:end])
+        start = end
+
+
+def unwatchable(task: Task, step: int, error: Exception) -> InternalError:
+    """Return what a failure of our own, or of the way to a task, ends with."""
+    text = (
+        f"{task} cannot be watched any more (step {step}): "
+        f"{type(error).__name__}: {error}"
+    )
+    found = InternalError(text, task=str(task), step=step)
+    found.__cause__ = error
+    return found
 
 
 def gone(

@@ -25,14 +25,18 @@ from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training.member.doing import doing
 from kit.training.member.member import Member
 
-_MOST_ROWS = 50_000  # in one answer; the caller comes back for the rest
+MOST_ROWS = 50_000  # of each kind in one answer; the caller comes back for the rest
 _TRY_FOR_S = 5.0
 LOGS = (TRANSFER, SPAN, STEP, MEASURE)
 _DTYPES = (*LOGS, TOTAL)
 
 
-def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
-    """Return state and all news since cursors (transfers, spans, steps, measures).
+def poll(
+    member: Member, cursors: list[int], most: int = MOST_ROWS
+) -> tuple[dict[str, Any], bytes]:
+    """Return state and the news since cursors (transfers, spans, steps, measures).
+
+    At most so many rows of each; "more" says that there are others.
 
     The blob holds the new rows of these logs and the exact totals, one after the
     other, as little-endian structured arrays. A log without a cursor begins at 0.
@@ -41,7 +45,7 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
     logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
     begun = [*cursors, *[0] * (len(logs) - len(cursors))]
     news = [
-        (log.since(cursor, _MOST_ROWS) if log else (rows_of(MEASURE), 0))
+        (log.since(cursor, most) if log else (rows_of(MEASURE), 0))
         for log, cursor in zip(logs, begun, strict=True)
     ]
     rows = [found for found, _ in news] + [meter.totals()]
