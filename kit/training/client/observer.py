@@ -4,7 +4,7 @@ The coordinator is asked for the news of all, over one link. A member that it ca
 ask, or that has failed, is asked directly from then on, by a thread of its own, and so
 are all when the coordinator is gone: a member that hangs delays no other's news, and
 each says itself why it ended. The observer holds nothing up: members answer from
-threads of their own.
+threads of their own. An observer in a task, one of many, asks each member directly.
 """
 
 from __future__ import annotations
