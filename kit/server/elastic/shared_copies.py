@@ -41,19 +41,17 @@ class CopyLink:
 
         Returns the name of the process that no other one has.
         """
-        op, arena = "elastic.keep", copy.arena
-        if arena is None or self._caller.link.transport != "unix":
-            told, _ = self._caller.call(op, limit_s, question, blob=copy.data)
-            return str(told["process"])
+        arena = copy.arena if self._caller.link.transport == "unix" else None
         with self._turn:
-            if (found := self._number(arena)) is None:
-                told, _ = self._caller.call(op, limit_s, question, blob=copy.data)
-                return str(told["process"])
-            number, is_new = found
-            question = {**question, "arena": [number, arena.size, int(is_new)]}
-            fds = [arena.fd] if is_new else []
-            told, _ = self._caller.call(op, limit_s, question, descriptors=fds)
-            return str(told["process"])
+            found = self._number(arena) if arena is not None else None
+            if arena is not None and found is not None:
+                number, is_new = found
+                question = {**question, "arena": [number, arena.size, int(is_new)]}
+                by: dict[str, Any] = {"descriptors": [arena.fd] if is_new else []}
+            else:
+                by = {"blob": copy.data}
+            told, _ = self._caller.call("elastic.keep", limit_s, question, **by)
+        return str(told["process"])
 
     def _number(self, arena: Arena) -> tuple[int, bool] | None:
         """Return under which number an arena is shown, and whether that is new.
