@@ -253,10 +253,11 @@ class RecordStream:
     def _read_on(self) -> int | None:
         """Read what is missing of a head or record, and a little more."""
         here = self._came - self._begun
-        if not here or self._begun + self._due + _AHEAD > len(self._in):
+        until = self._begun + self._due + _AHEAD
+        if not here or until > len(self._in):
             self._in[:here] = self._in[self._begun : self._came]
             self._begun, self._came = 0, here
-        until = self._begun + self._due + _AHEAD
+            until = self._due + _AHEAD if here else len(self._in)
         came = self._stream.read_into(self._in[self._came : until])
         if came:
             self._came += came
