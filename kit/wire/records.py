@@ -78,12 +78,14 @@ _NEXT_KEY: Final = b"psring records 1: next key"
 # Buffers shorter than this are copied into one record with others as short; a longer
 # one gets records of its own, so the other end decrypts them to where they belong.
 _SHORT: Final = 2**14
-# A piece that leaves in one call, of one or several records: the largest one, short
-# ones and a REKEY before it; beside it room for a CLOSE.
-_BATCH: Final = MAX_DATA + _SHORT + 4 * _OVERHEAD
+# A piece that leaves in one call, of one or several records: a bucket's share of a ring
+# (512 KiB) with its frame's head and a REKEY before it, since each call may wake the
+# other end; beside it room for a CLOSE.
+_BATCH: Final = 2 * MAX_DATA + _SHORT + 4 * _OVERHEAD
 _ROOM: Final = _BATCH + _OVERHEAD
 # What is read of the records behind the one at hand: mostly the head of a frame and
-# that of its first record. More would have to be moved to the front again.
+# that of its first record. More would have to be moved to the front again; only where
+# nothing was left over, all that there is room for is read.
 _AHEAD: Final = 128
 
 
