@@ -79,8 +79,8 @@ _NEXT_KEY: Final = b"psring records 1: next key"
 # one gets records of its own, so the other end decrypts them to where they belong.
 _SHORT: Final = 2**14
 # A piece that leaves in one call, of one or several records: a bucket's share of a ring
-# (512 KiB) with its frame's head and a REKEY before it, since each call may wake the
-# other end; beside it room for a CLOSE.
+# (512 KiB) with its frame's head and a REKEY before it, which measured faster than two
+# calls; beside it room for a CLOSE.
 _BATCH: Final = 2 * MAX_DATA + _SHORT + 4 * _OVERHEAD
 _ROOM: Final = _BATCH + _OVERHEAD
 # What is read of the records behind the one at hand: mostly the head of a frame and
