@@ -54,15 +54,14 @@ from __future__ import annotations
 import hmac
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kit.errors import LinkLost
 from kit.wire.frame import Buffer
-from kit.wire.stream import AES_GCM, Stream, front
+from kit.wire.stream import AES_GCM, Stream
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -73,17 +72,20 @@ RECORDS_PER_KEY: Final = 2**20
 
 _OVERHEAD: Final = HEAD_BYTES + TAG_BYTES
 _KIND_SHIFT: Final = 24
+_SIZE_MASK: Final = 2**_KIND_SHIFT - 1
 _ASK: Final = "Ask who runs the network between the two hosts."
 _NEXT_KEY: Final = b"psring records 1: next key"
 # Buffers shorter than this are copied into one record with others as short; a longer
 # one gets records of its own, so the other end decrypts them to where they belong.
 _SHORT: Final = 2**14
-# A piece that leaves in one call, of one or several records: the largest one, short
-# ones and a REKEY before it; beside it room for a CLOSE.
-_BATCH: Final = MAX_DATA + _SHORT + 4 * _OVERHEAD
+# A piece that leaves in one call, of one or several records: a bucket's share of a ring
+# (512 KiB) with its frame's head and a REKEY before it, which measured faster than two
+# calls; beside it room for a CLOSE.
+_BATCH: Final = 2 * MAX_DATA + _SHORT + 4 * _OVERHEAD
 _ROOM: Final = _BATCH + _OVERHEAD
 # What is read of the records behind the one at hand: mostly the head of a frame and
-# that of its first record. More would have to be moved to the front again.
+# that of its first record. More would have to be moved to the front again; only where
+# nothing was left over, all that there is room for is read.
 _AHEAD: Final = 128
 
 
@@ -93,6 +95,9 @@ class RecordKind(IntEnum):
     DATA = 1
     REKEY = 2
     CLOSE = 3
+
+
+_DATA: Final = RecordKind.DATA  # an enum's member is slower to find
 
 
 class Direction:
@@ -165,7 +170,7 @@ class RecordStream:
         # Of what came: taken apart up to `_begun`, and here up to `_came`.
         self._in = memoryview(bytearray(MAX_DATA + _OVERHEAD + 2 * _AHEAD))
         self._begun = self._came = 0
-        self._wanted = _AHEAD  # up to where to read
+        self._head, self._due = b"", HEAD_BYTES  # of the next record: its bytes in all
         self._spare = memoryview(bytearray(MAX_DATA))
         self._opened = self._spare[:0]
         self._is_ended = False
@@ -180,13 +185,13 @@ class RecordStream:
         while not self._opened:
             if self._is_ended:
                 return 0
-            size = self._next_size()
-            if size is None:
-                came = self._stream.read_into(self._in[self._came : self._wanted])
+            if self._came - self._begun < self._due:
+                came = self._read_on()
                 if not came:
                     return came if came is None else self._at_the_end()
-                self._came += came
-            elif n_bytes := self._open_next(size, view):
+            elif self._due == HEAD_BYTES:
+                self._take_head()
+            elif n_bytes := self._open_next(view):
                 return n_bytes
         n_bytes = min(len(view), len(self._opened))
         view[:n_bytes] = self._opened[:n_bytes]
@@ -234,9 +239,8 @@ class RecordStream:
         """Fill the room for what is sealed with the first bytes of `buffers`."""
         self._at = self._end = 0
         self._records.clear()
-        rest = deque(memoryview(one).cast("B") for one in buffers if len(one))
-        while rest:
-            size = _next_piece(rest)
+        for data in _pieces(buffers):
+            size = len(data)
             if self._end and self._end + size + _OVERHEAD > _BATCH:
                 return
             if self._sends.is_last:
@@ -245,71 +249,62 @@ class RecordStream:
                 self._end = self._sends.seal(RecordKind.REKEY, b"", self._out)
                 self._sends.rekey()
                 self._records.append((self._end, 0))
-            whole = size <= len(rest[0])
-            data: Buffer = rest[0][:size] if whole else front(rest, size)
-            self._end += self._sends.seal(RecordKind.DATA, data, self._out[self._end :])
+            self._end += self._sends.seal(_DATA, data, self._out[self._end :])
             self._records.append((self._end, size))
-            _drop(rest, size)
 
-    def _next_size(self) -> int | None:
-        """Return the size of the data of the next record, None if it is not all here.
-
-        Makes room for the rest of it then. Refuses what cannot be due.
-        """
+    def _read_on(self) -> int | None:
+        """Read what is missing of a head or record, and a little more."""
         here = self._came - self._begun
-        wanted = HEAD_BYTES
-        if here >= HEAD_BYTES:
-            size = self._checked(self._in[self._begun + HEAD_BYTES - 1], self._size())
-            wanted = size + _OVERHEAD
-            if here >= wanted:
-                return size
-        if self._begun + wanted + _AHEAD > len(self._in) or not here:
+        until = self._begun + self._due + _AHEAD
+        if not here or until > len(self._in):
             self._in[:here] = self._in[self._begun : self._came]
             self._begun, self._came = 0, here
-        self._wanted = self._begun + wanted + _AHEAD
-        return None
+            until = self._due + _AHEAD if here else len(self._in)
+        came = self._stream.read_into(self._in[self._came : until])
+        if came:
+            self._came += came
+        return came
 
-    def _size(self) -> int:
-        at = self._begun
-        return int.from_bytes(self._in[at : at + HEAD_BYTES - 1], "little")
-
-    def _checked(self, kind: int, size: int) -> int:
-        """Return the size if a record of this kind and size may be due."""
-        if kind == RecordKind.DATA:
+    def _take_head(self) -> None:
+        """Note how long the next record is. Refuses what cannot be due."""
+        self._head = bytes(self._in[self._begun : self._begun + HEAD_BYTES])
+        number = int.from_bytes(self._head, "little")
+        kind, size = number >> _KIND_SHIFT, number & _SIZE_MASK
+        if kind == _DATA:
             is_due = 0 < size <= MAX_DATA and not self._takes.is_last
         elif kind == RecordKind.REKEY:  # two in a row could go on for ever
             is_due = size == 0 and not self._takes.is_unused
         else:
             is_due = kind == RecordKind.CLOSE and size == 0
-        if is_due and not self._failure:
-            return size
-        raise self._lost(
-            f"brought the head of a record of kind {kind} with {size} bytes, which is "
-            f"not due: bytes were changed on the way. {_ASK}"
-        )
+        if not is_due or self._failure:
+            raise self._lost(
+                f"brought the head of a record of kind {kind} with {size} bytes, which "
+                f"is not due: bytes were changed on the way. {_ASK}"
+            )
+        self._due = size + _OVERHEAD
 
-    def _open_next(self, size: int, view: memoryview) -> int:
+    def _open_next(self, view: memoryview) -> int:
         """Open the next record, into `view` if it has room for all of it, else apart.
 
         Returns how many bytes are in `view` now.
         """
-        from cryptography.exceptions import InvalidTag
-
-        sealed = self._in[self._begun : self._begun + size + _OVERHEAD]
-        kind, head = sealed[HEAD_BYTES - 1], bytes(sealed[:HEAD_BYTES])
-        self._begun += len(sealed)
+        size, end = self._due - _OVERHEAD, self._begun + self._due
+        sealed = self._in[self._begun + HEAD_BYTES : end]
+        self._begun, self._due = end, HEAD_BYTES
         fits = size <= len(view)
         room = view[:size] if fits else self._spare[:size]
         try:
-            self._takes.open(head, sealed[HEAD_BYTES:], room)
-        except InvalidTag as exc:
+            self._takes.open(self._head, sealed, room)
+        except _invalid_tag() as exc:
             raise self._lost(
                 "brought a record that does not open: bytes were changed, left out or "
                 f"repeated on the way. {_ASK}"
             ) from exc
-        if kind == RecordKind.REKEY:
-            self._takes.rekey()
-        self._is_ended = kind == RecordKind.CLOSE
+        if not size:
+            if self._head[-1] == RecordKind.REKEY:
+                self._takes.rekey()
+            else:
+                self._is_ended = True
         if fits:
             return size
         self._opened = room
@@ -345,22 +340,29 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(key)
 
 
-def _next_piece(views: deque[memoryview]) -> int:
-    """Return how many bytes go into the next record: short buffers together."""
-    size = min(len(views[0]), MAX_DATA)
-    if size >= _SHORT:
-        return size
-    for view in islice(views, 1, None):
-        if size + len(view) > _SHORT:
-            break
-        size += len(view)
-    return size
+def _invalid_tag() -> type[Exception]:
+    # As late as `_cipher`; `except` looks only once something was raised.
+    from cryptography.exceptions import InvalidTag
+
+    return InvalidTag
 
 
-def _drop(views: deque[Any], n_bytes: int) -> None:
-    """Remove the first `n_bytes` bytes of `views`."""
-    while n_bytes:
-        if n_bytes < len(views[0]):
-            views[0] = views[0][n_bytes:]
-            return
-        n_bytes -= len(views.popleft())
+def _pieces(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
+    """Give what makes a record each, as far as is asked: short buffers together."""
+    few = b""
+    for buffer in buffers:
+        if not len(buffer):
+            continue
+        view = memoryview(buffer).cast("B")
+        while len(view) >= _SHORT:
+            if few:
+                yield few
+                few = b""
+            yield view[:MAX_DATA]
+            view = view[MAX_DATA:]
+        if len(few) + len(view) > _SHORT:
+            yield few
+            few = b""
+        few += view
+    if few:
+        yield few
