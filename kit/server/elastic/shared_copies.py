@@ -41,7 +41,9 @@ class CopyLink:
 
         Returns the name of the process that no other one has.
         """
-        arena = copy.arena if self._caller.link.transport == "unix" else None
+        arena = copy.arena
+        if arena is not None and self._caller.link.transport != "unix":
+            arena = None
         with self._turn:
             found = self._number(arena) if arena is not None else None
             if arena is not None and found is not None:

@@ -72,7 +72,9 @@ class Observer:
         self._dial = _dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
         # Where each task looks at all, the coordinator would have to ask for each.
-        self._gathers = trusted is None
+        # Where a lost worker may come back, its next process must not be asked for the
+        # news of the last one: a link to a process ends with it.
+        self._gathers = trusted is None and not job.has_backups
         is_elastic = job.generation is not None
         self._watched = [
             Watched(once=Once() if is_elastic else None) for _ in job.tasks
