@@ -1,9 +1,9 @@
 """The news of a training's other members, gathered by one of them for an observer.
 
-An observer has a link to the coordinator alone, and says with each question of whom it
-wants to hear. All of them are asked at once; an answer that is late comes with that to
-a later question, so one that is stopped holds up nobody's news. Who cannot be asked is
-named: the observer dials that one itself, and finds out why.
+An observer has a link to the coordinator alone, and says with each question of which
+members it wants to hear. All of them are asked at once. A late answer is passed on with
+the answer to a later question, so a member that is stopped delays no other's news.
+Those that cannot be asked are named: the observer dials them itself, and finds out why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MOST_ROWS: Final = 20_000  # of each kind in one member's answer
 
 _WAIT_S: Final = 0.05  # for the answers of all
 _LATE_S: Final = 1.0  # then the observer had better ask that member itself
-_MOST_BYTES: Final = 4 * 2**20  # then the others wait for the next question
+# The rest waits for the next question: with one more answer, and that of the gathering
+# member itself, it must fit into a frame.
+_MOST_BYTES: Final = 4 * 2**20
 
 Wanted = Sequence[tuple[int, list[int]]]  # a member, and the cursors of its logs
 
@@ -41,8 +43,8 @@ class GatheredNews:
 
     def ask(self, run: str, wanted: Wanted, dial: Callable[[int], Link]) -> None:
         """Ask members for their news, unless they have been asked already."""
+        question = {"op": "run.poll", "run": run, "most": MOST_ROWS}
         for member, cursors in wanted:
-            question = {"run": run, "cursors": cursors, "most": MOST_ROWS}
             key = run, member
             try:
                 way = self._ways.get(key)
@@ -50,7 +52,7 @@ class GatheredNews:
                     way = self._ways[key] = _Way(dial(member))
                 if not way.asked:
                     way.asked = time.monotonic_ns()
-                    message = {**question, "op": "run.poll"}
+                    message = {**question, "cursors": cursors}
                     way.link.send_message(message, deadline_s=_LATE_S)
             except KitError:
                 self._drop(key)
@@ -58,49 +60,49 @@ class GatheredNews:
     def take(self, run: str, wanted: Wanted) -> tuple[dict[str, Any], bytes]:
         """Return what has been answered, after a short wait, and who cannot be asked.
 
-        Of each answer the member, when it was asked and heard, and the size of its blob
-        in the common one.
+        "others" has of each answer the member, when it was asked and heard (ns, by the
+        clock here), the size of its part of the blob, and the answer itself.
         """
         give_up = time.monotonic() + _WAIT_S
         due = {member for member, _ in wanted}
-        others: list[list[Any]] = []
-        blobs: list[bytes | bytearray] = []
+        others, blob = list[list[Any]](), bytearray()
         unreached = [member for member in due if (run, member) not in self._ways]
         due.difference_update(unreached)
-        while due and sum(map(len, blobs)) < _MOST_BYTES:
-            ready = self._ready(run, due, give_up)
-            if not ready:
-                break
+        while due and (ready := self._ready(run, due, give_up)):
             for member in ready:
+                if len(blob) >= _MOST_BYTES:
+                    return {"others": others, "unreached": unreached}, bytes(blob)
                 due.discard(member)
                 way = self._ways[run, member]
                 try:
-                    reply, blob = way.link.recv_message(deadline_s=_LATE_S)
+                    reply, part = way.link.recv_message(deadline_s=_LATE_S)
                 except KitError:
-                    reply, blob = {"failed": True}, bytearray()
+                    reply, part = {"failed": True}, bytearray()
                     self._drop((run, member))
                 if reply.get("failed"):
                     unreached.append(member)
                 else:
                     heard = time.monotonic_ns()
-                    others.append([member, way.asked, heard, len(blob), reply])
-                    blobs.append(blob)
+                    others.append([member, way.asked, heard, len(part), reply])
+                    blob += part
                 way.asked = 0
         now = time.monotonic_ns()
         for member in due:
             if now - self._ways[run, member].asked > _LATE_S * 1e9:
                 self._drop((run, member))
                 unreached.append(member)
-        return {"others": others, "unreached": unreached}, b"".join(blobs)
+        return {"others": others, "unreached": unreached}, bytes(blob)
 
     def _ready(self, run: str, due: set[int], give_up: float) -> list[int]:
-        """Return those whose answers have begun to come, or whose links have ended."""
-        members = {self._ways[run, member].link.fileno(): member for member in due}
+        """Return those that have begun to answer or are gone, longest asked first."""
+        ways = {member: self._ways[run, member] for member in due}
         poll = select.poll()
-        for fd in members:
-            poll.register(fd, select.POLLIN)
+        for way in ways.values():
+            poll.register(way.link.fileno(), select.POLLIN)
         wait_s = max(0.0, give_up - time.monotonic())
-        return [members[fd] for fd, _ in poll.poll(1000 * wait_s)]
+        ready = {fd for fd, _ in poll.poll(1000 * wait_s)}
+        found = [one for one, way in ways.items() if way.link.fileno() in ready]
+        return sorted(found, key=lambda one: ways[one].asked)
 
     def _drop(self, key: tuple[str, int]) -> None:
         way = self._ways.pop(key, None)

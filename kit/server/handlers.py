@@ -235,12 +235,10 @@ class Handlers:
         """Take a report: a member speaks for itself, an observer of any member."""
         lost, by = question.get("lost"), question.get("member")
         coordinator = self._coordinator(question)
-        n_members = len(self._trainings.find(question["run"]).job.tasks)
+        job = self._trainings.find(question["run"]).job
         for number in (lost, by):
-            if number is not None and number >= n_members:
-                raise InvalidArgumentError(
-                    f"there is no member {number}; this training has {n_members}."
-                )
+            if number is not None:
+                job.check_member(number)
         if by is not None and "incarnation" in question:
             coordinator.check_current(by, question["incarnation"])
         error = coordinator.fail(
@@ -297,7 +295,7 @@ class Handlers:
         return coordinator.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
-        """Tell the news of this member, and of others that it gathers them from."""
+        """Tell the news of this member, and those that it gathers from others."""
         run, wanted = question["run"], question.get("others", [])
         member, cursors = self._trainings.find(run), question["cursors"]
         watchers, link = self._trainings.watchers, self._link

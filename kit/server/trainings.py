@@ -384,9 +384,8 @@ class Trainings:
         and one that is silent is waited for as long as a dead one may be.
         """
         member = self.find(run)
-        job, address = member.job, ""
-        if job.generation is not None and job.generation.addresses:
-            address = job.generation.addresses[job.tasks.index(task)]
+        job = member.job
+        if address := job.address(job.tasks.index(task)):
             deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
         return self._directory().reach(
             *(task, self._me, role, run),
@@ -400,16 +399,12 @@ class Trainings:
 
     def dial_for_news(self, run: str, number: int) -> Link:
         """Dial another member once, for an observer that asks this one for all."""
-        job, address = self.find(run).job, ""
-        if number >= len(job.tasks):
-            raise InvalidArgumentError(f"training {run[:8]} has no member {number}.")
-        if job.generation is not None and job.generation.addresses:
-            address = job.generation.addresses[number]
-        limit_s = min(_NEWS_S, job.settings.connect_deadline_s)
+        job = self.find(run).job
+        job.check_member(number)
         return self._directory().dial(
             *(job.tasks[number], self._me, Role.OBSERVER, run),
-            deadline_s=limit_s,
-            address=address,
+            deadline_s=min(_NEWS_S, job.settings.connect_deadline_s),
+            address=job.address(number),
         )
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
@@ -435,9 +430,7 @@ class Trainings:
 
     def _check_listens(self, job: Job, task: Task) -> None:
         """Raise `UnavailableError` if nobody listens there, in a later generation."""
-        generation = job.generation
-        if generation is not None and generation.addresses:
-            address = generation.addresses[job.tasks.index(task)]
+        if address := job.address(job.tasks.index(task)):
             where, limit_s = self._directory(), job.settings.connect_deadline_s
             with suppress(DeadlineExceededError):
                 where.dial(

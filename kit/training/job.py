@@ -326,6 +326,20 @@ class Job:
             return self.tasks[self.coordinator]
         return Task.parse(self.generation.places[self.coordinator])
 
+    def address(self, member: int) -> str:
+        """Return where a member listens in this generation; "" where all know that."""
+        generation = self.generation
+        if generation is None or not generation.addresses:
+            return ""
+        return generation.addresses[member]
+
+    def check_member(self, number: int) -> None:
+        """Raise `InvalidArgumentError` unless there is a member of this number."""
+        if number >= len(self.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {number}; this training has {len(self.tasks)}."
+            )
+
     @property
     def crash(self) -> str:
         """The crash plan, for tests of faults: later generations repeat the steps."""

@@ -348,7 +348,7 @@ def _invalid_tag() -> type[Exception]:
 
 
 def _pieces(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Give what makes a record each, as far as is asked: short buffers together."""
+    """Yield the data of one record after the other: short buffers share one."""
     few = b""
     for buffer in buffers:
         if not len(buffer):

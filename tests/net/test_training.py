@@ -34,8 +34,8 @@ QUICK = Settings(
 )
 # A cut leaves a fifth of this silence, which a busy machine must not use up by itself.
 PATIENT = QUICK.replace(dead_after_s=6, step_deadline_s=18)
-# After a cut TCP takes the line for a slow one: before Linux 6.15 it waits up to twenty
-# seconds until it tries again, if the next cut comes before it has measured anew.
+# So many steps after a cut TCP has measured the line anew. Until then it takes it for a
+# slow one, and the next cut holds it up to three times as long, before Linux 6.15.
 MEASURED = 60
 # As rare as they can be set, but for what is due in `dead_after_s` anyway.
 RARE = PATIENT.replace(heartbeat_s=3, suspect_after_s=6, connect_deadline_s=12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +15,9 @@ from kit.server import gathered_news
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.client import observer
-from kit.wire.rpc import Answer, Caller
-from tests.training.paced import answer_with
+from kit.wire.link import Link
+from kit.wire.rpc import Answer, Caller, Handler
+from tests.training.paced import soon
 from tests.training.toy import BATCH, DATA, fit, initial
 
 LEADER, SLOW = Task("worker", 0), Task("worker", 1)
@@ -41,6 +42,29 @@ def dialled_in(cluster: LocalCluster, patch: pytest.MonkeyPatch) -> list[Task]:
     return found
 
 
+def before_polls(
+    cluster: LocalCluster,
+    patch: pytest.MonkeyPatch,
+    task: Task,
+    call: Callable[[], object],
+) -> None:
+    """Let a task do something before it tells its news."""
+    server = cluster.servers[cluster.tasks.index(task)]
+    plain = server._handlers
+
+    def handlers(peer: Task, link: Link | None = None) -> Mapping[str, Handler]:
+        table = plain(peer, link)
+        answer = table["run.poll"].answer
+
+        def delayed(question: dict[str, Any], blob: bytearray) -> Answer:
+            call()
+            return answer(question, blob)
+
+        return {**table, "run.poll": table["run.poll"]._replace(answer=delayed)}
+
+    patch.setattr(server, "_handlers", handlers)
+
+
 def slowly(params: Any, batch: Any) -> Any:
     time.sleep(0.002)
     return fit(params, batch)
@@ -51,13 +75,33 @@ def begin(cluster: LocalCluster, steps: int = ENDLESS, **more: Any) -> kit.Run:
     return kit.train(slowly, initial(), DATA, **given)
 
 
-def wait_until(holds: Any) -> None:
-    give_up = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.005)
+def end(run: kit.Run) -> None:
+    run.stop()
+    run.wait(30)
+    assert run.lost == {}
 
 
+def go_on(run: kit.Run) -> None:
+    reached = run.step
+    soon(lambda: run.step > reached + 20)
+
+
+def assert_all_steps_are_known(run: kit.Run, steps: int) -> None:
+    assert all(entry.agrees for entry in run.traffic)
+    rows = run.trace.steps
+    for member in run.job.workers:
+        assert sorted(rows["step"][rows["task"] == member]) == list(range(steps))
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody counts as late because the machine is busy."""
+    monkeypatch.setattr(gathered_news, "_LATE_S", 30.0)
+    with kit.settings(suspect_after_s=30.0, dead_after_s=40.0):
+        yield
+
+
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("elastic", [False, True])
 def test_notebook_has_a_link_to_the_coordinator_alone(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, elastic: bool
@@ -67,11 +111,31 @@ def test_notebook_has_a_link_to_the_coordinator_alone(
 
     assert {*dialled} == {LEADER}
     assert run.lost == {}
-    assert all(entry.agrees for entry in run.traffic)
-    steps = run.trace.steps
-    for member in run.job.workers:
-        own = steps["step"][steps["task"] == member]
-        assert sorted(own) == list(range(300))
+    assert_all_steps_are_known(run, 300)
+
+
+@pytest.mark.usefixtures("patient")
+def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One member's answer, of 10 rows of a kind, is more than the others may add to.
+    monkeypatch.setattr(gathered_news, "_MOST_BYTES", 1)
+    monkeypatch.setattr(gathered_news, "MOST_ROWS", 10)
+    told, plain = list[int](), gathered_news.GatheredNews.take
+
+    def take(self: gathered_news.GatheredNews, *asked: Any) -> Any:
+        found = plain(self, *asked)
+        sizes = [n_bytes for *_, n_bytes, _ in found[0]["others"]]
+        told.append(sum(size > 0 for size in sizes))
+        return found
+
+    monkeypatch.setattr(gathered_news.GatheredNews, "take", take)
+    dialled = dialled_in(cluster, monkeypatch)
+    run = begin(cluster, 300).wait(30)
+
+    assert max(told) == 1
+    assert {*dialled} == {LEADER}
+    assert_all_steps_are_known(run, 300)
 
 
 def test_member_that_answers_late_delays_no_news_and_is_asked_directly(
@@ -79,84 +143,39 @@ def test_member_that_answers_late_delays_no_news_and_is_asked_directly(
 ) -> None:
     monkeypatch.setattr(gathered_news, "_LATE_S", 0.3)
     dialled, may_answer = dialled_in(cluster, monkeypatch), threading.Event()
-    server = cluster.servers[cluster.tasks.index(SLOW)]
-    plain = server._handlers(LEADER)["run.poll"].answer
-
-    def late(question: dict[str, Any], blob: bytearray) -> Answer:
-        assert may_answer.wait(30)
-        return plain(question, blob)
-
-    answer_with(server, "run.poll", late)
+    before_polls(cluster, monkeypatch, SLOW, lambda: may_answer.wait(30))
     run = begin(cluster)
-    wait_until(lambda: run.step > 20)
-    assert not may_answer.is_set()
-    wait_until(lambda: dialled == [LEADER, SLOW])
-    reached = run.step
-    wait_until(lambda: run.step > reached + 20)
+    go_on(run)
+    soon(lambda: SLOW in dialled)
+    go_on(run)
     may_answer.set()
-    run.stop()
-    run.wait(30)
+    end(run)
 
     assert dialled.count(SLOW) == 1
-    assert run.lost == {}
 
 
 def test_all_are_asked_directly_while_the_coordinator_is_silent(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialled, may_answer = dialled_in(cluster, monkeypatch), threading.Event()
-    may_answer.set()
-    server = cluster.servers[cluster.tasks.index(LEADER)]
-    plain = server._handlers
-
-    def handlers(peer: Task, link: Any = None) -> Any:
-        table = plain(peer, link)
-        answer = table["run.poll"].answer
-
-        def late(question: dict[str, Any], blob: bytearray) -> Answer:
-            assert may_answer.wait(30)
-            return answer(question, blob)
-
-        return {**table, "run.poll": table["run.poll"]._replace(answer=late)}
-
-    monkeypatch.setattr(server, "_handlers", handlers)
+    before_polls(cluster, monkeypatch, LEADER, lambda: may_answer.wait(30))
     with kit.settings(suspect_after_s=0.6):
         run = begin(cluster)
-    wait_until(lambda: run.step > 5)
-    assert dialled == [LEADER]
-    may_answer.clear()
-    wait_until(lambda: {*dialled} == {*cluster.tasks})
-    reached = run.step
-    wait_until(lambda: run.step > reached + 20)
+    soon(lambda: {*dialled} == {*cluster.tasks})
+    go_on(run)
+    assert not may_answer.is_set()
     may_answer.set()
-    run.stop()
-    run.wait(30)
-
-    assert run.lost == {}
+    end(run)
 
 
-def test_many_members_are_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    with local_cluster(ps=0, worker=3) as cluster:
-        asked = list[float]()
-        server = cluster.servers[0]
-        plain = server._handlers
-
-        def handlers(peer: Task, link: Any = None) -> Any:
-            table = plain(peer, link)
-            answer = table["run.poll"].answer
-
-            def note(question: dict[str, Any], blob: bytearray) -> Answer:
-                asked.append(time.monotonic())
-                return answer(question, blob)
-
-            return {**table, "run.poll": table["run.poll"]._replace(answer=note)}
-
-        monkeypatch.setattr(server, "_handlers", handlers)
-        monkeypatch.setattr(observer, "_POLL_OF_ONE_S", 0.2)
-        run = begin(cluster, topology="ring")
-        # Every 0.4 s, for two others, once the pauses have grown from 5 ms.
-        wait_until(
-            lambda: sum(late - early > 0.35 for early, late in pairwise(asked)) > 3
-        )
-        run.stop()
-        run.wait(30)
+@pytest.mark.usefixtures("patient")
+def test_many_members_are_asked_less_often(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[float]()
+    before_polls(cluster, monkeypatch, LEADER, lambda: asked.append(time.monotonic()))
+    monkeypatch.setattr(observer, "_POLL_OF_ONE_S", 0.15)
+    run = begin(cluster)
+    # Every 0.45 s, for three others, once the pauses have grown from 5 ms.
+    soon(lambda: sum(late - early > 0.4 for early, late in pairwise(asked)) > 3)
+    end(run)

@@ -42,24 +42,25 @@ class CopyLink:
         Returns the name of the process that no other one has.
         """
         arena = copy.arena
-        if arena is not None and self._caller.link.transport != "unix":
-            arena = None
         with self._turn:
-            found = self._number(arena) if arena is not None else None
-            if arena is not None and found is not None:
+            found = None if arena is None else self._number(arena)
+            if arena is None or found is None:
+                more: dict[str, Any] = {"blob": copy.data}
+            else:
                 number, is_new = found
                 question = {**question, "arena": [number, arena.size, int(is_new)]}
-                by: dict[str, Any] = {"descriptors": [arena.fd] if is_new else []}
-            else:
-                by = {"blob": copy.data}
-            told, _ = self._caller.call("elastic.keep", limit_s, question, **by)
+                more = {"descriptors": [arena.fd] if is_new else []}
+            told, _ = self._caller.call("elastic.keep", limit_s, question, **more)
         return str(told["process"])
 
     def _number(self, arena: Arena) -> tuple[int, bool] | None:
         """Return under which number an arena is shown, and whether that is new.
 
-        None if the other side takes no more: a process may host many members.
+        None if the other side is on another host, or takes no more: a process may host
+        many members.
         """
+        if self._caller.link.transport != "unix":
+            return None
         if arena in self._shown:
             return self._shown.index(arena), False
         free = (n for n, one in enumerate(self._shown) if one.fd < 0)

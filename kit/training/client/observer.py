@@ -3,8 +3,9 @@
 The coordinator is asked for the news of all, over one link. A member that it cannot
 ask, or that has failed, is asked directly from then on, by a thread of its own, and so
 are all when the coordinator is gone: a member that hangs delays no other's news, and
-each says itself why it ended. The observer holds nothing up: members answer from
-threads of their own. An observer in a task, one of many, asks each member directly.
+each says itself why it ended. Members answer from threads of their own, so the observer
+holds nothing up. It asks each directly from the start where workers may come back, and
+where it is one of many: in a task.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class Observer:
         self._job, self._process = job, dial
         self._dial = _dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
-        # Where each task looks at all, the coordinator would have to ask for each.
-        # Where a lost worker may come back, its next process must not be asked for the
-        # news of the last one: a link to a process ends with it.
+        # Where each task looks at all, the coordinator would have to ask for each of
+        # them. Where a lost worker may come back, its next process must not be asked
+        # for the news of the last one: a link to a process ends with it.
         self._gathers = trusted is None and not job.has_backups
         is_elastic = job.generation is not None
         self._watched = [
@@ -110,13 +111,13 @@ class Observer:
         return self._dial(self._job.tasks[member], "")
 
     def _begin_watches(self) -> None:
-        alone = dict(enumerate(self._watched))
+        """Watch all members of a generation."""
+        job, members = self._job, dict(enumerate(self._watched))
         if self._gathers:
-            leader = self._job.coordinator
-            self._begin_watch(leader, alone.pop(leader), self._job, alone)
-            return
-        for member, watched in alone.items():
-            self._begin_watch(member, watched, self._job)
+            leader = job.coordinator
+            self._begin_watch(leader, members.pop(leader), job, members)
+        else:
+            self._watch_directly(members, job, list(members))
 
     def _begin_watch(
         self, member: int, watched: Watched, job: Job, others: Others | None = None
@@ -353,9 +354,9 @@ class Observer:
     def _follow(
         self, caller: ReconnectingCaller, watched: Watched, job: Job, others: Others
     ) -> None:
-        """Ask until a member is over, and the others of which it told.
+        """Ask until a member is over, and with it the `others` that it can ask.
 
-        Those left in `others` are to be asked directly.
+        Of these it takes out those that are over or asked directly from now on.
         """
         limits, pause_s = job.settings, _FIRST_POLL_S
         last_news_by = float("inf")
@@ -408,7 +409,7 @@ class Observer:
                 self._watch_directly(others, job, [number])
 
     def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
-        """Watch some of the others from now on by a thread and a link of their own."""
+        """Watch some of the others by threads and links of their own from now on."""
         for number in members:
             self._begin_watch(number, others.pop(number), job)
 
