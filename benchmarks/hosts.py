@@ -3,21 +3,29 @@
     python -m benchmarks.hosts [--quick] [--json FILE]
 
 Bare processes train, half of them on each of two hosts: they play these on one machine,
-with links of their own speed between them (`link=`), and memory within each. Timed is
-an exchange, from the last worker's gradient to the last worker's end of the step. The
+with links of their own speed between them (`link=`), and memory within each. The
 formula is what the topology says of itself: bytes from a host over the bandwidth, and
-messages in a row times the latency.
-It is for one or the other: with both, a ring's many messages hide the latency.
+messages in a row times the latency. It is for one or the other: with both, a ring's
+many messages hide the latency.
+
+Timed are single steps and steps in a row. A single step is begun by all workers at the
+same moment of the clock, and lasts from the last worker's gradient to the last worker's
+end. Steps in a row follow each other without a pause, and last from end to end. They
+take a ring of tasks fewer messages each, as a worker need not wait for all others
+(`kit.exchange.topologies.counting.hops_in_a_row`).
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kit
 from benchmarks.results import Table, arguments, median, report
+from kit.exchange.topologies.counting import hops_in_a_row
 from kit.exchange.topologies.topology import between_hosts, by_name
 from kit.testing.processes import process_cluster
 from kit.trace.trace import Trace
@@ -25,6 +33,7 @@ from kit.training.job import Job
 from kit.wire.shaping import LinkSettings
 
 TOPOLOGIES = ("ring", "hierarchical")
+WAYS = ("single", "in a row")
 EACH = (2, 4)
 _WAIT_S = 580.0
 _WARM = 3  # steps that are not counted
@@ -32,49 +41,67 @@ _MIB = 1 << 20
 
 
 class Link(NamedTuple):
-    """Links between the hosts, and how many bytes of parameters to send over them."""
+    """Links between the hosts, the bytes of parameters to send over them, a pause.
+
+    Single steps begin every so many seconds.
+    """
 
     speed: str
     n_bytes: int
+    every_s: float
 
 
 LINKS = (
-    Link("1gbit", 8 * _MIB),
-    Link("5ms", 16 * 1024),
+    Link("1gbit", 8 * _MIB, 0.25),
+    Link("5ms", 16 * 1024, 0.05),
 )
 
 
-def step(params: Any, batch: Any, grads: Any) -> float:
-    """Compute next to nothing: what is timed is the exchange."""
-    grads["w"][:1] = 1.0
-    return 0.0
+def step_every(seconds: float) -> Callable[[Any, Any, Any], float]:
+    """Return a step that computes next to nothing: what is timed is the exchange.
+
+    It begins at a multiple of some seconds of the clock that all workers see, or, for
+    0, at once.
+    """
+
+    def step(params: Any, batch: Any, grads: Any) -> float:
+        if seconds:
+            time.sleep(seconds - time.monotonic() % seconds)
+        grads["w"][:1] = 1.0
+        return 0.0
+
+    return step
 
 
-def exchanges_s(trace: Trace) -> list[float]:
-    """Return the seconds of each step in which all gradients are ready."""
+def lasted_s(way: str, trace: Trace) -> list[float]:
+    """Return the seconds of each single step, or of each step of a row."""
     worked = trace.steps[trace.steps["examples"] > 0]
-    found = []
-    for number in np.unique(worked["step"])[_WARM:]:
-        of_step = worked[worked["step"] == number]
-        ready = (of_step["start"] + of_step["compute"]).max()
-        found.append(float(of_step["end"].max() - ready) * 1e-9)
-    return found
+    steps = [worked[worked["step"] == number] for number in np.unique(worked["step"])]
+    ends = np.array([one["end"].max() for one in steps])
+    begins = np.array([(one["start"] + one["compute"]).max() for one in steps])
+    if way == "in a row":
+        begins[1:] = ends[:-1]
+    return list((ends - begins)[_WARM:] * 1e-9)
 
 
-def formula_s(job: Job) -> float:
-    """Return what the topology says that an exchange takes between the hosts."""
+def formula_s(way: str, job: Job) -> float:
+    """Return what the topology says that a step takes between the hosts."""
     topology, link = by_name(job.topology), LinkSettings.parse(job.link)
     moved = between_hosts(topology.traffic(job.layout, job.group), job.group)
-    one = topology.hops(job.layout, job.group)
-    return max(moved.values()) * link.ns_per_byte * 1e-9 + one * link.latency
+    hops: float = topology.hops(job.layout, job.group)
+    if way == "in a row":
+        hops = hops_in_a_row(topology.plans(job.layout, job.group), job.group)
+    return max(moved.values()) * link.ns_per_byte * 1e-9 + hops * link.latency
 
 
-def measure(topology: str, each: int, link: Link, steps: int) -> dict[str, Any]:
+def measure(
+    topology: str, way: str, each: int, link: Link, steps: int
+) -> dict[str, Any]:
     """Train on two hosts of so many tasks; returns seconds, measured and by formula."""
     with process_cluster(0, 2 * each) as cluster:
         cluster.hosts = ["a"] * each + ["b"] * each
         run = kit.train(
-            step,
+            step_every(link.every_s if way == "single" else 0.0),
             {"w": np.zeros(link.n_bytes // 4, np.float32)},
             (np.zeros((2 * each, 1), np.float32),),
             topology=topology,
@@ -84,7 +111,10 @@ def measure(topology: str, each: int, link: Link, steps: int) -> dict[str, Any]:
             cluster=cluster,
         )
         run.wait(_WAIT_S)
-        return {"measured": exchanges_s(run.trace), "formula": formula_s(run.job)}
+        return {
+            "measured": lasted_s(way, run.trace),
+            "formula": formula_s(way, run.job),
+        }
 
 
 def main() -> None:
@@ -92,12 +122,13 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     given = parser.parse_args()
     found = {
-        f"2 x {each}, {link.speed}": {
-            topology: measure(topology, each, link, 10 if given.quick else 50)
+        f"2 x {each}, {link.speed}, {way}": {
+            topology: measure(topology, way, each, link, 10 if given.quick else 50)
             for topology in TOPOLOGIES
         }
         for each in EACH
         for link in LINKS
+        for way in WAYS
     }
     report(_table(found), found, given.json)
 
@@ -114,9 +145,9 @@ def _table(found: dict[str, dict[str, Any]]) -> Table:
         rows.append(
             (name, *cells, f"{ring / ours:.2f}", f"{ring_says / ours_says:.2f}")
         )
-    head = ["tasks, link"]
+    head = ["tasks, link, steps"]
     head += [f"{one}{what}" for one in TOPOLOGIES for what in ("", ", formula")]
-    note = "Milliseconds of an exchange on two hosts: 8 MiB at 1gbit, 16 KiB at 5ms."
+    note = "Milliseconds of a step on two hosts: 8 MiB at 1gbit, 16 KiB at 5ms."
     return Table(
         "Two hosts: a ring of tasks, a ring of hosts",
         (note,),

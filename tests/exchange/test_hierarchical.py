@@ -6,7 +6,7 @@ import pytest
 
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import Group
-from kit.exchange.topologies.counting import counted_hops
+from kit.exchange.topologies.counting import counted_hops, hops_in_a_row
 from kit.exchange.topologies.hierarchical import Hierarchical
 from kit.exchange.topologies.topology import between_hosts, by_name
 from kit.testing import check_topology
@@ -69,6 +69,22 @@ def test_the_way_is_chosen_by_what_the_rests_cost() -> None:
     assert topology.hops(large, group) == 3
     _, pairs = on_hosts(2, 2)
     assert topology.hops(lay_out(large_specs(), 4, 1 << 30), pairs) == 2
+
+
+@for_each("n_hosts", [2, 3, 4])
+@for_each("each", [1, 2, 4])
+def test_steps_that_follow_each_other_take_a_ring_of_tasks_fewer_messages(
+    n_hosts: int, each: int
+) -> None:
+    layout, group = on_hosts(n_hosts, each)
+    ring, hosts, n = by_name("ring"), Short(), n_hosts * each
+
+    in_a_row = hops_in_a_row(ring.plans(layout, group), group)
+
+    assert in_a_row == pytest.approx(2 * (n - 1) * n_hosts / n)
+    assert in_a_row <= ring.hops(layout, group) < in_a_row + 1
+    wanted = hosts.hops(layout, group)  # its leaders wait for all tasks of all hosts
+    assert hops_in_a_row(hosts.plans(layout, group), group) == wanted
 
 
 def large_specs() -> list[Spec]:

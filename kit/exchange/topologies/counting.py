@@ -59,13 +59,15 @@ def counted_messages(plans: Mapping[int, Plan]) -> int:
     return sum(1 for _ in _taken(plans))
 
 
-def counted_hops(plans: Mapping[int, Plan], group: Group) -> int:
+def counted_hops(plans: Mapping[int, Plan], group: Group, n_steps: int = 1) -> int:
     """Return how many messages between hosts follow on each other, at most.
 
     One follows on another if it cannot leave before that has come. Messages within a
     host take no time here, and empty ones count as all others: they take as long.
+    All members begin together. Of several steps each member begins the next one as
+    soon as it has ended the last, so there may be fewer than in as many single steps.
     """
-    left = {member: deque(plan.ops) for member, plan in plans.items()}
+    left = {member: deque(plan.ops * n_steps) for member, plan in plans.items()}
     sent: dict[tuple[int, int], deque[int]] = defaultdict(deque)
     hops = dict.fromkeys(plans, 0)
     moving = True
@@ -95,6 +97,17 @@ def _hop(
         found += group.host(op.source) != group.host(member)
         hops[member] = max(hops[member], found)
     return True
+
+
+def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
+    """Return how many there are for each step, where steps follow on each other.
+
+    A ring of n workers on H hosts has 2(n-1)H/n: each of the 2(n-1) rounds goes on from
+    where the last one came to, and H in n of them lead to another host.
+    """
+    n = len(group.workers)
+    more = [counted_hops(plans, group, n_steps) for n_steps in (n, 2 * n)]
+    return (more[1] - more[0]) / n
 
 
 def counted_loads(plans: Mapping[int, Plan], group: Group) -> Loads:

@@ -115,8 +115,9 @@ class Topology(ABC):
     def hops(self, layout: Layout, group: Group) -> int:
         """Return how many messages between hosts follow on each other in a step.
 
-        Each waits for the one before it, so with a latency of L a step takes as many
-        times L at least. With the buckets one after the other; default: counted.
+        Each waits for the one before it, so with a latency of L a step that all begin
+        together takes as many times L at least. With the buckets one after the other;
+        default: counted.
         """
         return counted_hops(self.plans(layout, group), group)
 
