@@ -110,13 +110,17 @@ class Handlers:
             "run.come_back": Handler(
                 {**_MEMBER, **_INCARNATION, "process": text(100)}, self._come_back
             ),
-            "run.rejoin": Handler({**_MEMBER, **patience}, self._rejoin),
+            "run.rejoin": Handler({**_MEMBER, **patience}, self._rejoin, waits=True),
             "run.begun": Handler(_RUN, self._begun),
             "run.arrive": Handler(
-                {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
+                {**_MEMBER, **number, "step": whole(0), **patience},
+                self._arrive,
+                waits=True,
             ),
             "run.prepared": Handler(
-                {**_MEMBER, **number, **refusal, **patience}, self._prepared
+                {**_MEMBER, **number, **refusal, **patience},
+                self._prepared,
+                waits=True,
             ),
             "run.beat": Handler({**_MEMBER, **_DIGESTS}, self._beat),
             "run.fail": Handler(
@@ -129,6 +133,7 @@ class Handlers:
                     "patience_s": optional(seconds()),
                 },
                 self._fail,
+                waits=True,
             ),
             "run.leave": Handler(_MEMBER, self._leave),
             "run.copied": Handler({**_MEMBER, "step": whole(0)}, self._copied),

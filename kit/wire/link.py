@@ -115,7 +115,7 @@ class Link:
     def has_hung_up(self) -> bool:
         """Whether the other side has closed its end; costs a system call.
 
-        Who waits for something to answer with learns so that nobody waits for it.
+        Who waits for something to answer with learns so that nobody wants it.
         """
         poll = select.poll()
         try:

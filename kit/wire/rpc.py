@@ -1,16 +1,26 @@
-"""Questions and answers over a link: one at a time, each with a deadline.
+"""Questions and answers over a link, each with a deadline.
 
-A question is `{"op": name, ...}` with an optional blob, an answer a dict with an
-optional blob or an error, which is raised again where the question was asked. What
+A question is `{"op": name, "question": number, ...}` with an optional blob, an answer
+the same number and a dict with an optional blob, or an error, which is raised again
+where the question was asked. Answers may come in another order than their questions:
+one that waits for other tasks delays nothing that is asked on the same link. What
 answers a question is declared with its fields, so none is answered unchecked.
+
+Theory of operation
+    The asking end has no thread of its own. Of the threads that wait for an answer one
+    reads; it hands on what is for others, and whoever still waits when it leaves reads
+    next. The answering end reads in one thread and answers there, except for what
+    `waits`: a thread is begun for each of those.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from kit.errors import (
     DeadlineExceededError,
@@ -31,17 +41,22 @@ Answer = tuple[dict[str, Any], Buffer]
 
 
 class Handler(NamedTuple):
-    """What a question may carry, and what answers it: from the values and the blob."""
+    """What a question may carry, and what answers it: from the values and the blob.
+
+    `waits`: the answer may take as long as other tasks do.
+    """
 
     fields: Fields
     answer: Callable[[dict[str, Any], bytearray], Answer]
+    waits: bool = False
 
 
+_NUMBER: Final = "question"
 _IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyway
 
 
 class Caller:
-    """The asking end of a link. Threads take turns.
+    """The asking end of a link. Threads may ask at the same time.
 
     `is_closed`: it was closed on this side, so nothing can be asked any more.
     """
@@ -49,7 +64,11 @@ class Caller:
     def __init__(self, link: Link) -> None:
         self.link = link
         self.is_closed = False
-        self._turn = threading.Lock()
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._is_reading = False
+        # By the number of a question that is waited for; None: nothing has come yet.
+        self._answers: dict[int, tuple[dict[str, Any], bytearray] | None] = {}
 
     def call(
         self,
@@ -63,29 +82,79 @@ class Caller:
         """Ask and wait for the answer.
 
         `descriptors` follow the question, if what answers it takes them from the
-        stream: on a unix socket, for a role whose links do not read ahead.
+        stream: on a unix socket, for a role whose links do not read ahead, and from
+        one thread at a time.
 
         Raises the error that the other side answered with, `LinkLost`, or
         `DeadlineExceededError`; after the last two, and after an interrupt, the link is
-        of no more use, because a late answer would be taken for that of the next
-        question.
+        closed.
         """
-        with self._turn:
-            message = pack_message({**(values or {}), "op": op}, blob)
-            try:
-                self.link.send(*message, deadline_s=deadline_s)
-                if descriptors:
-                    deadline = time.monotonic() + deadline_s
-                    send_fds(self.link.stream, descriptors, deadline)
-                reply, body = self.link.recv_message(deadline_s=deadline_s)
-            except InvalidArgumentError:
-                raise  # nothing was asked, or the link has ended by itself
-            except BaseException:
-                self.close()
-                raise
-        if "error" in reply and reply.get("failed"):
-            raise from_plain(reply["error"])
-        return reply, body
+        try:
+            answer = self.ask(
+                op, deadline_s, values, blob=blob, descriptors=descriptors
+            )
+        except InvalidArgumentError:
+            raise  # nothing was asked, or the link has ended by itself
+        except BaseException:
+            self.close()
+            raise
+        return opened(answer)
+
+    def ask(
+        self,
+        op: str,
+        deadline_s: float,
+        values: Mapping[str, Any] | None = None,
+        *,
+        blob: Buffer = b"",
+        descriptors: Sequence[int] = (),
+    ) -> tuple[dict[str, Any], bytearray]:
+        """Ask, and return the answer as it comes, for `opened`; the link stays open."""
+        deadline = time.monotonic() + deadline_s
+        number = next(self._numbers)
+        about = {**(values or {}), "op": op, _NUMBER: number}
+        message = pack_message(about, blob)
+        with self._changed:
+            self._answers[number] = None
+        try:
+            self.link.send(*message, deadline_s=deadline_s)
+            if descriptors:
+                send_fds(self.link.stream, descriptors, deadline)
+            return self._answer(number, deadline)
+        finally:
+            with self._changed:
+                del self._answers[number]
+
+    def _answer(self, number: int, deadline: float) -> tuple[dict[str, Any], bytearray]:
+        reads = False
+        try:
+            with self._changed:
+                while (found := self._answers[number]) is None and self._is_reading:
+                    rest = deadline - time.monotonic()
+                    if rest <= 0:
+                        raise DeadlineExceededError(
+                            f"{self.link.peer.short} did not answer in time; see in "
+                            f"its log what it is doing.",
+                            task=str(self.link.peer),
+                        )
+                    self._changed.wait(rest)
+                if found is not None:
+                    return found
+                reads = self._is_reading = True
+            while (found := self._answers[number]) is None:
+                rest = max(0.0, deadline - time.monotonic())
+                answer, body = self.link.recv_message(deadline_s=rest)
+                with self._changed:
+                    whose = answer.pop(_NUMBER, None)
+                    if isinstance(whose, int) and whose in self._answers:
+                        self._answers[whose] = answer, body
+                        self._changed.notify_all()
+            return found
+        finally:
+            if reads:
+                with self._changed:
+                    self._is_reading = False
+                    self._changed.notify_all()
 
     def close(self) -> None:
         """Close the link."""
@@ -93,12 +162,25 @@ class Caller:
         self.link.close()
 
 
+def opened(
+    answer: tuple[dict[str, Any], bytearray],
+) -> tuple[dict[str, Any], bytearray]:
+    """Return an answer; raises the error that it is, if it is one."""
+    reply, _ = answer
+    if "error" in reply and reply.get("failed"):
+        raise from_plain(reply["error"])
+    return answer
+
+
 class ReconnectingCaller:
     """Asks over a link, and over a new one where an answer does not come.
 
     When a line that was cut is whole again, a new connection gets through at once; what
     TCP has kept for the old one may follow much later. A question may thus be heard
-    twice: only those that can bear it are asked here. Threads take turns.
+    twice: only those that can bear it are asked here. Threads may ask at the same time.
+
+    A link is not closed before a newer one has carried an answer. The other side might
+    otherwise see the end of the old one first, and take it for the end of this one.
     """
 
     def __init__(
@@ -113,8 +195,10 @@ class ReconnectingCaller:
         """
         self._dial, self._attempt_s, self._clock = dial, attempt_s, clock
         self._caller: Caller | None = None
+        self._is_silent = False  # an answer did not come over that one
+        self._given_up = list[Caller]()
         self._is_closed = False
-        self._turn = threading.Lock()
+        self._guard, self._dialling = threading.Lock(), threading.Lock()
 
     def call(
         self,
@@ -133,37 +217,76 @@ class ReconnectingCaller:
         """
         attempt_s = self._attempt_s + patience_s
         give_up = self._clock() + deadline_s + patience_s
-        with self._turn:
-            while True:
-                caller = self._connected(give_up)
-                rest = give_up - self._clock()
-                if caller.link.transport != "unix":  # which nobody can cut
-                    rest = min(rest, attempt_s)
-                try:
-                    return caller.call(op, rest, values, blob=blob)
-                except DeadlineExceededError:
-                    # The other side may have answered so.
-                    if not caller.is_closed or self._clock() >= give_up:
-                        raise
+        while True:
+            caller = self._connected(give_up)
+            rest = give_up - self._clock()
+            if caller.link.transport != "unix":  # which nobody can cut
+                rest = min(rest, attempt_s)
+            try:
+                answer = caller.ask(op, rest, values, blob=blob)
+            except InvalidArgumentError:
+                raise  # as in `Caller.call`
+            except DeadlineExceededError:
+                self._note_silence(caller)
+                if self._clock() >= give_up:
+                    raise
+            except LinkLost:
+                if not self._has_given_up(caller):
+                    caller.close()
+                    raise
+            except BaseException:
+                caller.close()
+                raise
+            else:
+                self._note_answer(caller)
+                return opened(answer)
 
     @property
     def is_connected(self) -> bool:
         """Whether there is a link, and the last question on it had an answer."""
-        return self._caller is not None and not self._caller.is_closed
+        caller = self._caller
+        return caller is not None and not caller.is_closed and not self._is_silent
 
     def close(self) -> None:
         """Close the link, for good."""
-        self._is_closed = True
-        if self._caller is not None:
-            self._caller.close()
+        with self._guard:
+            self._is_closed = True
+            links = [*self._given_up, *filter(None, [self._caller])]
+            self._given_up = []
+        for one in links:
+            one.close()
 
     def _connected(self, give_up: float) -> Caller:
-        if self._caller is None or (self._caller.is_closed and not self._is_closed):
-            self._caller = self._dial(give_up)
-        if self._is_closed:
-            self._caller.close()
-            raise LinkLost("the link was closed on this side.")
-        return self._caller
+        with self._dialling:
+            old = self._caller
+            is_useless = old is None or old.is_closed or self._is_silent
+            if is_useless and not self._is_closed:
+                new = self._dial(give_up)
+                with self._guard:
+                    self._caller, self._is_silent = new, False
+                    self._given_up += filter(None, [old])
+            if self._is_closed or self._caller is None:
+                self.close()
+                raise LinkLost("the link was closed on this side.")
+            return self._caller
+
+    def _note_silence(self, caller: Caller) -> None:
+        with self._guard:
+            self._is_silent |= caller is self._caller
+
+    def _note_answer(self, caller: Caller) -> None:
+        with self._guard:
+            if caller is not self._caller:
+                return
+            links, self._given_up = self._given_up, []
+        for one in links:
+            one.close()
+
+    def _has_given_up(self, caller: Caller) -> bool:
+        """Whether another thread has, or is about to: then it is asked once more."""
+        with self._guard:
+            is_old = caller is not self._caller or self._is_silent
+            return is_old and not self._is_closed
 
 
 def serve(
@@ -179,20 +302,43 @@ def serve(
     answer; `unexpected` gets those that are not errors of this package.
     """
     n_asked = 0
+
+    def answer(question: dict[str, Any], blob: bytearray) -> None:
+        number = question.pop(_NUMBER, None)
+        about = {} if number is None else {_NUMBER: number}
+        reply, body = _answer(handlers, question, blob, unexpected)
+        try:
+            link.send_message({**reply, **about}, body, deadline_s=deadline_s)
+        except InvalidArgumentError as error:  # as one that is too large for a frame
+            reply = _failed(error)
+            link.send_message({**reply, **about}, deadline_s=deadline_s)
+
+    def answer_later(question: dict[str, Any], blob: bytearray) -> None:
+        with suppress(LinkLost, DeadlineExceededError):  # the link is lost to all
+            answer(question, blob)
+
     with link:
         while True:
             try:
                 question, blob = link.recv_message(deadline_s=_IDLE_S)
+                n_asked += 1
+                handler = _find(handlers, question.get("op"))
+                if handler is not None and handler.waits:
+                    name = f"kit-wait-{link.peer.short}"
+                    given = question, blob
+                    threading.Thread(
+                        target=answer_later, args=given, name=name, daemon=True
+                    ).start()
+                else:
+                    answer(question, blob)
             except DeadlineExceededError:
                 continue
             except KitError:
                 return n_asked
-            n_asked += 1
-            reply, body = _answer(handlers, question, blob, unexpected)
-            try:
-                link.send_message(reply, body, deadline_s=deadline_s)
-            except (LinkLost, DeadlineExceededError):
-                return n_asked
+
+
+def _find(handlers: Mapping[str, Handler], op: object) -> Handler | None:
+    return handlers.get(op) if isinstance(op, str) else None
 
 
 def _answer(
@@ -202,7 +348,7 @@ def _answer(
     unexpected: Callable[[str, BaseException], None],
 ) -> Answer:
     op = question.pop("op", "")
-    handler = handlers.get(op) if isinstance(op, str) else None
+    handler = _find(handlers, op)
     try:
         if handler is None:
             raise UnimplementedError(f"this task does not answer {shown(op)}.")
@@ -210,4 +356,8 @@ def _answer(
     except Exception as error:
         if not isinstance(error, KitError):
             unexpected(op, error)
-        return {"failed": True, "error": to_plain(error)}, b""
+        return _failed(error), b""
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    return {"failed": True, "error": to_plain(error)}

@@ -70,6 +70,39 @@ def assert_trained(run: kit.Run) -> None:
     assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
 
 
+def test_member_asks_all_over_one_link_and_tells_that_it_lives_while_it_waits(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, beats = list[Link](), list[bool]()
+    leader = ring.servers[0].trainings
+    plain, call = leader.link_opened, ReconnectingCaller.call
+
+    def link_opened(link: Link) -> None:
+        plain(link)
+        opened.append(link)
+
+    def call_and_note(self: ReconnectingCaller, op: str, *more: Any, **on: Any) -> Any:
+        answer = call(self, op, *more, **on)
+        if op == "run.beat":
+            beats.append(bool(member.meets_since))
+        return answer
+
+    monkeypatch.setattr(leader, "link_opened", link_opened)
+    monkeypatch.setattr(client, "_PATIENCE_S", 30.0)
+    run = begin(ring, steps=1_000_000)
+    run.pause()
+    member = ring.servers[1].trainings.find(run.job.run)
+    until(lambda: bool(member.meets_since), 10)
+    monkeypatch.setattr(ReconnectingCaller, "call", call_and_note)
+
+    until(lambda: sum(beats) >= 3, 20)  # long before that answer is due
+
+    run.stop()
+    assert run.wait(10).lost == {}
+    by = [link.peer for link in opened if link.role is Role.CONTROL]
+    assert by == [DIALLER]
+
+
 def test_control_link_that_was_given_up_is_no_lost_member(
     ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,11 +223,8 @@ def test_end_of_a_member_is_heard_of_while_it_waits_for_an_answer(
     leader, other = (server.trainings.find(run.job.run) for server in ring.servers)
     until(lambda: bool(leader.meets_since and other.meets_since), 10)
 
-    # As the end of its process does; over its first link it would report the end of
-    # the second.
     assert isinstance(other._client, client.RemoteCoordinatorClient)
-    for link in other._client._patient, other._client._heart:
-        link.close()
+    other._client.close()  # as the end of its process does
 
     # Long before the answer is due that it waits for.
     assert leader.coordinator is not None

@@ -106,7 +106,7 @@ class Told:
         self._others = {} if others is None else others
         self.step, self._cursors = 0, [0, 0, 0, 0]
 
-    def call(
+    def ask(
         self, what: str, limit_s: float, values: Any, **_: Any
     ) -> tuple[Any, bytes]:
         if what == "run.params":
@@ -139,10 +139,12 @@ class Told:
             "leads": None,
         }
         blob = b"".join(table.tobytes() for table in tables)
-        asked = {n: self._others[n].call(what, limit_s, {}) for n, _ in wanted(values)}
+        asked = {n: self._others[n].ask(what, limit_s, {}) for n, _ in wanted(values)}
         now = time.monotonic_ns()
         told = [[n, now, now, len(more), one] for n, (one, more) in asked.items()]
         return {**reply, "others": told}, blob + b"".join(m for _, m in asked.values())
+
+    call = ask  # no answer is an error
 
     def close(self) -> None:
         """Nothing is open."""
@@ -163,7 +165,7 @@ def told_by_all(n_steps: int) -> Iterator[Recorded]:
     members = [Told(number, n_steps) for number in range(len(TASKS))]
     while not seen[-1].is_over:
         for member, watched in zip(members, seen, strict=True):
-            recorded.add(watched.take(*member.call("run.poll", 1.0, {})))
+            recorded.add(watched.take(*member.ask("run.poll", 1.0, {})))
         yield recorded
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,10 +21,11 @@ from kit.errors import (
 from kit.message_fields import anything, list_of, optional, whole
 from kit.task import Task
 from kit.testing.streams import memory_pair
+from kit.testing.task_process import until
 from kit.wire.frame import Bounds
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, serve
+from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, opened, serve
 
 Links = tuple[Link, Link]
 
@@ -40,6 +42,8 @@ class Table:
             "fail": Handler({}, self._fail),
             "crash": Handler({}, self._crash),
             "hang": Handler({}, self._hang),
+            "wait": Handler({}, self._hang, waits=True),
+            "flood": Handler({}, self._flood),
         }
 
     def _echo(self, question: dict[str, Any], blob: bytearray) -> Answer:
@@ -50,6 +54,9 @@ class Table:
 
     def _crash(self, question: dict[str, Any], _: bytearray) -> Answer:
         raise ZeroDivisionError("a bug")
+
+    def _flood(self, question: dict[str, Any], _: bytearray) -> Answer:
+        return {}, bytes(16 * 2**20)
 
     def _hang(self, question: dict[str, Any], _: bytearray) -> Answer:
         assert self.release.wait(10)
@@ -173,6 +180,52 @@ def test_answer_to_an_interrupted_question_is_given_to_nobody(
             caller.call("echo", 5.0)
 
 
+def test_answer_that_waits_delays_no_other_on_its_link(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, table), ThreadPoolExecutor() as threads:
+        waiting = threads.submit(caller.call, "wait", 10.0)
+        for number in range(3):
+            heard = caller.call("echo", 5.0, {"n": number})[0]["heard"]
+            assert heard == {"n": number}
+        assert not waiting.done()
+
+        table.release.set()
+
+        assert waiting.result(10)[0] == {}
+
+
+def test_answer_that_came_too_late_is_given_to_nobody(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, table):
+        with pytest.raises(DeadlineExceededError):
+            caller.ask("wait", 0.02)
+        table.release.set()
+
+        for number in range(3):
+            answer = opened(caller.ask("echo", 5.0, {"n": number}))
+            assert answer[0] == {"heard": {"n": number}}
+
+
+def test_thread_that_waits_while_another_one_reads_keeps_its_deadline(
+    unix_links: Links,
+) -> None:
+    with answered(unix_links) as (caller, table), ThreadPoolExecutor() as threads:
+        reading = threads.submit(caller.ask, "wait", 10.0)
+        until(lambda: caller._is_reading, 5)
+
+        with pytest.raises(DeadlineExceededError, match="ps:0 did not answer in time"):
+            caller.ask("wait", 0.02)
+
+        table.release.set()
+        assert opened(reading.result(10))[0] == {}
+
+
+def test_answer_that_is_too_large_is_an_error(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, _):
+        with pytest.raises(InvalidArgumentError, match="send it in several"):
+            caller.call("flood", 5.0)
+
+        assert caller.call("echo", 5.0)[0] == {"heard": {}}
+
+
 def test_question_that_is_too_large_harms_no_later_one(unix_links: Links) -> None:
     with answered(unix_links) as (caller, _):
         with pytest.raises(InvalidArgumentError, match="send it in several"):
@@ -268,6 +321,50 @@ def test_question_is_asked_again_over_a_new_link_where_no_answer_comes(
     assert not caller.is_connected
     assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
     assert len(redialled.tables) == n_dialled + 1
+
+
+def test_link_is_closed_once_a_newer_one_has_carried_an_answer(
+    redialled: Redialled,
+) -> None:
+    """Its end would otherwise be heard before there is another, and look like ours."""
+    open_then: list[bool] = []
+    links: list[Caller] = []
+
+    def dial(give_up: float) -> Caller:
+        open_then.extend(not one.is_closed for one in links)
+        links.append(redialled.dial(give_up))
+        return links[-1]
+
+    caller = ReconnectingCaller(dial, attempt_s=0.02)
+
+    with pytest.raises(DeadlineExceededError):
+        caller.call("hang", 0.03)
+    assert len(links) == 2
+    assert [one.is_closed for one in links] == [False, False]
+    caller.call("echo", 5.0)
+
+    assert open_then == [True, True, True]
+    assert [one.is_closed for one in links] == [True, True, False]
+    caller.close()
+    assert links[-1].is_closed
+
+
+def test_thread_that_waits_on_a_link_that_was_given_up_asks_on_the_next_one(
+    redialled: Redialled,
+) -> None:
+    caller = ReconnectingCaller(redialled.dial, attempt_s=0.05)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(caller.call, "wait", 10.0, patience_s=10.0)
+        until(lambda: len(redialled.tables) == 1, 5)
+        with pytest.raises(DeadlineExceededError):
+            caller.call("hang", 0.05)  # over the same link
+        caller.call("echo", 5.0)
+        assert not waiting.done()
+
+        redialled.tables[-1].release.set()
+
+        assert waiting.result(5)[0] == {}
+    assert len(redialled.tables) == 2
 
 
 def test_answer_that_may_take_long_is_waited_for_on_the_same_link(

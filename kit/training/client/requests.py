@@ -16,9 +16,8 @@ from kit.wire.rpc import Caller
 
 # --------------------------------------------------------------------------------------
 # How the requests for a training get to its coordinator: by one link, when needed. A
-# request that was interrupted, by a Ctrl-C for example, takes its link with it: the
-# answer may still come, and would be taken for that of the next request, which gets a
-# new link.
+# request that was interrupted, by a Ctrl-C for example, takes its link with it: half of
+# it may have been sent. The next request gets a new link.
 
 
 class CommandSender:

@@ -140,9 +140,9 @@ class LocalCoordinatorClient:
 
 
 class RemoteCoordinatorClient:
-    """The others' way: a link for signs of life and one for questions that wait.
+    """The others' way: one link, and another one once a checkpoint's bytes are sent.
 
-    A third one, for the entries of checkpoints, is dialled when there is one.
+    These would keep signs of life from leaving for as long as a block takes.
     """
 
     def __init__(
@@ -156,20 +156,18 @@ class RemoteCoordinatorClient:
         """`dial` reaches the coordinator before a point of the monotonic clock."""
         self._about = {"run": run, "member": member, "incarnation": incarnation}
         self._process = secrets.token_hex(8)
-        self._deadline_s = limit_s = settings.dead_after_s
-        self._heart = ReconnectingCaller(dial, settings.redial_after_s)
-        self._patient = ReconnectingCaller(dial, limit_s / 2)
-        self._desk = ReconnectingCaller(dial, limit_s)
+        self._deadline_s = settings.dead_after_s
+        self._control = ReconnectingCaller(dial, settings.redial_after_s)
+        self._bytes = ReconnectingCaller(dial, self._deadline_s)
 
     def has_begun(self, deadline: float) -> bool:
         """Ask whether the coordinator has begun; tasks begin one after the other.
 
-        Dials both ways first: it may not listen before `deadline`.
+        Dials first: it may not listen before `deadline`.
         """
         limit_s = max(0.0, deadline - time.monotonic())
-        for caller in self._patient, self._heart:
-            about = {"run": self._about["run"]}
-            reply, _ = caller.call("run.begun", limit_s, about)
+        about = {"run": self._about["run"]}
+        reply, _ = self._control.call("run.begun", limit_s, about)
         return bool(reply["begun"])
 
     def arrive(self, number: int, step: int) -> Answer:
@@ -185,7 +183,7 @@ class RemoteCoordinatorClient:
     def beat(self, reports: Reports = ()) -> HeartbeatReply:
         """See `CoordinatorClient`."""
         values = {**self._about, "digests": reports}
-        reply, _ = self._heart.call("run.beat", self._deadline_s, values)
+        reply, _ = self._control.call("run.beat", self._deadline_s, values)
         error = from_plain(reply["error"]) if reply["error"] else None
         return HeartbeatReply(
             error, frozenset(map(int, reply["lost"])), int(reply["epoch"])
@@ -194,7 +192,7 @@ class RemoteCoordinatorClient:
     def come_back(self) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "process": self._process}
-        self._patient.call("run.come_back", self._deadline_s, values)
+        self._control.call("run.come_back", self._deadline_s, values)
 
     def rejoin(self) -> tuple[Answer, int]:
         """See `CoordinatorClient`."""
@@ -209,49 +207,49 @@ class RemoteCoordinatorClient:
 
     def leave(self) -> None:
         """See `CoordinatorClient`."""
-        self._patient.call("run.leave", self._deadline_s, self._about)
+        self._control.call("run.leave", self._deadline_s, self._about)
 
     def copied(self, step: int) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "step": step}
-        self._heart.call("run.copied", self._deadline_s, values)
+        self._control.call("run.copied", self._deadline_s, values)
 
     def kept(self) -> bytes:
         """See `CoordinatorClient`."""
-        return bytes(self._desk.call("run.kept", 2 * self._deadline_s, self._about)[1])
+        return bytes(self._bytes.call("run.kept", 2 * self._deadline_s, self._about)[1])
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key)}
-        reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
+        reply, _ = self._bytes.call("run.where", 2 * self._deadline_s, values)
         return ShardPath(str(reply["state"]), str(reply["path"]))
 
     def collect(self, key: Key, offset: int, block: Any) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key), "offset": offset}
-        self._desk.call("run.collect", 2 * self._deadline_s, values, blob=block)
+        self._bytes.call("run.collect", 2 * self._deadline_s, values, blob=block)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key), "wrong": wrong}
         blob = json.dumps(entry).encode()  # as long as there are parameters
-        self._desk.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
+        self._bytes.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
 
     def close(self) -> None:
-        """Close the links."""
-        for caller in self._heart, self._patient, self._desk:
-            caller.close()
+        """Close both links."""
+        self._control.close()
+        self._bytes.close()
 
     def _ask(
         self, op: str, values: dict[str, Any], patience_s: float = _PATIENCE_S
     ) -> dict[str, Any]:
         values = {**self._about, **values, "patience_s": patience_s}
         try:
-            reply, _ = self._patient.call(
+            reply, _ = self._control.call(
                 op, self._deadline_s, values, patience_s=patience_s
             )
         except DeadlineExceededError as error:
-            if self._patient.is_connected:
+            if self._control.is_connected:
                 raise  # the coordinator has answered so
             raise LinkLost(error.message, task=error.task) from error
         return reply

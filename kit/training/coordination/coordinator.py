@@ -104,8 +104,7 @@ class TrainingCoordinator:
     ) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again.
 
-        Also when the member `has_hung_up`: its end is news, so nothing must keep the
-        thread that would tell it.
+        Also when the member `has_hung_up`: nobody waits for the answer then.
         """
         with self._changed:
             if member in self._agreement.lost:

@@ -20,7 +20,7 @@ def never() -> bool:
 class Patience(NamedTuple):
     """For how many seconds a question is kept, unless who asked has hung up.
 
-    The thread that keeps it is the one that would notice the end of the link.
+    Nobody waits for the answer then.
     """
 
     seconds: float
