@@ -204,6 +204,34 @@ def test_answer_that_came_too_late_is_given_to_nobody(unix_links: Links) -> None
             assert answer[0] == {"heard": {"n": number}}
 
 
+def test_answers_to_questions_that_nobody_asked_are_passed_over(
+    unix_links: Links,
+) -> None:
+    caller, link = Caller(unix_links[0]), unix_links[1]
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(caller.call, "echo", 10.0)
+        asked, _ = link.recv_message(deadline_s=5.0)
+        number = asked["question"]
+        odds: list[Any] = [None, [number], {}, "0", number + 0.5, -1, number + 1]
+        for odd in odds:
+            link.send_message({"question": odd, "n": 1}, deadline_s=5.0)
+        link.send_message({"n": 2}, deadline_s=5.0)
+        link.send_message({"question": number, "n": 3}, deadline_s=5.0)
+
+        assert asking.result(10)[0] == {"n": 3}
+
+
+@pytest.mark.parametrize("number", [0, -1, "a", [1, [2]], {"b": None}, 10**400])
+def test_answer_has_the_number_of_its_question_whatever_that_is(
+    unix_links: Links, number: Any
+) -> None:
+    with answered(unix_links):
+        link = unix_links[0]
+        for op in ("echo", "crash", "dance"):
+            link.send_message({"op": op, "question": number}, deadline_s=5.0)
+            assert link.recv_message(deadline_s=5.0)[0]["question"] == number
+
+
 def test_thread_that_waits_while_another_one_reads_keeps_its_deadline(
     unix_links: Links,
 ) -> None:
