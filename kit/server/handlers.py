@@ -12,7 +12,7 @@ task.look  run.job                    of a program that is not a task of the clu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kit.errors import (
@@ -22,6 +22,7 @@ from kit.errors import (
     to_plain,
 )
 from kit.message_fields import (
+    Fields,
     anything,
     list_of,
     maybe,
@@ -101,8 +102,7 @@ class Handlers:
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
-        number, patience = {"number": whole(0)}, {"patience_s": seconds()}
-        refusal = {"refusal": maybe(text())}
+        number, refusal = {"number": whole(0)}, {"refusal": maybe(text())}
         return {
             "run.join": Handler(
                 {"member": whole(0), "terms": table_of(text())}, self._join
@@ -110,18 +110,10 @@ class Handlers:
             "run.come_back": Handler(
                 {**_MEMBER, **_INCARNATION, "process": text(100)}, self._come_back
             ),
-            "run.rejoin": Handler({**_MEMBER, **patience}, self._rejoin, waits=True),
+            "run.rejoin": _waiting({}, self._rejoin),
             "run.begun": Handler(_RUN, self._begun),
-            "run.arrive": Handler(
-                {**_MEMBER, **number, "step": whole(0), **patience},
-                self._arrive,
-                waits=True,
-            ),
-            "run.prepared": Handler(
-                {**_MEMBER, **number, **refusal, **patience},
-                self._prepared,
-                waits=True,
-            ),
+            "run.arrive": _waiting({**number, "step": whole(0)}, self._arrive),
+            "run.prepared": _waiting({**number, **refusal}, self._prepared),
             "run.beat": Handler({**_MEMBER, **_DIGESTS}, self._beat),
             "run.fail": Handler(
                 {
@@ -325,6 +317,14 @@ class Handlers:
 
     def _look(self, question: dict[str, Any], _: bytearray) -> Answer:
         return self._trainings.look(), b""
+
+
+def _waiting(
+    fields: Fields, answer: Callable[[dict[str, Any], bytearray], Answer]
+) -> Handler:
+    """Return what answers a member that waits for the others."""
+    fields = {**_MEMBER, **fields, "patience_s": seconds()}
+    return Handler(fields, answer, waits=True)
 
 
 def _reports(question: dict[str, Any]) -> list[DigestReport]:
