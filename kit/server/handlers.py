@@ -41,7 +41,8 @@ from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
-from kit.training.coordination.membership import Answer as Verdict
+from kit.training.coordination.membership import Answer as Decision
+from kit.training.coordination.membership import Verdict
 from kit.training.coordination.patience import HungUp, never
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, MOST_ROWS, parameters, poll
@@ -52,6 +53,7 @@ from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
 _MOST_PATIENCE_S = 5.0
+_MOMENT_S: Final = 0.005  # in which members that are together come to a boundary
 
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
 _INCARNATION: Final = {"incarnation": whole(0)}
@@ -124,8 +126,8 @@ class Handlers:
                     "lost": optional(maybe(whole(0))),
                     "patience_s": optional(seconds()),
                 },
+                lambda *_: None,
                 self._fail,
-                waits=True,
             ),
             "run.leave": Handler(_MEMBER, self._leave),
             "run.copied": Handler({**_MEMBER, "step": whole(0)}, self._copied),
@@ -322,16 +324,22 @@ class Handlers:
 def _waiting(
     fields: Fields, answer: Callable[[dict[str, Any], bytearray], Answer]
 ) -> Handler:
-    """Return what answers a member that waits for the others."""
+    """Return what answers a member that may have to wait for the others."""
+
+    def soon(question: dict[str, Any], blob: bytearray) -> Answer | None:
+        patience_s = min(question["patience_s"], _MOMENT_S)
+        found = answer({**question, "patience_s": patience_s}, blob)
+        return None if found[0]["verdict"] == Verdict.WAIT.value else found
+
     fields = {**_MEMBER, **fields, "patience_s": seconds()}
-    return Handler(fields, answer, waits=True)
+    return Handler(fields, soon, answer)
 
 
 def _reports(question: dict[str, Any]) -> list[DigestReport]:
     return [DigestReport.from_plain(plain) for plain in question.get("digests", ())]
 
 
-def _plain(answer: Verdict) -> dict[str, Any]:
+def _plain(answer: Decision) -> dict[str, Any]:
     return {
         "verdict": answer.verdict.value,
         "epoch": answer.epoch.to_plain() if answer.epoch else None,

@@ -9,8 +9,8 @@ answers a question is declared with its fields, so none is answered unchecked.
 Theory of operation
     The asking end has no thread of its own. Of the threads that wait for an answer one
     reads; it hands on what is for others, and whoever still waits when it leaves reads
-    next. The answering end reads in one thread and answers there, except for what
-    `waits`: a thread is begun for each of those.
+    next. At the answering end the thread that reads also answers. Only if it would have
+    to wait for more than a moment does another one read on: to wake it takes time.
 """
 
 from __future__ import annotations
@@ -43,12 +43,19 @@ Answer = tuple[dict[str, Any], Buffer]
 class Handler(NamedTuple):
     """What a question may carry, and what answers it: from the values and the blob.
 
-    `waits`: the answer may take as long as other tasks do.
+    `answer` returns None where it would have to wait for more than a moment, for other
+    tasks; then `later` is asked the same, and may wait.
     """
 
     fields: Fields
-    answer: Callable[[dict[str, Any], bytearray], Answer]
-    waits: bool = False
+    answer: Callable[[dict[str, Any], bytearray], Answer | None]
+    later: Callable[[dict[str, Any], bytearray], Answer] | None = None
+
+    def finish(self, values: dict[str, Any], blob: bytearray) -> Answer:
+        """Answer, however long that takes."""
+        found = (self.later or self.answer)(values, blob)
+        assert found is not None, "whatever has no `later` answers at once"
+        return found
 
 
 _NUMBER: Final = "question"
@@ -301,62 +308,100 @@ def serve(
     declares is answered with `InvalidArgumentError`. An exception of a handler is the
     answer; `unexpected` gets those that are not errors of this package.
     """
-    n_asked = 0
-
-    def answer(question: dict[str, Any], blob: bytearray) -> None:
-        number = question.pop(_NUMBER, None)
-        about = {} if number is None else {_NUMBER: number}
-        reply, body = _answer(handlers, question, blob, unexpected)
-        try:
-            link.send_message({**reply, **about}, body, deadline_s=deadline_s)
-        except InvalidArgumentError as error:  # as one that is too large for a frame
-            reply = _failed(error)
-            link.send_message({**reply, **about}, deadline_s=deadline_s)
-
-    def answer_later(question: dict[str, Any], blob: bytearray) -> None:
-        with suppress(LinkLost, DeadlineExceededError):  # the link is lost to all
-            answer(question, blob)
-
     with link:
-        while True:
+        answering = _Answering(link, handlers, deadline_s, unexpected)
+        answering.read_on()
+        return answering.n_asked
+
+
+class _Answering:
+    """The threads of one link: one reads, others wait for an answer or are idle."""
+
+    def __init__(
+        self,
+        link: Link,
+        handlers: Mapping[str, Handler],
+        deadline_s: float,
+        unexpected: Callable[[str, BaseException], None],
+    ) -> None:
+        self.n_asked = 0
+        self._link, self._handlers = link, handlers
+        self._deadline_s, self._unexpected = deadline_s, unexpected
+        self._reading, self._guard = threading.Lock(), threading.Lock()
+        self._n_idle = 0  # threads that would read if nobody else did
+        self._is_over = False
+
+    def read_on(self) -> None:
+        """Read and answer until the link has ended."""
+        while not self._is_over:
+            self._note_idle(1)
+            with self._reading:
+                self._note_idle(-1)
+                asked = self._first_that_waits()
+            if asked is not None:
+                self._answer(asked, later=True)
+
+    def _note_idle(self, change: int) -> None:
+        with self._guard:
+            self._n_idle += change
+
+    def _first_that_waits(self) -> _Asked | None:
+        """Answer until a question comes that has to wait; None at the link's end."""
+        while not self._is_over:
             try:
-                question, blob = link.recv_message(deadline_s=_IDLE_S)
-                n_asked += 1
-                handler = _find(handlers, question.get("op"))
-                if handler is not None and handler.waits:
-                    name = f"kit-wait-{link.peer.short}"
-                    given = question, blob
-                    threading.Thread(
-                        target=answer_later, args=given, name=name, daemon=True
-                    ).start()
-                else:
-                    answer(question, blob)
+                message, blob = self._link.recv_message(deadline_s=_IDLE_S)
             except DeadlineExceededError:
                 continue
             except KitError:
-                return n_asked
+                self._is_over = True
+                return None
+            self.n_asked += 1
+            asked = _Asked(
+                message.pop("op", ""), message.pop(_NUMBER, None), message, blob
+            )
+            if not self._answer(asked, later=False):
+                self._let_another_read()
+                return asked
+        return None
+
+    def _let_another_read(self) -> None:
+        if not self._n_idle:
+            name = f"kit-serve-{self._link.peer.short}"
+            threading.Thread(target=self.read_on, name=name, daemon=True).start()
+
+    def _answer(self, asked: _Asked, *, later: bool) -> bool:
+        """Answer, unless that has to wait and should not; whether it is answered."""
+        found = self._find(asked, later=later)
+        if found is None:
+            return False
+        about = {} if asked.number is None else {_NUMBER: asked.number}
+        send, (reply, body) = self._link.send_message, found
+        with suppress(LinkLost, DeadlineExceededError):  # who reads finds it lost
+            try:
+                send({**reply, **about}, body, deadline_s=self._deadline_s)
+            except InvalidArgumentError as error:  # as one too large for a frame
+                send({**_failed(error), **about}, deadline_s=self._deadline_s)
+        return True
+
+    def _find(self, asked: _Asked, *, later: bool) -> Answer | None:
+        op = asked.op
+        handler = self._handlers.get(op) if isinstance(op, str) else None
+        try:
+            if handler is None:
+                raise UnimplementedError(f"this task does not answer {shown(op)}.")
+            answer = handler.finish if later else handler.answer
+            return answer(check(op, handler.fields, asked.values), asked.blob)
+        except Exception as error:
+            if not isinstance(error, KitError):
+                self._unexpected(op, error)
+            return _failed(error), b""
 
 
-def _find(handlers: Mapping[str, Handler], op: object) -> Handler | None:
-    return handlers.get(op) if isinstance(op, str) else None
-
-
-def _answer(
-    handlers: Mapping[str, Handler],
-    question: dict[str, Any],
-    blob: bytearray,
-    unexpected: Callable[[str, BaseException], None],
-) -> Answer:
-    op = question.pop("op", "")
-    handler = _find(handlers, op)
-    try:
-        if handler is None:
-            raise UnimplementedError(f"this task does not answer {shown(op)}.")
-        return handler.answer(check(op, handler.fields, question), blob)
-    except Exception as error:
-        if not isinstance(error, KitError):
-            unexpected(op, error)
-        return _failed(error), b""
+class _Asked(NamedTuple):
+    op: Any
+    number: Any
+    values: dict[str, Any]
+    blob: bytearray
 
 
 def _failed(error: Exception) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Machine:
         self.history = hash((self.history, key, self.world.clock))
 
     def answer(self, op: str, values: Any, blob: Any = b"") -> Any:
-        return self.table[op].answer(values, blob)
+        return self.table[op].finish(values, blob)
 
     def tell_end(self, member: Member) -> None:
         self.training.ended(member)

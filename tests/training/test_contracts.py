@@ -44,7 +44,7 @@ class AcrossLinks:
         handler = Handlers(self._trainings, self._job.tasks[member]).table()[op]
         question = json.loads(json.dumps({**known, **values}))
         question = {name: question[name] for name in handler.fields if name in question}
-        answer, _ = handler.answer(check(op, handler.fields, question), bytearray())
+        answer, _ = handler.finish(check(op, handler.fields, question), bytearray())
         return json.loads(json.dumps(answer))
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:

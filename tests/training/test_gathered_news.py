@@ -56,7 +56,7 @@ def before_polls(
         table = plain(peer, link)
         answer = table["run.poll"].answer
 
-        def delayed(question: dict[str, Any], blob: bytearray) -> Answer:
+        def delayed(question: dict[str, Any], blob: bytearray) -> Answer | None:
             call()
             return answer(question, blob)
 

@@ -73,7 +73,7 @@ class Coordinator:
         question = json.loads(json.dumps({**known, **given}))
         question = {name: question[name] for name in handler.fields if name in question}
         try:
-            return handler.answer(check(op, handler.fields, question), bytearray(blob))
+            return handler.finish(check(op, handler.fields, question), bytearray(blob))
         except KitError as error:
             return to_plain(error)
 

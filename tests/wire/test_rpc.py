@@ -42,7 +42,7 @@ class Table:
             "fail": Handler({}, self._fail),
             "crash": Handler({}, self._crash),
             "hang": Handler({}, self._hang),
-            "wait": Handler({}, self._hang, waits=True),
+            "wait": Handler({}, lambda *_: None, self._hang),
             "flood": Handler({}, self._flood),
         }
 

@@ -473,4 +473,4 @@ class ElasticTraining:
 
     def _answer(self, op: str, question: Plain) -> Answer:
         handler = ElasticHandlers(lambda _: self).table()[op]
-        return handler.answer(check(op, handler.fields, question), bytearray())
+        return handler.finish(check(op, handler.fields, question), bytearray())
