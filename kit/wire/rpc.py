@@ -9,8 +9,8 @@ answers a question is declared with its fields, so none is answered unchecked.
 Theory of operation
     The asking end has no thread of its own. Of the threads that wait for an answer one
     reads; it hands on what is for others, and whoever still waits when it leaves reads
-    next. At the answering end the thread that reads also answers. Only if it would have
-    to wait for more than a moment does another one read on: to wake it takes time.
+    next. At the answering end the thread that reads also answers. Only what has to wait
+    for more than a moment is left to a thread of its own: to begin one takes time.
 """
 
 from __future__ import annotations
@@ -308,84 +308,49 @@ def serve(
     declares is answered with `InvalidArgumentError`. An exception of a handler is the
     answer; `unexpected` gets those that are not errors of this package.
     """
+    answering = _Answering(link, handlers, deadline_s, unexpected)
+    n_asked = 0
     with link:
-        answering = _Answering(link, handlers, deadline_s, unexpected)
-        answering.read_on()
-        return answering.n_asked
-
-
-class _Answering:
-    """The threads of one link: one reads, others wait for an answer or are idle."""
-
-    def __init__(
-        self,
-        link: Link,
-        handlers: Mapping[str, Handler],
-        deadline_s: float,
-        unexpected: Callable[[str, BaseException], None],
-    ) -> None:
-        self.n_asked = 0
-        self._link, self._handlers = link, handlers
-        self._deadline_s, self._unexpected = deadline_s, unexpected
-        self._reading, self._guard = threading.Lock(), threading.Lock()
-        self._n_idle = 0  # threads that would read if nobody else did
-        self._is_over = False
-
-    def read_on(self) -> None:
-        """Read and answer until the link has ended."""
-        while not self._is_over:
-            self._note_idle(1)
-            with self._reading:
-                self._note_idle(-1)
-                asked = self._first_that_waits()
-            if asked is not None:
-                self._answer(asked, later=True)
-
-    def _note_idle(self, change: int) -> None:
-        with self._guard:
-            self._n_idle += change
-
-    def _first_that_waits(self) -> _Asked | None:
-        """Answer until a question comes that has to wait; None at the link's end."""
-        while not self._is_over:
+        while True:
             try:
-                message, blob = self._link.recv_message(deadline_s=_IDLE_S)
+                message, blob = link.recv_message(deadline_s=_IDLE_S)
             except DeadlineExceededError:
                 continue
             except KitError:
-                self._is_over = True
-                return None
-            self.n_asked += 1
-            asked = _Asked(
-                message.pop("op", ""), message.pop(_NUMBER, None), message, blob
-            )
-            if not self._answer(asked, later=False):
-                self._let_another_read()
-                return asked
-        return None
+                return n_asked
+            n_asked += 1
+            answering.answer(message, blob)
 
-    def _let_another_read(self) -> None:
-        if not self._n_idle:
-            name = f"kit-serve-{self._link.peer.short}"
-            threading.Thread(target=self.read_on, name=name, daemon=True).start()
 
-    def _answer(self, asked: _Asked, *, later: bool) -> bool:
-        """Answer, unless that has to wait and should not; whether it is answered."""
-        found = self._find(asked, later=later)
-        if found is None:
-            return False
-        about = {} if asked.number is None else {_NUMBER: asked.number}
-        send, (reply, body) = self._link.send_message, found
-        with suppress(LinkLost, DeadlineExceededError):  # who reads finds it lost
-            try:
-                send({**reply, **about}, body, deadline_s=self._deadline_s)
-            except InvalidArgumentError as error:  # as one too large for a frame
-                send({**_failed(error), **about}, deadline_s=self._deadline_s)
-        return True
+class _Answering(NamedTuple):
+    link: Link
+    handlers: Mapping[str, Handler]
+    deadline_s: float
+    unexpected: Callable[[str, BaseException], None]
 
-    def _find(self, asked: _Asked, *, later: bool) -> Answer | None:
+    def answer(self, message: dict[str, Any], blob: bytearray) -> None:
+        """Answer a question, by a thread of its own if that has to wait."""
+        op, number = message.pop("op", ""), message.pop(_NUMBER, None)
+        asked = _Asked(op, number, message, blob)
+        found = self._find(asked)
+        if found is not None:
+            self._send(asked, found)
+            return
+        threading.Thread(
+            target=self._finish,
+            args=(asked,),
+            name=f"kit-wait-{self.link.peer.short}",
+            daemon=True,
+        ).start()
+
+    def _finish(self, asked: _Asked) -> None:
+        found = self._find(asked, later=True)
+        assert found is not None, "it has waited for that"
+        self._send(asked, found)
+
+    def _find(self, asked: _Asked, *, later: bool = False) -> Answer | None:
         op = asked.op
-        handler = self._handlers.get(op) if isinstance(op, str) else None
+        handler = self.handlers.get(op) if isinstance(op, str) else None
         try:
             if handler is None:
                 raise UnimplementedError(f"this task does not answer {shown(op)}.")
@@ -393,8 +358,18 @@ class _Answering:
             return answer(check(op, handler.fields, asked.values), asked.blob)
         except Exception as error:
             if not isinstance(error, KitError):
-                self._unexpected(op, error)
+                self.unexpected(op, error)
             return _failed(error), b""
+
+    def _send(self, asked: _Asked, found: Answer) -> None:
+        reply, body = found
+        about = {} if asked.number is None else {_NUMBER: asked.number}
+        send, limit_s = self.link.send_message, self.deadline_s
+        with suppress(LinkLost, DeadlineExceededError):  # who reads finds it lost
+            try:
+                send({**reply, **about}, body, deadline_s=limit_s)
+            except InvalidArgumentError as error:  # as one too large for a frame
+                send({**_failed(error), **about}, deadline_s=limit_s)
 
 
 class _Asked(NamedTuple):
