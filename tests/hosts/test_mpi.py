@@ -64,6 +64,8 @@ def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
     cluster: kit.Cluster,
 ) -> None:
     assert cluster.call("all", platform.node) == ["nodea"] * 2 + ["nodeb"] * 2
+    (told,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
+    assert (told.stdout, told.result) == ("from afar\n", "42")
     training = begin(cluster, steps=STEPS, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"

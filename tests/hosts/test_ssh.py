@@ -258,6 +258,26 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
     until(lambda: left_of(folder, hosts) == [], 31)
 
 
+@pytest.mark.lasting("process")  # the host that is on again
+def test_host_that_loses_its_power_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
+    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
+        training, folder = begin(cluster, steps=100_000), folder_of(cluster)
+        until(lambda: training.step > 3, 30)
+        hosts.power_off("nodeb")
+        try:
+            until(lambda: cluster.status[1].state is ClusterState.LOST, 30)
+            assert "host nodeb" in cluster.status[1].reason
+            with pytest.raises(KitError, match=r"task:1 is gone"):
+                training.wait(30)
+            assert cluster.call("worker:0", platform.node) == "nodea"
+            cluster.stop()
+        finally:
+            hosts.power_on("nodeb")
+    until(lambda: hosts.processes(folder.name) == [], 31)
+    (kept,) = Path("/tmp").glob(f"{folder.name}*")  # on the disk of that host
+    shutil.rmtree(kept)
+
+
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(
     hosts: TwoHosts, tmp_path: Path
 ) -> None:

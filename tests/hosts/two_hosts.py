@@ -92,6 +92,7 @@ class TwoHosts:
         run("ip", "addr", "add", f"{self.here}/24", "dev", self._link)
         run("ip", "link", "set", self._link, "up")
         for name in self.address:
+            self._describe(name)
             self._start_host(name)
         for name in self.address:
             self._wait_for_login(name)
@@ -100,20 +101,23 @@ class TwoHosts:
         path = str(self.folder / name)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path)
 
-    def _start_host(self, name: str) -> None:
+    def _describe(self, name: str) -> None:
+        """Write what a host keeps when it is off: its key, and what it answers to."""
         address, key = self.address[name], f"host_{name}"
         self._make_key(key)
         public = (self.folder / f"{key}.pub").read_text().split()
         with (self.folder / "known").open("a") as known:
             known.write(f"{address} {public[0]} {public[1]}\n")
-        config = self.folder / f"sshd_{name}"
-        config.write_text(
+        (self.folder / f"sshd_{name}").write_text(
             f"Port 22\nListenAddress {address}\nHostKey {self.folder / key}\n"
             f"PidFile none\nAuthorizedKeysFile {self.folder}/authorized\n"
             "AuthenticationMethods publickey\nPermitRootLogin prohibit-password\n"
             "StrictModes no\nUsePAM no\nMaxStartups 100\nMaxSessions 100\n"
             "Subsystem sftp internal-sftp\n"
         )
+
+    def _start_host(self, name: str) -> None:
+        address, config = self.address[name], self.folder / f"sshd_{name}"
         script = (
             f"mount -t proc proc /proc; hostname {name}; read go; ip link set lo up; "
             f"ip addr add {address}/24 dev eth0; ip link set eth0 up; "
@@ -185,6 +189,19 @@ class TwoHosts:
     def join(self, name: str) -> None:
         """Undo `cut`."""
         run("ip", "link", "set", f"{self._link}{name[-1]}", "up")
+
+    def power_off(self, name: str) -> None:
+        """End a host with all that runs there, without a last word to anybody."""
+        self.cut(name)
+        psutil.Process(self.pid(name)).kill()
+        self._init[name].wait()
+        with contextlib.suppress(OSError):  # it goes with its other end, some time
+            run("ip", "link", "del", f"{self._link}{name[-1]}")
+
+    def power_on(self, name: str) -> None:
+        """Undo `power_off`."""
+        self._start_host(name)
+        self._wait_for_login(name)
 
     def part(self, one: str, other: str) -> None:
         """Refuse at host `one` what is sent to `other`, as a firewall may."""
