@@ -194,7 +194,9 @@ def test_no_file_of_a_generation_is_open_after_the_next_has_begun(
     topology: str,
 ) -> None:
     def resize(run: Run, n_worker: int) -> None:
+        n_changes = len(run.history())
         run.resize(worker=n_worker)
+        until(lambda: len(run.history()) > n_changes)
         reached = run.step + 5
         until(lambda: run.step > reached)
 

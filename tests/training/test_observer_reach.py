@@ -113,6 +113,25 @@ def test_task_that_never_answers_is_lost_when_a_dead_one_would_be(
         assert_over_everywhere(cluster, run)
 
 
+def test_failure_is_heard_of_though_the_coordinator_cannot_be_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when it dies before the notebook has dialled it."""
+
+    def stumble(params: Params, batch: Any) -> Any:
+        raise ValueError("no such model")
+
+    with quick_cluster(dead_after_s=30.0) as cluster:
+        refused = refuse(cluster, monkeypatch, lambda task, _: task == LEADER)
+        run = begin(cluster, stumble)
+
+        with pytest.raises((PeerLost, StepFailed)):
+            run.wait(15)  # a silent one is waited for longer
+
+        assert refused
+        assert_over_everywhere(cluster, run)
+
+
 def test_coordinator_that_has_failed_is_dialled_once_at_most(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -284,7 +284,7 @@ class Observer:
     # -- a thread for the coordinator, and one for each that is asked directly ---
 
     def _watch(self, member: int, watched: Watched, job: Job, others: Others) -> None:
-        caller = self._open(member, job)
+        caller = self._open(member, job, others)
         try:
             self._watch_to_its_end(caller, member, watched, job, others)
             goes_on = self._goes_on(watched, job)
@@ -319,10 +319,14 @@ class Observer:
         if watched.error and not is_told:
             self._tell(member, watched, watched.error)
 
-    def _open(self, member: int, job: Job) -> ReconnectingCaller:
+    def _open(self, member: int, job: Job, others: Others) -> ReconnectingCaller:
+        def is_useless() -> bool:
+            # The others may know better than to dial again and again.
+            return bool(others) or self._has_failed()
+
         def dial(_: float) -> Caller:
             # The run's name tells the task for whom to keep what it knows.
-            return self._reach(member, job.run, self._has_failed)
+            return self._reach(member, job.run, is_useless)
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
@@ -374,8 +378,9 @@ class Observer:
                     raise
                 self._pause.wait(_LOOK_S)
                 continue
-            except DeadlineExceededError:
-                if not others:
+            except (UnavailableError, DeadlineExceededError) as error:
+                is_lost = isinstance(error, UnavailableError) and watched.heard_at
+                if not others or is_lost:
                     raise
                 self._watch_directly(others, job, list(others))
                 continue
