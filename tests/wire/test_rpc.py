@@ -366,13 +366,13 @@ def test_link_is_closed_once_a_newer_one_has_carried_an_answer(
     caller = ReconnectingCaller(dial, attempt_s=0.02)
 
     with pytest.raises(DeadlineExceededError):
-        caller.call("hang", 0.03)
-    assert len(links) == 2
-    assert [one.is_closed for one in links] == [False, False]
+        caller.call("hang", 0.1)
+    n_silent = len(links)
+    assert not any(one.is_closed for one in links)
     caller.call("echo", 5.0)
 
-    assert open_then == [True, True, True]
-    assert [one.is_closed for one in links] == [True, True, False]
+    assert open_then == [True] * (n_silent * (n_silent + 1) // 2)
+    assert [one.is_closed for one in links] == [True] * n_silent + [False]
     caller.close()
     assert links[-1].is_closed
 
@@ -392,7 +392,7 @@ def test_thread_that_waits_on_a_link_that_was_given_up_asks_on_the_next_one(
         redialled.tables[-1].release.set()
 
         assert waiting.result(5)[0] == {}
-    assert len(redialled.tables) == 2
+    assert len(redialled.tables) > 1
 
 
 def test_answer_that_may_take_long_is_waited_for_on_the_same_link(
