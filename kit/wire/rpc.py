@@ -7,10 +7,11 @@ one that waits for other tasks delays nothing that is asked on the same link. Wh
 answers a question is declared with its fields, so none is answered unchecked.
 
 Theory of operation
-    The asking end has no thread of its own. Of the threads that wait for an answer one
-    reads; it hands on what is for others, and whoever still waits when it leaves reads
-    next. At the answering end the thread that reads also answers. Only what has to wait
-    for more than a moment is left to a thread of its own: to begin one takes time.
+    The asking end has no thread of its own. One of the threads that wait for an answer
+    reads, and passes on what is meant for the others; when it has its own answer, the
+    next one takes over. At the answering end the thread that reads also answers. Only
+    what has to wait for more than a moment is left to a thread of its own, since
+    beginning one takes time.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Caller:
         except BaseException:
             self.close()
             raise
-        return opened(answer)
+        return result_of(answer)
 
     def ask(
         self,
@@ -116,7 +117,7 @@ class Caller:
         blob: Buffer = b"",
         descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], bytearray]:
-        """Ask, and return the answer as it comes, for `opened`; the link stays open."""
+        """Ask, and return the answer for `result_of`; the link stays open."""
         deadline = time.monotonic() + deadline_s
         number = next(self._numbers)
         about = {**(values or {}), "op": op, _NUMBER: number}
@@ -153,7 +154,7 @@ class Caller:
                 answer, body = self.link.recv_message(deadline_s=rest)
                 with self._changed:
                     whose = answer.pop(_NUMBER, None)
-                    if isinstance(whose, int) and whose in self._answers:
+                    if type(whose) is int and whose in self._answers:
                         self._answers[whose] = answer, body
                         self._changed.notify_all()
             return found
@@ -169,7 +170,7 @@ class Caller:
         self.link.close()
 
 
-def opened(
+def result_of(
     answer: tuple[dict[str, Any], bytearray],
 ) -> tuple[dict[str, Any], bytearray]:
     """Return an answer; raises the error that it is, if it is one."""
@@ -246,7 +247,7 @@ class ReconnectingCaller:
                 raise
             else:
                 self._note_answer(caller)
-                return opened(answer)
+                return result_of(answer)
 
     @property
     def is_connected(self) -> bool:

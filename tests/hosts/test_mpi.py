@@ -64,8 +64,6 @@ def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
     cluster: kit.Cluster,
 ) -> None:
     assert cluster.call("all", platform.node) == ["nodea"] * 2 + ["nodeb"] * 2
-    (told,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
-    assert (told.stdout, told.result) == ("from afar\n", "42")
     training = begin(cluster, steps=STEPS, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"
@@ -74,6 +72,12 @@ def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
 
     for name, value in replayed(STEPS, n_workers=3).items():
         np.testing.assert_array_equal(training.params[name], value)
+
+
+def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
+    (told,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
+
+    assert (told.stdout, told.result) == ("from afar\n", "42")
 
 
 @pytest.mark.lasting("process")  # the new one of the module's cluster

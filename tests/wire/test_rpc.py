@@ -25,7 +25,7 @@ from kit.testing.task_process import until
 from kit.wire.frame import Bounds
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, opened, serve
+from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, result_of, serve
 
 Links = tuple[Link, Link]
 
@@ -200,7 +200,7 @@ def test_answer_that_came_too_late_is_given_to_nobody(unix_links: Links) -> None
         table.release.set()
 
         for number in range(3):
-            answer = opened(caller.ask("echo", 5.0, {"n": number}))
+            answer = result_of(caller.ask("echo", 5.0, {"n": number}))
             assert answer[0] == {"heard": {"n": number}}
 
 
@@ -212,7 +212,7 @@ def test_answers_to_questions_that_nobody_asked_are_passed_over(
         asking = threads.submit(caller.call, "echo", 10.0)
         asked, _ = link.recv_message(deadline_s=5.0)
         number = asked["question"]
-        odds: list[Any] = [None, [number], {}, "0", number + 0.5, -1, number + 1]
+        odds: list[Any] = [None, [number], {}, "0", False, number + 0.5, -1, number + 1]
         for odd in odds:
             link.send_message({"question": odd, "n": 1}, deadline_s=5.0)
         link.send_message({"n": 2}, deadline_s=5.0)
@@ -243,7 +243,7 @@ def test_thread_that_waits_while_another_one_reads_keeps_its_deadline(
             caller.ask("wait", 0.02)
 
         table.release.set()
-        assert opened(reading.result(10))[0] == {}
+        assert result_of(reading.result(10))[0] == {}
 
 
 def test_answer_that_is_too_large_is_an_error(unix_links: Links) -> None:

@@ -100,7 +100,7 @@ def _hop(
 
 
 def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
-    """Return how many there are for each step, where steps follow on each other.
+    """Return how many messages between hosts a step adds, of many steps in a row.
 
     A ring of n workers on H hosts has 2(n-1)H/n: each of the 2(n-1) rounds goes on from
     where the last one came to, and H in n of them lead to another host.

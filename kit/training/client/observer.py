@@ -321,7 +321,7 @@ class Observer:
 
     def _open(self, member: int, job: Job, others: Others) -> ReconnectingCaller:
         def is_useless() -> bool:
-            # The others may know better than to dial again and again.
+            # Instead of dialling again, ask the others: they may know that it is lost.
             return bool(others) or self._has_failed()
 
         def dial(_: float) -> Caller:
@@ -379,7 +379,8 @@ class Observer:
                 self._pause.wait(_LOOK_S)
                 continue
             except (UnavailableError, DeadlineExceededError) as error:
-                is_lost = isinstance(error, UnavailableError) and watched.heard_at
+                was_there = watched.heard_at > 0
+                is_lost = isinstance(error, UnavailableError) and was_there
                 if not others or is_lost:
                     raise
                 self._watch_directly(others, job, list(others))

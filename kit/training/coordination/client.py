@@ -140,9 +140,9 @@ class LocalCoordinatorClient:
 
 
 class RemoteCoordinatorClient:
-    """The others' way: one link, and another one once a checkpoint's bytes are sent.
+    """The others' way: one link, and a second one where there are checkpoints.
 
-    These would keep signs of life from leaving for as long as a block takes.
+    A block of one would hold up signs of life for as long as it takes to send.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class RemoteCoordinatorClient:
         self._process = secrets.token_hex(8)
         self._deadline_s = settings.dead_after_s
         self._control = ReconnectingCaller(dial, settings.redial_after_s)
-        self._bytes = ReconnectingCaller(dial, self._deadline_s)
+        self._checkpoints = ReconnectingCaller(dial, self._deadline_s)
 
     def has_begun(self, deadline: float) -> bool:
         """Ask whether the coordinator has begun; tasks begin one after the other.
@@ -216,29 +216,31 @@ class RemoteCoordinatorClient:
 
     def kept(self) -> bytes:
         """See `CoordinatorClient`."""
-        return bytes(self._bytes.call("run.kept", 2 * self._deadline_s, self._about)[1])
+        return bytes(
+            self._checkpoints.call("run.kept", 2 * self._deadline_s, self._about)[1]
+        )
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key)}
-        reply, _ = self._bytes.call("run.where", 2 * self._deadline_s, values)
+        reply, _ = self._checkpoints.call("run.where", 2 * self._deadline_s, values)
         return ShardPath(str(reply["state"]), str(reply["path"]))
 
     def collect(self, key: Key, offset: int, block: Any) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key), "offset": offset}
-        self._bytes.call("run.collect", 2 * self._deadline_s, values, blob=block)
+        self._checkpoints.call("run.collect", 2 * self._deadline_s, values, blob=block)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key), "wrong": wrong}
         blob = json.dumps(entry).encode()  # as long as there are parameters
-        self._bytes.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
+        self._checkpoints.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
 
     def close(self) -> None:
         """Close both links."""
         self._control.close()
-        self._bytes.close()
+        self._checkpoints.close()
 
     def _ask(
         self, op: str, values: dict[str, Any], patience_s: float = _PATIENCE_S
