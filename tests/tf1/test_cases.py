@@ -14,26 +14,11 @@ from tests.tf1 import gallery
 from tests.tf1.agreement import difference
 from tests.tf1.outcome import outcome_of
 
-# These start many servers, or take many steps.
-SLOW = {"shared_state", "session_options", "programs"}
-SLOW |= {"placement_cluster", "placement_transfers"}
-SLOW |= {"hooks_checkpoint", "sync_replicas_traces", "monitored_sessions"}
-SLOW |= {"monitored_errors", "accumulators_waits", "session_manager"}
-SLOW |= {"saver_names", "saver_errors", "saver_restore"}
-SLOW |= {"hooks_misc", "hooks_stop", "tutorial_hooks", "tutorial_failures"}
-SLOW |= {"tutorial_savers", "tutorial_saver_lists", "odd_arguments"}
-SLOW |= {"tutorial_sessions", "tutorial_scaffolds"}
-SLOW |= {"replica_training", "optimizer_steps", "server_life"}
-TOPICS = [
-    pytest.param(topic, marks=[pytest.mark.slow] if topic in SLOW else [])
-    for topic in gallery.topics()
-]
-
 
 # A queue runner's thread that nobody coordinates ends with its error, as there.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", gallery.topics())
 def test_every_outcome_of_a_topic_is_one_that_the_original_gave(topic: str) -> None:
     recorded = gallery.recorded(topic)
     wrong = []

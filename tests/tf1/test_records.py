@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import OrderedDict, namedtuple
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from tests.cases import for_each
 from tests.tf1 import gallery
 from tests.tf1.agreement import difference
 from tests.tf1.outcome import Absent, outcome_of, plain
+from tests.tf1.record import lines_of
 
 
 class OpError(Exception):
@@ -82,6 +84,43 @@ def test_file_is_understood_by_python_3_7(path: Path) -> None:
 @for_each("topic", gallery.topics())
 def test_record_is_small(topic: str) -> None:
     assert gallery.record_path(topic).stat().st_size < 400 * 1024
+
+
+@for_each("topic", gallery.topics())
+def test_record_is_laid_out_as_it_would_be_written_anew(topic: str) -> None:
+    text = gallery.record_path(topic).read_text("utf-8")
+
+    assert text == "\n".join(lines_of(json.loads(text))) + "\n"
+
+
+@for_each(
+    "value",
+    [
+        [],
+        {},
+        "long " * 40,
+        {"long " * 40: []},
+        [-1.5e-05, 1e300, 2, -0.0, float("inf")] * 40,
+        [[1.0, -2], [], {}, None] * 20,
+        {"b": [True, None, "a, b"] * 20, "a": {"c": list(range(200))}},
+    ],
+)
+def test_layout_keeps_every_value(value: Any) -> None:
+    text = "\n".join(lines_of(value))
+
+    assert repr(json.loads(text)) == repr(json.loads(json.dumps(value, sort_keys=True)))
+
+
+def test_numbers_fill_lines_and_other_items_have_one_each() -> None:
+    numbers = [*lines_of({"values": [-0.5] * 100})]
+    texts = [*lines_of(["a" * 60, {"b": "c" * 60}, [1, 2]])]
+
+    assert numbers[:2] + numbers[-2:] == ["{", ' "values": [', " ]", "}"]
+    assert numbers[2:-2] == [
+        *["  " + "-0.5, " * 15 + "-0.5,"] * 6,
+        "  -0.5, -0.5, -0.5, -0.5",
+    ]
+    assert [text[:6] for text in texts] == ["[", ' "aaaa', ' {"b":', " [1, 2", "]"]
 
 
 @for_each(
