@@ -27,8 +27,6 @@ _THREADS = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-# OpenBLAS reads it when it is loaded: the kernel to use in place of its own choice.
-BLAS_KERNEL = "OPENBLAS_CORETYPE"
 
 
 def make_folder(environment: Mapping[str, str] = os.environ) -> Path:

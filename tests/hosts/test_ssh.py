@@ -318,12 +318,20 @@ def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
     return str(python)
 
 
-def kernels(far: kit.launchers.SSH) -> tuple[list[str], list[str]]:
-    """Return what each task of two multiplies with, and what the start warned of."""
+def arithmetic() -> tuple[str, tuple[str, ...], bytes]:
+    """Return what a task computes with, and the bits of what depends on it."""
+    values = np.linspace(-4, 4, 1000, dtype=np.float32)
+    return host_calls.blas(), host_calls.simd(), np.exp(values).tobytes()
+
+
+def computed_with(
+    far: kit.launchers.SSH,
+) -> tuple[list[tuple[str, tuple[str, ...], bytes]], list[str]]:
+    """Return what each task of two computes with, and what the start warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
-            found: list[str] = cluster.call("all", host_calls.blas)
+            found = cluster.call("all", arithmetic)
     return found, [str(one.message) for one in caught]
 
 
@@ -334,12 +342,31 @@ def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
     python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
     far = launcher(hosts, slots=1, python=python)
 
-    found, warned = kernels(far)
+    (mine, theirs), warned = computed_with(far)
 
-    assert found[0] != found[1]
-    assert re.search(r"nodeb has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
+    assert mine[0] != theirs[0]
+    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
-    assert kernels(launcher(hosts, slots=1)) == ([found[1]] * 2, [])
+    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
+
+
+@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
+def test_hosts_with_different_instructions_are_told_how_to_compute_the_same_bits(
+    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    without = ",".join(host_calls.simd())
+    python = python_of(hosts, tmp_path, f"export NPY_DISABLE_CPU_FEATURES={without}")
+
+    (mine, theirs), warned = computed_with(launcher(hosts, slots=1, python=python))
+
+    assert mine[1] == host_calls.simd()
+    assert theirs[1] == ()
+    assert mine[2] != theirs[2]
+    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", warned[0])
+    assert found is not None
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warning says
+    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
 
 
 def test_host_with_another_version_of_the_kit_is_refused_with_both_versions(

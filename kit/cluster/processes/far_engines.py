@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +24,15 @@ from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
 from kit.cluster.processes.forks import Forks
 from kit.cluster.processes.host_calls import HostFacts, HostNews
+from kit.cluster.processes.host_differences import (
+    check_versions,
+    compare_kernels,
+    pins,
+)
 from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import BLAS_KERNEL, tail, tail_of
+from kit.cluster.runtime import tail, tail_of
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
 
 _LOOK_S, _REFRESH_S = 0.1, 1.0
@@ -185,9 +188,9 @@ class FarEngines(Engines):
             await self._check_launched()
         # Not before all have come: one on its way would not hear of the end.
         for host in self._hosts:
-            _check_versions(host.facts)
+            check_versions(host.facts)
         self._place()
-        _compare_blas([host.facts for host in self._hosts if host.tasks])
+        compare_kernels([host.facts for host in self._hosts if host.tasks])
         for host in self._hosts:
             names = {index: self._names[index] for index in host.tasks}
             await self._call(host, host_calls.fork, names)
@@ -402,41 +405,5 @@ def host_options(deadline_s: float, threads: int) -> list[str]:
         f"--deadline={deadline_s}",
         f"--preload={','.join(PRELOAD)}",
         f"--threads={threads}",
-        f"--blas-kernel={os.environ.get(BLAS_KERNEL, '')}",
+        *(f"--pin={one}" for one in pins()),
     ]
-
-
-def _check_versions(facts: HostFacts) -> None:
-    """Raise `StartFailed` where functions and messages could be misunderstood.
-
-    Warn of a numpy that may compute other bits.
-    """
-    here = host_calls.versions()
-    for name, mine in here.items():
-        theirs = facts.versions[name]
-        if name == "Python":
-            mine, theirs = (one.rpartition(".")[0] for one in (mine, theirs))
-        if mine == theirs:
-            continue
-        both = f"{facts.name} has {name} {theirs}, the notebook has {mine}"
-        if name == "numpy":
-            warnings.warn(f"{both}: results may differ in the last bits", stacklevel=2)
-        else:
-            raise StartFailed(
-                f"{both}; install the same there, or name another python."
-            )
-
-
-def _compare_blas(hosts: Sequence[HostFacts]) -> None:
-    """Warn where two hosts multiply with different kernels, which sum differently."""
-    found = {facts.blas: facts.name for facts in reversed(hosts)}
-    if len(found) > 1:
-        told = "; ".join(f"{name} has {blas}" for blas, name in found.items())
-        warnings.warn(
-            f"the hosts multiply matrices with different kernels ({told}): tasks on "
-            f"different hosts may differ in the last bits of the same product. Where "
-            f"all have OpenBLAS on CPUs of one family, set os.environ"
-            f"[{BLAS_KERNEL!r}] to a kernel that all of them can run, such as the "
-            f"oldest of these, before the cluster starts.",
-            stacklevel=2,
-        )

@@ -33,7 +33,6 @@ from kit import machine
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
-    BLAS_KERNEL,
     engine_environment,
     make_folder,
     prepared,
@@ -58,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--connection", type=Path, help="file in place of the variable")
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
     parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
-    parser.add_argument("--blas-kernel", default="", help="of OpenBLAS; its own choice")
+    parser.add_argument("--pin", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--parent", type=int, help="whose end is to be its own")
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
@@ -141,8 +140,7 @@ def main() -> None:
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
     environment = os.environ | engine_environment(folder, threads)
-    if arguments.blas_kernel:
-        environment[BLAS_KERNEL] = arguments.blas_kernel
+    environment |= dict(one.split("=", 1) for one in arguments.pin)
     os.execve(
         sys.executable,
         [*command, *told, f"--preload={arguments.preload}"],

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import numpy
 import threadpoolctl
 
 from kit import machine
@@ -44,7 +47,9 @@ class HostFacts:
     address: str
     folder: str
     versions: dict[str, str]
+    cpu: str
     blas: str  # the library and the kernel that it chose for this CPU
+    simd: tuple[str, ...]  # vector instructions that numpy uses, beyond its least ones
 
 
 @dataclass
@@ -75,6 +80,19 @@ def blas() -> str:
     return ", ".join(" ".join(str(one.get(k) or "") for k in told) for one in found)
 
 
+def simd() -> tuple[str, ...]:
+    """Return the vector instructions, by numpy's names, that it uses where it can."""
+    told: Any = numpy.show_config(mode="dicts")
+    return tuple(told["SIMD Extensions"].get("found", ()))
+
+
+def cpu() -> str:
+    """Return the CPU's model by Linux's name, or only its kind where it has none."""
+    told = Path("/proc/cpuinfo").read_text()
+    found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
 def survey(controller: str) -> HostFacts:
     """Return who this host is; `controller` is the address of the notebook's."""
     forks = _forks()
@@ -88,7 +106,9 @@ def survey(controller: str) -> HostFacts:
         address_towards(controller),
         str(forks.folder),
         versions(),
+        cpu(),
         blas(),
+        simd(),
     )
 
 

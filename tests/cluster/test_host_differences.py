@@ -1,0 +1,141 @@
+"""What hosts may differ in, and what the notebook says of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.cluster.processes import host_calls
+from kit.cluster.processes.host_calls import HostFacts
+from kit.cluster.processes.host_differences import (
+    check_versions,
+    compare_kernels,
+    pins,
+)
+from kit.errors import StartFailed
+from tests.cases import for_each
+
+_MINOR = ".".join(platform.python_version_tuple()[:2])
+
+
+def host(name: str, **changes: Any) -> HostFacts:
+    facts = HostFacts(
+        label=name,
+        name=name,
+        slots=1,
+        rank=0,
+        address="10.0.0.1",
+        folder="/tmp/psring-x",
+        versions=host_calls.versions(),
+        cpu="AMD EPYC",
+        blas="openblas 0.3.31 Zen",
+        simd=("X86_V3", "X86_V4"),
+    )
+    return replace(facts, **changes)
+
+
+def host_with(name: str, other: str) -> HostFacts:
+    return host("far", versions=host_calls.versions() | {name: other})
+
+
+def warned(*hosts: HostFacts) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare_kernels(hosts)
+    return [str(one.message) for one in caught]
+
+
+@for_each(
+    ("name", "other", "words"),
+    [
+        ("Python", "3.9.2", f"far has Python 3.9, the notebook has {_MINOR};"),
+        (
+            "ipyparallel",
+            "8.1",
+            f"far has ipyparallel 8.1, the notebook has {version('ipyparallel')};",
+        ),
+    ],
+)
+def test_host_with_another_version_is_refused_with_both(
+    name: str, other: str, words: str
+) -> None:
+    with pytest.raises(StartFailed) as refused:
+        check_versions(host_with(name, other))
+
+    assert str(refused.value).startswith(words)
+
+
+def test_another_patch_of_python_is_good_enough() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_versions(host_with("Python", f"{_MINOR}.99"))
+
+
+def test_another_numpy_is_warned_of_with_both_versions() -> None:
+    words = f"far has numpy 2.0.1, the notebook has {np.__version__}: results may"
+
+    with pytest.warns(UserWarning, match=words):
+        check_versions(host_with("numpy", "2.0.1"))
+
+
+def test_equal_hosts_are_not_warned_of() -> None:
+    assert warned(host("a"), host("b"), host("c")) == []
+
+
+def test_hosts_with_other_kernels_are_named_with_their_cpus() -> None:
+    (told,) = warned(
+        host("a"), host("b", cpu="Xeon", blas="openblas 0.3.31 SkylakeX"), host("c")
+    )
+
+    assert "(a (AMD EPYC) has openblas 0.3.31 Zen; b (Xeon) has openblas" in told
+    assert "os.environ['OPENBLAS_CORETYPE']" in told
+
+
+def test_hosts_with_other_instructions_are_told_which_ones_to_leave_out() -> None:
+    (told,) = warned(
+        host("a", simd=("X86_V3", "X86_V4", "AVX512_ICL")),
+        host("b", simd=("X86_V3",)),
+        host("c", simd=("X86_V3", "X86_V4")),
+    )
+
+    assert "a (AMD EPYC) has X86_V3 X86_V4 AVX512_ICL; b (AMD EPYC) has X86_V3;" in told
+    assert "os.environ['NPY_DISABLE_CPU_FEATURES'] = 'X86_V4,AVX512_ICL' " in told
+
+
+def test_host_without_any_of_the_instructions_is_named_too() -> None:
+    (told,) = warned(host("a"), host("b", simd=()))
+
+    assert "b (AMD EPYC) has none of them" in told
+    assert "= 'X86_V3,X86_V4' " in told
+
+
+def test_variables_of_the_notebook_hold_on_all_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "X86_V4, AVX512_ICL")
+
+    assert pins() == ["NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL"]
+
+
+@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
+def test_instructions_that_numpy_is_told_not_to_use_are_not_those_it_uses() -> None:
+    last = host_calls.simd()[-1]
+    program = "from kit.cluster.processes import host_calls; print(*host_calls.simd())"
+
+    found = subprocess.check_output(
+        [sys.executable, "-c", program],
+        env=os.environ | {"NPY_DISABLE_CPU_FEATURES": last},
+        text=True,
+    )
+
+    assert found.split() == [*host_calls.simd()[:-1]]
