@@ -43,6 +43,7 @@ from kit.cluster.cells.selection import (
 )
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
+from kit.cluster.launchers.site import launcher_for
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
@@ -99,9 +100,10 @@ class Cluster:
         Level of the log of ipyparallel, as in `logging`.
     python : str, optional
         The interpreter of the tasks; by default this one.
-    launcher : Launcher, optional
-        What brings the tasks to other hosts: one of `kit.launchers`. By default all
-        are processes of this host.
+    launcher : Launcher or str, optional
+        What brings the tasks to other hosts: one of `kit.launchers`, or the name of
+        one that the site's file describes, such as `"slurm"`. By default all tasks are
+        processes of this host.
     bootstrap : Bootstrap
         What makes an engine a task; for tests.
 
@@ -134,7 +136,7 @@ class Cluster:
         stop_deadline_s: float = 2.0,
         log_level: int = logging.CRITICAL,
         python: str | None = None,
-        launcher: Launcher | None = None,
+        launcher: Launcher | str | None = None,
         bootstrap: Bootstrap = SERVERS,
     ) -> None:
         counts = merge_jobs(ps, worker, jobs or {})
@@ -142,12 +144,13 @@ class Cluster:
         check_times(lease_s=lease_s)
         check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
         tasks = tuple(make_tasks(counts))
-        if launcher is not None:
-            launcher.n_processes(len(tasks))  # raises when they cannot be placed
+        chosen = launcher_for(launcher)
+        if chosen is not None:
+            chosen.n_processes(len(tasks))  # raises when they cannot be placed
             _check_transport(transport)
         plan = ClusterPlan(
             tasks,
-            threads=_threads(threads, len(tasks), launcher),
+            threads=_threads(threads, len(tasks), chosen),
             python=python or default_python(),
             transport=Settings(transport=transport).transport,
             insecure=insecure,
@@ -158,7 +161,7 @@ class Cluster:
             bootstrap=bootstrap,
             settings=current_settings().as_plain(),
             link=str(LinkSettings.parse(link)),
-            launcher=launcher,
+            launcher=chosen,
         )
         self._begin_with(plan)
 

@@ -17,6 +17,7 @@ import pytest
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.host_calls import HostFacts
 from kit.cluster.processes.host_differences import (
+    check_addresses,
     check_versions,
     compare_kernels,
     pins,
@@ -31,6 +32,7 @@ def host(name: str, **changes: Any) -> HostFacts:
     facts = HostFacts(
         label=name,
         name=name,
+        machine="boot-1 4026531833",
         slots=1,
         rank=0,
         address="10.0.0.1",
@@ -85,6 +87,14 @@ def test_another_numpy_is_warned_of_with_both_versions() -> None:
 
     with pytest.warns(UserWarning, match=words):
         check_versions(host_with("numpy", "2.0.1"))
+
+
+def test_two_machines_with_one_address_are_refused_with_their_names() -> None:
+    check_addresses([host("a"), host("b")])  # one machine by two names
+    check_addresses([host("a"), host("b", machine="boot-2 1", address="10.0.0.2")])
+
+    with pytest.raises(StartFailed, match=r"a and b are two machines.* at 10\.0\.0\.1"):
+        check_addresses([host("a"), host("b", machine="boot-2 4026531833")])
 
 
 def test_equal_hosts_are_not_warned_of() -> None:

@@ -70,6 +70,57 @@ def test_hosts_that_hold_nothing_are_refused(hosts: dict[str, int]) -> None:
         kit.launchers.SSH(hosts)
 
 
+@for_each(
+    ("kind", "values", "words"),
+    [
+        ("SSH", {"hosts": ["nodea"]}, r"hosts=\['nodea'\]; write it like hosts={"),
+        ("SSH", {"hosts": {"a": "3"}}, 'like hosts={"nodea": 3, "nodeb": 2}'),
+        ("SSH", {"hosts": {"a": 1}, "ssh_args": "-v"}, r'like ssh_args=\["-x", "'),
+        ("SSH", {"hosts": {"a": 1}, "python": 3}, "python=3; write it like"),
+        ("Slurm", {"options": "--exclusive"}, "made with options='--exclusive'"),
+        ("MPI", {"args": [1]}, r"MPI cannot be made with args=\[1\]"),
+    ],
+)
+def test_value_of_another_type_is_refused_with_one_that_is_right(
+    kind: str, values: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        getattr(kit.launchers, kind)(**values)
+
+
+def test_launcher_may_be_named_as_the_site_describes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "launchers.toml"
+    file.write_text('[ssh]\nhosts = {"nodea" = 3}\npython = "/opt/python"\n')
+    monkeypatch.setenv("KIT_LAUNCHERS", str(file))
+
+    cluster = kit.Cluster(ps=0, worker=2, launcher="ssh")
+
+    assert cluster.plan.launcher == kit.launchers.SSH(
+        {"nodea": 3}, python="/opt/python"
+    )
+
+
+@for_each(
+    ("launcher", "words"),
+    [
+        ("shh", r"no launcher is called 'shh'\. Did you mean ssh\?"),
+        ("ssh", "SSH cannot be made of"),  # of no hosts: the site says nothing
+        (kit.launchers.SSH, "is not one of kit.launchers, nor the name of one: htcon"),
+        (["ssh"], r"launcher=\['ssh'\] is not one of kit.launchers"),
+    ],
+)
+def test_what_is_not_a_launcher_is_refused_with_those_there_are(
+    launcher: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KIT_LAUNCHERS", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    with pytest.raises(InvalidArgumentError, match=words):
+        kit.Cluster(ps=0, worker=2, launcher=launcher)
+
+
 def test_tasks_of_several_hosts_cannot_be_linked_by_unix_sockets() -> None:
     launcher = kit.launchers.SSH({"nodea": 3})
 

@@ -89,6 +89,18 @@ def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
         assert not folder.exists()
 
 
+def test_job_of_a_cluster_that_was_left_behind_is_cancelled(runtime: Path) -> None:
+    folder, file = runtime / "psring-mine", runtime / "cancelled"
+    folder.mkdir()
+    left_behind.record(folder, "worker=2", 2, [], [["touch", str(file)]])
+    told = json.loads((folder / "cluster.json").read_text())
+    (folder / "cluster.json").write_text(json.dumps(told | {"kernel": GONE}))
+
+    left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
+
+    assert file.exists()
+
+
 def test_its_reaper_is_ended_with_a_cluster_that_was_left_behind(
     runtime: Path,
 ) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 import kit
@@ -187,3 +189,32 @@ def test_queue_that_does_not_start_says_why_and_is_cancelled(
 
     assert SAID[launcher.launches] in str(told.value)
     until(lambda: stand.read("cancelled") == stand.job, 10)
+
+
+KERNEL = """
+import os, time
+import kit
+
+launcher = kit.launchers.PBS(address="127.0.0.1")
+with kit.Cluster(ps=0, worker=2, launcher=launcher, lease_s=1) as cluster:
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("stand", ["pbs"], indirect=True)
+def test_job_of_a_kernel_that_is_killed_is_cancelled(
+    stand: Stand, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.readline() == "ready\n"
+        assert stand.read("cancelled") == ""
+
+        kernel.kill()
+
+    until(lambda: stand.read("cancelled") == stand.job, 31)
+    until(lambda: not any(map(psutil.pid_exists, stand.started)), 31)
+    until(lambda: not [*tmp_path.glob(".psring-*")], 31)

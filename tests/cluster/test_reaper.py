@@ -142,6 +142,21 @@ def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
         assert bystander.poll() is None
 
 
+def test_when_the_kernel_dies_the_commands_for_the_end_are_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    cancelled = tmp_path / "cancelled"
+    commands = [["/nowhere/qdel", "17"], ["touch", str(cancelled)]]
+    with child() as (kernel, who), keeping(record_line(folder, who)) as watcher:
+        tell(watcher, at_end=commands)
+
+        kernel.kill()
+        kernel.wait()
+
+        assert watcher.wait(10) == 0
+        assert cancelled.exists()
+
+
 def test_on_order_all_that_was_recorded_goes_without_a_lease(folder: Path) -> None:
     with (
         child() as (kernel, who),

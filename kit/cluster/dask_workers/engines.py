@@ -109,7 +109,7 @@ class DaskEngines(FarEngines):
         facts = host.facts
         for other in self._hosts:
             one = other.facts
-            if (one.name, one.address) != (facts.name, facts.address) or other.is_lost:
+            if one.machine != facts.machine or other.is_lost:
                 continue
             if await self._call(host, host_calls.has_folder, one.folder):
                 self._leads[host] = self._leads.get(other, other)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shlex
 import sys
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from kit.cluster.launchers.forms import form_of
 from kit.cluster.processes import reaper
-from kit.errors import StartFailed, UnavailableError
+from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from kit.wire.sockets import address_towards
 
 CONNECT_S = 10
@@ -36,6 +39,17 @@ class Launcher(ABC):
     address: str = ""
     python: str = sys.executable
     launches: ClassVar[str] = ""  # ipyparallel's name of the launcher
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidArgumentError` for a value of another type than its field's."""
+        hints = typing.get_type_hints(type(self))
+        for name in (one.name for one in dataclasses.fields(self)):
+            value, form = getattr(self, name), form_of(hints[name])
+            if form is not None and not form.is_right(value):
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} cannot be made with {name}={value!r}; "
+                    f"write it like {name}={form.in_code}."
+                )
 
     def n_processes(self, n_tasks: int) -> int:
         """Return how many processes are launched for so many tasks, one for each.

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kit.cluster.launchers.fields import Form, fields, known, nearest
+from kit.cluster.launchers.fields import fields, known, nearest
+from kit.cluster.launchers.forms import Form
 from kit.cluster.launchers.launcher import Launcher
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.regular_file import read_regular
@@ -66,6 +67,21 @@ def from_site(name: str, **given: Any) -> Launcher:
             f"{kind.__name__} cannot be made of {values!r}: {error}. It takes "
             f"{', '.join(fields(kind))}."
         ) from error
+
+
+def launcher_for(asked: Launcher | str | None) -> Launcher | None:
+    """Return the launcher that a cluster is given, or the site's one of that name.
+
+    Raises `InvalidArgumentError` for anything else, and what `from_site` raises.
+    """
+    if isinstance(asked, str):
+        return from_site(asked)
+    if asked is None or isinstance(asked, Launcher):
+        return asked
+    raise InvalidArgumentError(
+        f"launcher={asked!r} is not one of kit.launchers, nor the name of one: "
+        f"{', '.join(known())}."
+    )
 
 
 def launcher_defaults(

@@ -45,6 +45,7 @@ class SSH(Launcher):
     launches: ClassVar[str] = "ssh"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         bad = [host for host, n in self.hosts.items() if not host or n < 1]
         if bad or not self.hosts:
             raise InvalidArgumentError(

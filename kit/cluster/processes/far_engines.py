@@ -25,6 +25,7 @@ from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
 from kit.cluster.processes.forks import Forks
 from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.host_differences import (
+    check_addresses,
     check_versions,
     compare_kernels,
     pins,
@@ -190,7 +191,9 @@ class FarEngines(Engines):
         for host in self._hosts:
             check_versions(host.facts)
         self._place()
-        compare_kernels([host.facts for host in self._hosts if host.tasks])
+        used = [host.facts for host in self._hosts if host.tasks]
+        check_addresses(used)
+        compare_kernels(used)
         for host in self._hosts:
             names = {index: self._names[index] for index in host.tasks}
             await self._call(host, host_calls.fork, names)

@@ -38,10 +38,14 @@ _RANKS = (
 
 @dataclass(frozen=True)
 class HostFacts:
-    """Who a host is; `address` is its own one towards the controller."""
+    """Who a host is; `address` is its own one towards the controller.
+
+    Two with the same `machine` are one: one boot of it and one network.
+    """
 
     label: str
     name: str
+    machine: str
     slots: int
     rank: int
     address: str
@@ -93,6 +97,11 @@ def cpu() -> str:
     return found[1] if found else platform.machine()
 
 
+def _machine() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {Path('/proc/self/ns/net').stat().st_ino}"
+
+
 def survey(controller: str) -> HostFacts:
     """Return who this host is; `controller` is the address of the notebook's."""
     forks = _forks()
@@ -101,6 +110,7 @@ def survey(controller: str) -> HostFacts:
     return HostFacts(
         told["label"] or platform.node(),
         platform.node(),
+        _machine(),
         told["slots"],
         int(rank),
         address_towards(controller),

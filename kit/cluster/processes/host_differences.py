@@ -51,6 +51,22 @@ def check_versions(facts: HostFacts) -> None:
             )
 
 
+def check_addresses(hosts: Sequence[HostFacts]) -> None:
+    """Raise `StartFailed` where two machines have one address: a task would be missed.
+
+    Virtual machines have it so where each has a network of its own behind its host's.
+    """
+    first: dict[str, HostFacts] = {}
+    for facts in hosts:
+        one = first.setdefault(facts.address, facts)
+        if one.machine != facts.machine:
+            raise StartFailed(
+                f"{one.name} and {facts.name} are two machines, and each of them sees "
+                f"itself at {facts.address}, so neither can be reached there by the "
+                f"other. Give them a network in which each has an address of its own."
+            )
+
+
 def compare_kernels(hosts: Sequence[HostFacts]) -> None:
     """Warn where two hosts compute with different machine code, and say what helps."""
     if told := _unlike(hosts, lambda facts: facts.blas):

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -42,6 +42,7 @@ class LeftBehind:
     kernel: Process
     reaper: Process | None
     processes: frozenset[Process]
+    at_end: tuple[tuple[str, ...], ...] = ()  # commands, such as a job's cancelling
 
     @property
     def owner(self) -> Owner:
@@ -68,7 +69,13 @@ class LeftBehind:
         return f"{name}, left behind by {self.kernel.pid}; kept by {self.owner}"
 
 
-def record(folder: Path, jobs: str, kept_by: int, processes: Iterable[Process]) -> None:
+def record(
+    folder: Path,
+    jobs: str,
+    kept_by: int,
+    processes: Iterable[Process],
+    at_end: Iterable[Sequence[str]] = (),
+) -> None:
     """Write what `find` reads, whole or not at all; what fails is passed over."""
     draft = folder / f"{_FILE}.new"
     with contextlib.suppress(OSError):
@@ -77,6 +84,7 @@ def record(folder: Path, jobs: str, kept_by: int, processes: Iterable[Process]) 
             "kernel": reaper.find(os.getpid()),
             "reaper": reaper.find(kept_by),
             "processes": sorted(processes),
+            "at_end": [*map(list, at_end)],
         }
         draft.write_text(json.dumps(plain), encoding="utf-8")
         draft.replace(folder / _FILE)
@@ -103,6 +111,7 @@ def _read(folder: Path) -> LeftBehind | None:
             Process(*map(int, plain["kernel"])),
             None if kept_by is None else Process(*map(int, kept_by)),
             frozenset(Process(*map(int, one)) for one in plain["processes"]),
+            tuple(tuple(map(str, one)) for one in plain.get("at_end", ())),
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -120,6 +129,7 @@ def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     """
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
+        reaper.run_all(one.at_end)
         reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
         if one.reaper is not None:  # last: till here it would have done the rest
             reaper.end([one.reaper], _GRACE_S)

@@ -64,14 +64,20 @@ class ReaperHandle:
     def update(self, processes: Iterable[Process]) -> None:
         """Tell the whole record anew."""
         self._record.processes = set(processes)
-        known = sorted(self._record.processes)
-        self._tell({"processes": known})
-        left_behind.record(self._folder, self._jobs, self.pid, known)
+        self._tell({"processes": sorted(self._record.processes)})
+        self._write()
 
     def at_end(self, command: list[str]) -> None:
         """Have a command run when all is ended, whoever ends it."""
         self._record.at_end.append(command)
         self._tell({"at_end": self._record.at_end})
+        self._write()
+
+    def _write(self) -> None:
+        told = self._record
+        left_behind.record(
+            self._folder, self._jobs, self.pid, told.processes, told.at_end
+        )
 
     def end(self, grace_s: float, at_once: Process | None = None) -> bool:
         """Have everything that was recorded ended, its folder removed, the reaper gone.

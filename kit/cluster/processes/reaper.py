@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -247,11 +247,16 @@ def watch(record: ProcessRecord, source: int) -> float:
     return 0.0
 
 
-def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
-    """End all that was recorded, remove the runtime folder; return what lives on."""
-    for command in record.at_end:
+def run_all(commands: Iterable[Sequence[str]]) -> None:
+    """Run commands, each to its end or for some seconds; one that fails stops none."""
+    for command in commands:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, timeout=_COMMAND_S, capture_output=True)
+
+
+def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
+    """End all that was recorded, remove the runtime folder; return what lives on."""
+    run_all(record.at_end)
     left = end(record.processes, record.grace_s, kill_s=kill_s, folder=record.folder)
     folder = Path(record.folder)
     with contextlib.suppress(OSError):
