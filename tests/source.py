@@ -40,9 +40,9 @@ class Source:
             if isinstance(node, _DOCUMENTED):
                 n_documented += _documented(node)
         n_lines = len(self.text.splitlines()) - n_documented
-        loaded = frozenset(_loaded(tree))
+        needed = frozenset(_needed(tree))
         return Contents(
-            ast.get_docstring(tree) or "", imports, lengths, n_lines, loaded
+            ast.get_docstring(tree) or "", imports, lengths, n_lines, needed
         )
 
     @property
@@ -59,7 +59,7 @@ class Contents:
     imports: dict[str, int]
     lengths: list[tuple[int, str, int]]  # of the functions
     n_lines: int
-    loaded: frozenset[str]  # what is imported when the file is
+    needed: frozenset[str]  # what is imported otherwise than for types
 
 
 _DOCUMENTED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -86,15 +86,14 @@ def _statements(node: ast.AST, *, deeper: bool) -> Iterator[ast.AST]:
             yield from _statements(child, deeper=deeper)
 
 
-def _loaded(node: ast.AST) -> Iterator[str]:
-    """Yield what is imported at once: not in functions, and not for types alone."""
+def _needed(node: ast.AST) -> Iterator[str]:
+    """Yield what is imported at some time, in functions too, but for types alone."""
     for child in ast.iter_child_nodes(node):
         is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child)
-        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-        if not is_typing and not is_function:
+        if not is_typing:
             yield from _imported(child)
             if isinstance(child, ast.stmt | ast.excepthandler):
-                yield from _loaded(child)
+                yield from _needed(child)
 
 
 def _imported(node: ast.AST) -> list[str]:

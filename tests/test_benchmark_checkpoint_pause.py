@@ -12,7 +12,8 @@ import pytest
 from benchmarks.checkpoint_pause import EVERY, measured
 from benchmarks.rank_group import ROOT
 from kit.trace.log import rows
-from kit.trace.trace import SaveRow, Trace
+from kit.trace.named_rows import SaveRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP
 
 MS = 1_000_000

@@ -12,7 +12,8 @@ import pytest
 from benchmarks.rank_group import ROOT
 from benchmarks.switch_pause import pauses_s
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP
 
 MS = 1_000_000

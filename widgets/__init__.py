@@ -3,7 +3,7 @@
 It shows what `kit` recorded and decides nothing; `kit` never imports it.
 """
 
-from widgets.board import TrafficBoard as TrafficBoard
+from widgets.board.board import TrafficBoard as TrafficBoard
 from widgets.prediction import Prediction as Prediction
 from widgets.report import Section as Section
 from widgets.report import write_report as write_report

@@ -93,12 +93,17 @@ class Comparison:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as one HTML file, which needs neither a network nor a notebook.
 
+        Parameters
+        ----------
+        path : str or PathLike
+            Of the file. It appears whole or not at all.
+
         Raises
         ------
         FailedPreconditionError
             What draws it is not installed.
         OSError
-            The file cannot be written. It appears whole or not at all.
+            The file cannot be written.
         """
         write = view("comparison_page")
         if write is None:

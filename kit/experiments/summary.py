@@ -37,7 +37,7 @@ class RunSummary:
     def configurations(self) -> tuple[str, str]:
         """Return the topologies and the links that held, each in order.
 
-        >>> from kit.trace.trace import EpochRow
+        >>> from kit.trace.named_rows import EpochRow
         >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
         >>> RunSummary("a", Trace((), (a, b)), "done", 20, "ps").configurations()
         ('ps to ring', '')
@@ -116,7 +116,7 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
     steps is the same.
 
     >>> from kit.trace.log import rows
-    >>> from kit.trace.trace import EpochRow
+    >>> from kit.trace.named_rows import EpochRow
     >>> from kit.trace.traffic import TOTAL
     >>> total = rows(TOTAL, [(0, 1, 1, 0, 120, 3)])  # of which no transfer is kept
     >>> epoch = EpochRow(0, "ps", 0, 0, "")

@@ -20,8 +20,8 @@ from kit.experiments.results import REPEAT, Sweep, Trial
 from kit.experiments.summary import RunSummary, row
 from kit.hooks.progress import Output, PlainLines, output_for
 from kit.trace.trace import Trace
+from kit.training.arguments import whole
 from kit.training.client.run import Run
-from kit.training.train import whole
 
 if TYPE_CHECKING:
     from kit.cluster.waiting import Plan
@@ -117,9 +117,24 @@ async def sweep_async(
     on_error: str = "record",
     **values: Any,
 ) -> Sweep:
-    """Sweep as `kit.sweep` does, without blocking the running loop.
+    """Sweep as `kit.sweep` does, without blocking the running event loop.
 
-    `train` may be an `async def` function here.
+    Parameters
+    ----------
+    train : callable
+        As for `kit.sweep`; here it may be an `async def` function.
+    repeat, folder, on_error, **values
+        As for `kit.sweep`.
+
+    Returns
+    -------
+    Sweep
+        As that of `kit.sweep`.
+
+    Raises
+    ------
+    InvalidArgumentError, FailedPreconditionError
+        As by `kit.sweep`.
     """
     from kit.cluster.waiting import follow_async
 

@@ -9,29 +9,24 @@ one. A scope is a context manager; `kit.device` and the others of the package ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from kit.devices.nearest import check_device
 from kit.devices.scope import Scope, parse_scope
+from kit.graph.entered import default_graphs
+from kit.graph.graph import Graph
 
-if TYPE_CHECKING:
-    from kit.graph.graph import Graph
-
-_defaults: ContextVar[tuple[Graph, ...]] = ContextVar("graphs", default=())
 _root: list[Graph] = []
 
 
 def default_graph() -> Graph:
     """Return the graph that new ops enter: the innermost default, or the common one."""
-    stack = _defaults.get()
+    stack = default_graphs.get()
     if stack:
         return stack[-1]
     if not _root:
-        from kit.graph.graph import Graph  # it needs this module first
-
         _root.append(Graph())
     return _root[0]
 
@@ -41,19 +36,9 @@ def reset_default_graph(graph: Graph | None = None) -> None:
 
     Raises `RuntimeError` inside of `graph.as_default()`.
     """
-    if _defaults.get():
+    if default_graphs.get():
         raise RuntimeError("the default graph cannot be reset inside as_default().")
     _root[:] = [] if graph is None else [graph]
-
-
-@contextmanager
-def entered(graph: Graph) -> Iterator[Graph]:
-    """Let `graph` be the default graph; yields it."""
-    token = _defaults.set((*_defaults.get(), graph))
-    try:
-        yield graph
-    finally:
-        _defaults.reset(token)
 
 
 def graph_of(inputs: Sequence[Any]) -> Graph:
@@ -102,14 +87,62 @@ def device(scope: Scope) -> AbstractContextManager[None]:
 def colocate_with(
     anchor: Any, ignore_existing: bool = False
 ) -> AbstractContextManager[None]:
-    """Put new ops where `anchor` is, an op, tensor or variable; scopes do not count."""
+    """Place the ops that are made in this scope where another one is.
+
+    Device scopes outside do not count.
+
+    Parameters
+    ----------
+    anchor : Op, Tensor, Variable or None
+        Where to place them. None is for leaving all scopes, with `ignore_existing`.
+    ignore_existing : bool, default False
+        Forget device scopes and anchors outside.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError
+        `anchor` is None without `ignore_existing`, or belongs to another graph.
+    TypeError
+        It is neither an op nor a tensor.
+    """
     graph = getattr(anchor, "graph", None) or default_graph()
     found: AbstractContextManager[None] = graph.colocate_with(anchor, ignore_existing)
     return found
 
 
 def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[None]:
-    """Let new ops run after `ops`, tensors or ops; None forgets the outer scopes."""
+    """Let the ops that are made in this scope run after others.
+
+    Parameters
+    ----------
+    ops : sequence of Op, Tensor or Variable, or None
+        What must have run before. Scopes inside others add up; None forgets the outer
+        ones.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    TypeError
+        Something is neither an op nor a tensor.
+    ValueError
+        Something belongs to another graph.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default():
+    ...     first = kit.constant(1.0, name="first")
+    ...     with kit.control_dependencies([first]):
+    ...         kit.constant(2.0).op.control_inputs
+    (<op 'first' Const>,)
+    """
     graph = next((one.graph for one in ops or () if hasattr(one, "graph")), None)
     found: AbstractContextManager[None] = (
         graph or default_graph()
@@ -118,7 +151,31 @@ def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[No
 
 
 def name_scope(name: str | None) -> AbstractContextManager[str]:
-    """Put names of new ops below `name`; gives the scope with a slash at its end."""
+    """Put the names of ops that are made in this scope below a common one.
+
+    Parameters
+    ----------
+    name : str or None
+        A number is appended if the scope exists, unless the name ends in a slash: then
+        that scope is entered again. None or "" is the root.
+
+    Returns
+    -------
+    context manager
+        Gives the full name of the scope, with a slash at its end.
+
+    Raises
+    ------
+    ValueError
+        The text cannot be a name.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.name_scope("model") as scope:
+    ...     scope, kit.constant(1.0, name="one").name
+    ('model/', 'model/one:0')
+    """
     return default_graph().name_scope(name)
 
 

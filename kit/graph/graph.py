@@ -16,7 +16,7 @@ from typing import Any
 
 from kit.devices.nearest import check_device
 from kit.devices.scope import ScopeStack, resolve
-from kit.graph.default import entered
+from kit.graph.entered import entered
 from kit.graph.extension_points import Pictured
 from kit.graph.op import Op, Tensor
 from kit.graph.table import lookup
@@ -72,12 +72,17 @@ def check_name(name: str, scope: str) -> None:
 class Graph(Pictured):
     """Ops, in the order in which they were made.
 
-        graph = kit.Graph()
-        with graph.as_default(), graph.device("/job:ps/task:0"):
-            w = kit.Variable(np.zeros(3, np.float32), name="w")
+    `seed` is the graph's part of every random op's seed, None if unset. `notes` holds
+    what a layer above keeps about this graph, under a key of its own.
 
-    `seed` is the graph's part of every random op's seed, None if unset. `notes` keeps
-    what a layer above wants to know of this graph, by a key of its own.
+    Examples
+    --------
+    >>> import kit
+    >>> graph = kit.Graph()
+    >>> with graph.as_default(), graph.device("/job:ps/task:0"):
+    ...     w = kit.Variable([0.0, 0.0], name="w")
+    >>> graph.op("w")
+    <op 'w' VariableV2 on /job:ps/task:0>
     """
 
     op_class: type[Op] = Op
@@ -141,14 +146,34 @@ class Graph(Pictured):
         return op
 
     def op(self, name: str) -> Op:
-        """Return an op by name; raises `KeyError`."""
+        """Return an op by its name.
+
+        Parameters
+        ----------
+        name : str
+            Such as "model/add".
+
+        Raises
+        ------
+        KeyError
+            The graph has no such op.
+        """
         return self._ops[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Return a tensor by its name, such as `add:0`.
+        """Return a tensor by its name.
 
-        Raises `ValueError` for a text that is not such a name, `KeyError` when
-        the graph has no such op or output.
+        Parameters
+        ----------
+        name : str
+            The op's name and the number of the output, such as "add:0".
+
+        Raises
+        ------
+        ValueError
+            The text is not such a name.
+        KeyError
+            The graph has no such op or output.
         """
         op_name, colon, index = name.rpartition(":")
         if not colon or not index.isdigit():
@@ -181,10 +206,7 @@ class Graph(Pictured):
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Put names of new ops below `name`; yields the scope with a slash at its end.
-
-        A name that ends in a slash is entered again as it is; None or '' is the root.
-        """
+        """Put names of new ops below `name`; see `kit.name_scope`."""
         if not name:
             full = ""
         elif name.endswith("/"):
@@ -202,15 +224,12 @@ class Graph(Pictured):
         return self.name_scope(f"{op.name}_grad")
 
     def device(self, scope: Any) -> AbstractContextManager[None]:
-        """Place new ops: by a name, a `DeviceSpec`, a function of the op, or None.
-
-        Scopes inside others complete each other; None hides all that are outside.
-        """
+        """Place the ops that are made in this scope; see `kit.device`."""
         return self._devices.push(scope)
 
     @contextmanager
     def control_dependencies(self, ops: Sequence[Any] | None) -> Iterator[None]:
-        """Let new ops run after `ops` (ops or tensors); None forgets outer ones."""
+        """Let new ops run after `ops`; see `kit.control_dependencies`."""
         if ops is None:
             wanted: tuple[Op, ...] = ()
         else:
@@ -225,10 +244,9 @@ class Graph(Pictured):
     def colocate_with(
         self, anchor: Any, ignore_existing: bool = False
     ) -> Iterator[None]:
-        """Put new ops where `anchor` is, whatever the device scopes outside say.
+        """Put new ops where `anchor` is; see `kit.colocate_with`.
 
-        Scopes inside place ops whose anchor has no device of its own. None with
-        `ignore_existing` forgets devices and anchors; without it raises `ValueError`.
+        Scopes inside place ops whose anchor has no device of its own.
         """
         if anchor is None and not ignore_existing:
             raise ValueError(

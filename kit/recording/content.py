@@ -55,7 +55,7 @@ from kit.recording.folder import (
 from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
 from kit.regular_file import read_regular
 from kit.trace.log import Rows, rows
-from kit.trace.trace import EpochRow, SaveRow
+from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training.checkpointing.policy import tensors_of
 from kit.training.elastic.generation import Change

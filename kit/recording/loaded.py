@@ -13,7 +13,8 @@ from typing import Any
 
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.training.client.flight import Flight
 from kit.training.client.recorded import Cursors, News, Recorded, Tables
 from kit.training.client.requests import over

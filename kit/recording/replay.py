@@ -35,7 +35,7 @@ from kit.recording.recomputing.asynchronous_losses import (
 from kit.recording.recomputing.quorum_steps import Pushed
 from kit.recording.recomputing.recomputation import Recomputation, check_options
 from kit.recording.recomputing.stretches import stretches
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.training.client.run import Run
 from kit.training.optimizers.rule import Optimizer
 

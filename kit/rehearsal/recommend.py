@@ -24,9 +24,9 @@ from kit.rehearsal.sizes import (
     tasks_of,
 )
 from kit.task import Task
+from kit.training.arguments import whole
 from kit.training.job import Job
 from kit.training.optimizers.rule import Optimizer
-from kit.training.train import whole
 
 if TYPE_CHECKING:
     import pandas as pd

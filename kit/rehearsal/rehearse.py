@@ -41,10 +41,10 @@ from kit.rehearsal.sizes import (
 from kit.rehearsal.timeline import RowCollector
 from kit.settings import current
 from kit.task import Task
+from kit.training.arguments import optimizer_of, whole
 from kit.training.job import Job
 from kit.training.optimizers.rule import MeanUpdate, Optimizer
 from kit.training.optimizers.rules import GradientDescent
-from kit.training.train import optimizer_of, whole
 from kit.wire.shaping import LinkSettings
 
 _FEWEST_STEPS, _MOST_STEPS = 2, 12

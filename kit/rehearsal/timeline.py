@@ -15,7 +15,8 @@ import numpy as np
 from kit.rehearsal.clock import Played
 from kit.rehearsal.schedule import ADD, APPLY, RECEIVE, Schedule
 from kit.trace.log import Rows
-from kit.trace.trace import EpochRow, Kept, Trace
+from kit.trace.named_rows import EpochRow, Kept
+from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase
 
 EPOCH = 1  # the first one of any training

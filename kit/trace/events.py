@@ -14,13 +14,15 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kit.trace.log import Rows
-from kit.trace.trace import Trace
 from kit.trace.traffic import Phase, Transfer, TransferKind
+
+if TYPE_CHECKING:
+    from kit.trace.trace import Trace
 
 Event = dict[str, Any]
 _COUNTER_BINS = 1000

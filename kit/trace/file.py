@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.regular_file import open_regular
 from kit.trace.events import events
 from kit.trace.log import Rows
-from kit.trace.trace import EpochRow, Kept, SaveRow, Trace
+from kit.trace.named_rows import EpochRow, Kept, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
+
+if TYPE_CHECKING:
+    from kit.trace.trace import Trace
 
 FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
@@ -51,8 +54,8 @@ def save(
     return undrawn
 
 
-def load(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace that `save` wrote: the same names, epochs and columns.
+def columns_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what a trace that `save` wrote consists of, by the names of its fields.
 
     Raises `InvalidArgumentError` if the file is another program's, not a regular file
     or larger than 512 MiB (some 2 million rows of each table), `VersionMismatch` if a
@@ -77,7 +80,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
             f"load it with the version that wrote it."
         )
     try:
-        return _trace(plain)
+        return _columns_of(plain)
     except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise DataLossError(f"{path} has damaged columns: {exc!r}.") from exc
 
@@ -165,7 +168,7 @@ def _columns(table: Rows) -> dict[str, list[Any]]:
     return columns
 
 
-def _trace(plain: Mapping[str, Any]) -> Trace:
+def _columns_of(plain: Mapping[str, Any]) -> dict[str, Any]:
     plain = {"measures": {name: [] for name in MEASURE.names or ()}, **plain}
     tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
     tasks = tuple(plain["tasks"])
@@ -175,7 +178,8 @@ def _trace(plain: Mapping[str, Any]) -> Trace:
     if not all(isinstance(name, str) for name in tasks):
         raise TypeError(f"tasks are {tasks}")
     predicted = plain.get("predicted", False) is True  # and this
-    return Trace(tasks, epochs, **tables, saves=saves, kept=kept, predicted=predicted)
+    few = {"tasks": tasks, "epochs": epochs, "saves": saves, "kept": kept}
+    return few | tables | {"predicted": predicted}
 
 
 def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:

@@ -18,7 +18,8 @@ from kit.trace.traffic import Phase
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
-    from kit.trace.trace import EpochRow, Floats, Trace
+    from kit.trace.named_rows import EpochRow
+    from kit.trace.trace import Floats, Trace
 
 LEAST_STEPS = 3
 _MOST_ROWS, _LOOKED_AT = 10_000, 50_000

@@ -11,129 +11,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from os import PathLike
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError
 from kit.task import Task
+from kit.trace import file
+from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.log import Rows, rows
+from kit.trace.named_rows import EpochRow, Kept, SaveRow, Switch
 from kit.trace.time_bins import Bins, spread
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from kit.trace.bottleneck import Bottleneck
-
-
-# --------------------------------------------------------------------------------------
-# What of a trace is few and named: epochs, switches, checkpoints, what is kept.
-
-
-class EpochRow(NamedTuple):
-    """One configuration of the training and the first step it holds for."""
-
-    number: int
-    topology: str
-    first_step: int
-    at: int  # nanoseconds, monotonic
-    link: str  # "" when the links run at full speed
-    joined: str = ""  # the tasks that had been lost and take part again, by comma
-    generation: int = 0  # of an elastic training
-    resumes: bool = False  # whether that generation began with copies
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether each worker went at its own pace."""
-        return self.topology.endswith("-async")
-
-    @property
-    def plain_topology(self) -> str:
-        """The topology without the word on that.
-
-        >>> EpochRow(1, "ps-async", 0, 0, "").plain_topology
-        'ps'
-        """
-        return self.topology.removesuffix("-async")
-
-
-class Switch(NamedTuple):
-    """The change from one epoch to the next."""
-
-    before: EpochRow
-    after: EpochRow
-
-    @property
-    def label(self) -> str:
-        """What changed, in a few words.
-
-        >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
-        >>> Switch(a, b).label
-        'ps to ring'
-        >>> Switch(b, b._replace(number=2, link="1gbit")).label
-        'ring at 1gbit'
-        """
-        if self.before.topology != self.after.topology:
-            return f"{self.before.topology} to {self.after.topology}"
-        if self.before.link != self.after.link:
-            return f"{self.after.topology} at {self.after.link or 'full speed'}"
-        return f"{self.after.topology}, epoch {self.after.number}"
-
-
-class SaveRow(NamedTuple):
-    """One attempt to write a checkpoint, while the steps went on.
-
-    `step` is the number of steps that were done; `error` says why nothing was written,
-    and is empty for one that was.
-    """
-
-    step: int
-    begin: int  # nanoseconds, monotonic
-    end: int
-    error: str
-
-    @property
-    def label(self) -> str:
-        """What happened, in a few words.
-
-        >>> SaveRow(400, 1, 2, "").label, SaveRow(400, 1, 2, "no space").label
-        ('checkpoint of step 400', 'checkpoint of step 400 failed')
-        """
-        return f"checkpoint of step {self.step}{' failed' if self.error else ''}"
-
-
-class Kept(NamedTuple):
-    """What is left of the rows of a training; as it is here, all of them.
-
-    Steps before `whole` are kept one in `stride`, counted from 0, and the first one.
-    Transfers and spans are kept from step `details` on. `unread` rows were dropped by
-    their tasks before anybody had asked for them. Totals are exact in any case.
-    """
-
-    stride: int = 1
-    whole: int = 0
-    details: int = 0
-    unread: int = 0
-
-    def __str__(self) -> str:
-        """Say what is not kept; empty if all is.
-
-        >>> str(Kept(8, 150_000, 180_000))
-        'before step 150,000 one step in 8; transfers and spans from step 180,000 on'
-        >>> str(Kept())
-        ''
-        """
-        said = []
-        if self.stride > 1:
-            said.append(f"before step {self.whole:,} one step in {self.stride:,}")
-        if self.details:
-            said.append(f"transfers and spans from step {self.details:,} on")
-        if self.unread:
-            said.append(f"{self.unread:,} rows were dropped before they were read")
-        return "; ".join(said)
-
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -164,12 +55,32 @@ class LinkBytes(NamedTuple):
 class Trace:
     """Columns of everything that was recorded; `kit.trace.traffic` explains them.
 
-    `tasks` gives the names; a task's number in the columns is its place in this list.
-    `totals` is exact; of a long training the older `steps` and `measures` are thinned
-    out and the older `transfers` and `spans` dropped, as `kept` says. `saves` are the
-    newest attempts to write a checkpoint, `measures` what the step function gave beside
-    the loss. One that is `predicted` comes from `kit.rehearse`: its bytes are exact,
-    its times are predictions, and it has no loss.
+    Parameters
+    ----------
+    tasks : tuple of str
+        The names of the tasks. A task's number in the columns is its place here.
+    epochs : tuple of EpochRow
+        The configurations of the training, each with its first step.
+    transfers, spans, steps : numpy.ndarray
+        Who sent what to whom, who did what, and the steps, with start and end. Of a
+        long training the older steps are thinned out and the older transfers and spans
+        dropped, as `kept` says.
+    totals : numpy.ndarray
+        Bytes and messages of each link, kind and epoch; always exact.
+    saves : tuple of SaveRow
+        The newest attempts to write a checkpoint.
+    measures : numpy.ndarray
+        What the step function gave besides the loss; thinned out as `steps`.
+    kept : Kept
+        Which rows are left.
+    predicted : bool, default False
+        Whether it comes from `kit.rehearse`: its bytes are exact, its times are
+        predictions, and it has no loss.
+
+    Examples
+    --------
+    >>> Trace(("ps:0", "worker:0"), (EpochRow(1, "ps", 0, 0, ""),))
+    <Trace of ps:0, worker:0: up to step 0, ps, 0 bytes>
     """
 
     tasks: tuple[str, ...]
@@ -211,10 +122,20 @@ class Trace:
         return _short(self.tasks)
 
     def number(self, task: str | int) -> int:
-        """Return the number of a task that is given by number or by name.
+        """Return the number of a task.
 
-        Raises `InvalidArgumentError` when the trace has no such task.
+        Parameters
+        ----------
+        task : str or int
+            Its name, long or short, or its number.
 
+        Raises
+        ------
+        InvalidArgumentError
+            The trace has no such task.
+
+        Examples
+        --------
         >>> Trace(("ps:0", "worker:0")).number("/job:worker/task:0")
         1
         """
@@ -259,18 +180,41 @@ class Trace:
         return _means(self.steps[counts], "loss")
 
     def measured(self, name: str) -> tuple[Ints, Floats]:
-        """Return the steps and the value of each of a measure, such as "accuracy".
+        """Return the steps and the value of each of a measure, as the mean over all examples.
 
-        The mean over all examples, as that of the loss; empty if there is none.
+        Parameters
+        ----------
+        name : str
+            What the step function called it, such as "accuracy".
+
+        Returns
+        -------
+        numpy.ndarray, numpy.ndarray
+            Steps and values; both empty if there is no such measure.
         """
         return _means(self.measures[self.measures["name"] == name.encode()], "value")
 
     def bytes_per_link(self, bin_ns: int) -> LinkBytes:
-        """Return the bytes of each link in bins of `bin_ns` nanoseconds.
+        """Return the bytes of each link in bins of equal length.
 
         The bins start at the first kept transfer and reach to the last; a transfer
-        counts evenly between its start and its end. Raises `InvalidArgumentError` when
-        the bins are so narrow that the result would not fit into memory.
+        counts evenly between its start and its end.
+
+        Parameters
+        ----------
+        bin_ns : int
+            The length of a bin in nanoseconds.
+
+        Returns
+        -------
+        LinkBytes
+            The links, the bins, and the bytes of link i in bin k.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `bin_ns` is not positive, or so small that the result would not fit into
+            memory.
         """
         table = self.transfers
         if bin_ns <= 0:
@@ -292,10 +236,18 @@ class Trace:
         return LinkBytes(links, bins, per)
 
     def bytes_between(self, edges: Ints) -> tuple[tuple[tuple[int, int], ...], Floats]:
-        """Return the links, and the bytes that arrived on each from edge to edge.
+        """Return the bytes that arrived on each link between given times.
 
-        `edges` are ascending times in nanoseconds; a transfer counts as a whole at its
-        end. The shape of the bytes is (links, len(edges) - 1).
+        Parameters
+        ----------
+        edges : numpy.ndarray of int
+            Ascending times in nanoseconds. A transfer counts as a whole, at its end.
+
+        Returns
+        -------
+        tuple of (int, int), numpy.ndarray
+            The links as (source, destination), and their bytes, of the shape
+            (links, len(edges) - 1).
         """
         table, n_bins = self.transfers, max(0, len(edges) - 1)
         if not len(table):
@@ -315,9 +267,21 @@ class Trace:
         epoch: int | None = None,
         kinds: Collection[int] = STEP_KINDS,
     ) -> int:
-        """Return the bytes a task sent, exact; of one epoch, or of the whole run.
+        """Return the bytes that a task sent; exact.
 
-        `kinds` selects why they moved: without more, what moves in every step.
+        Parameters
+        ----------
+        task : str or int
+            Its name or number.
+        epoch : int, optional
+            Of this epoch only; by default of the whole run.
+        kinds : collection of TransferKind
+            Why the bytes moved; by default what moves in every step.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The trace has no such task.
         """
         return self._total("source", task, epoch, kinds)
 
@@ -327,7 +291,18 @@ class Trace:
         epoch: int | None = None,
         kinds: Collection[int] = STEP_KINDS,
     ) -> int:
-        """Return the bytes a task received, exact; arguments as for `sent`."""
+        """Return the bytes that a task received; exact.
+
+        Parameters
+        ----------
+        task, epoch, kinds
+            As for `sent`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The trace has no such task.
+        """
         return self._total("destination", task, epoch, kinds)
 
     def _total(
@@ -343,7 +318,12 @@ class Trace:
         """Return how many steps an epoch lasted, so far if it is the last one.
 
         Counted from the first steps of the epochs, because the rows of old steps may
-        have been dropped. An epoch that the trace does not know has 0 steps.
+        have been dropped.
+
+        Parameters
+        ----------
+        epoch : int
+            Its number; one that the trace does not know has 0 steps.
         """
         following = {s.before.number: s.after.first_step for s in self.switches()}
         for row in self.epochs:
@@ -353,7 +333,13 @@ class Trace:
         return 0
 
     def step_rate(self, epoch: int | None = None) -> float:
-        """Return the steps per second of an epoch, or of all; 0.0 without any row."""
+        """Return the steps per second; 0.0 if no step is recorded.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            Of this epoch only; by default of all.
+        """
         table = self.steps
         if epoch is not None:
             table = table[table["epoch"] == epoch]
@@ -365,10 +351,17 @@ class Trace:
         return n_steps * 1e9 / elapsed if elapsed > 0 else 0.0
 
     def phase_time(self, first: int | None = None, last: int | None = None) -> Ints:
-        """Return the nanoseconds each task spent in each phase.
+        """Return the nanoseconds that each task spent in each phase.
 
-        The shape is (tasks, 1 + number of phases); column `Phase.WAIT` is waiting.
-        `first` and `last` select the steps, both included.
+        Parameters
+        ----------
+        first, last : int, optional
+            The steps to look at, both included; by default all.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of the shape (tasks, 1 + number of phases). Column `Phase.WAIT` is waiting.
         """
         table = self.spans
         if first is not None:
@@ -383,22 +376,49 @@ class Trace:
     @property
     def bottleneck(self) -> Bottleneck:
         """What makes the newest steps as long as they are (`kit.trace.bottleneck`)."""
-        from kit.trace.bottleneck import bottleneck
-
         return bottleneck(self)
 
     def save(self, path: str | PathLike[str], *, max_rows: int = 100_000) -> None:
-        """Write all of it as a file that ui.perfetto.dev opens (`kit.trace.file`)."""
-        from kit.trace.file import save
+        """Write all of it as a file that ui.perfetto.dev opens.
 
-        save(self, path, max_rows=max_rows)
+        Parameters
+        ----------
+        path : str or PathLike
+            Of the file. It appears whole or not at all.
+        max_rows : int, default 100,000
+            How many of the newest transfers and spans viewers show. All rows are
+            written.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `max_rows` is negative.
+        OSError
+            The file cannot be written.
+        """
+        file.save(self, path, max_rows=max_rows)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trace:
-        """Read a trace that `save` wrote; see `kit.trace.file.load`."""
-        from kit.trace.file import load
+        """Read a trace that `save` wrote: the same names, epochs and columns.
 
-        return load(path)
+        Parameters
+        ----------
+        path : str or PathLike
+            Of the file, at most 512 MiB.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another program's file, not a regular file, or too large.
+        VersionMismatch
+            A newer version wrote it.
+        DataLossError
+            It is damaged.
+        OSError
+            It cannot be read.
+        """
+        return cls(**file.columns_of(path))
 
 
 @lru_cache(64)

@@ -17,13 +17,14 @@ import numpy as np
 from kit.errors import InvalidArgumentError, NotFinite, StepFailed
 from kit.exchange.ports.memory import Array
 from kit.hooks import SessionRunHook
+from kit.training.arguments import whole
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.client.run import Run
 from kit.training.data.sources import Source, make_source
 from kit.training.data.splits import check_seed, split_bounds
 from kit.training.elastic.options import Elastic
 from kit.training.optimizers.rule import Optimizer
-from kit.training.train import Trains, running, train, whole
+from kit.training.train import Trains, running, train
 
 # --------------------------------------------------------------------------------------
 # Evolution strategies: a gradient out of losses alone, from a population of networks.

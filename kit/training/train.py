@@ -34,17 +34,13 @@ of data. Variables begin as they say, drawn with `seed`, or as in `session`;
 
 from __future__ import annotations
 
-import operator
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
-import numpy as np
-
-from kit.arrays import to_numpy
-from kit.errors import InvalidArgumentError, NotFinite
+from kit.errors import InvalidArgumentError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.named import compressor_of
 from kit.exchange.compression.wires import WireSpecs, checked_specs
@@ -54,9 +50,16 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
 from kit.recording.options import Recording
 from kit.recording.recorder import Recorder, recorder_of
+from kit.rehearsal.recommend import choose
 from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
+from kit.training.arguments import (
+    checked_params,
+    optimizers_of,
+    quorum_of,
+    whole,
+)
 from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
 from kit.training.elastic.generation import Generation
@@ -64,8 +67,7 @@ from kit.training.elastic.options import Elastic
 from kit.training.graph_step.loss import work_of
 from kit.training.hooks.adapters import hooks_of, with_savers
 from kit.training.job import Job, Work
-from kit.training.optimizers import rules
-from kit.training.optimizers.rule import Optimizer, Rule
+from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
 
@@ -323,11 +325,11 @@ def train(
     return _launch(
         running() if cluster is None else cluster,
         work,
-        **_optimizers(optimizer, local_steps, outer),
+        **optimizers_of(optimizer, local_steps, outer),
         accumulate=whole("accumulate", accumulate),
         topology=topology,
         synchronous=sync,
-        aggregate=_quorum(aggregate),
+        aggregate=quorum_of(aggregate),
         link=str(LinkSettings.parse(link)),
         placement=placement,
         checkpoints=checkpoints,
@@ -388,8 +390,6 @@ def _begin(
     settings = current() if recorder is None else recorder.settings(current())
     chosen = None
     if topology == AUTO:
-        from kit.rehearsal.recommend import choose
-
         # What a cluster makes of no link when it begins the training.
         agreed["link"] = agreed["link"] or getattr(cluster, "link", "")
         chosen = choose(job_with, {})
@@ -448,13 +448,13 @@ def _work(
     if isinstance(step, ArrayProtocol):
         given = data if params is None else params
         work = work_of(step, given, session, whole("seed", seed))
-        return Work(work.step, work.data, _checked(work.params))
+        return Work(work.step, work.data, checked_params(work.params))
     if session is not None:
         raise InvalidArgumentError(
             "session= gives the initial values of a tensor's variables; a step "
             "function begins with `params`."
         )
-    values = _checked(params() if callable(params) else params)
+    values = checked_params(params() if callable(params) else params)
     if not callable(step):
         raise InvalidArgumentError(
             f"step is {type(step).__name__}; give a function (params, batch) -> "
@@ -463,92 +463,8 @@ def _work(
     return Work(step, data, values)
 
 
-def _quorum(aggregate: SupportsIndex | None) -> int:
-    if aggregate is None:
-        return 0
-    found = whole("aggregate", aggregate)
-    if found < 1:
-        raise InvalidArgumentError(
-            f"aggregate is {found}; give how many gradients make a step, at least 1, "
-            f"or None for those of all workers."
-        )
-    return found
-
-
 def running() -> Trains:
     """Return the current cluster; `InvalidArgumentError` where there can be none."""
     if _current is None:
         raise InvalidArgumentError("there is no cluster: give cluster=....")
     return _current()
-
-
-def _checked(params: object) -> dict[str, Any]:
-    """Return the initial values by name; raises for what no training can begin with."""
-    if not isinstance(params, Mapping):
-        raise InvalidArgumentError(
-            f"params is {type(params).__name__}; give a dict of arrays by name, for "
-            f"example {{'w': np.zeros((64, 10), np.float32)}}."
-        )
-    for name, value in params.items():
-        if not isinstance(name, str):
-            raise InvalidArgumentError(
-                f"a parameter is called {name!r}; names are texts, such as 'w1'."
-            )
-        if hasattr(value, "dtype") and not np.isfinite(to_numpy(value)).all():
-            raise NotFinite(
-                f"the initial value of parameter {name!r} holds NaN or infinity; "
-                f"nothing can be learned from there."
-            )
-    return dict(params)
-
-
-def optimizer_of(given: Optimizer | str) -> Optimizer:
-    """Return an optimizer by its name or as it is given; raises for another object."""
-    if isinstance(given, str):
-        return rules.by_name(given)
-    if not (hasattr(given, "slots") and hasattr(given, "apply")):
-        raise InvalidArgumentError(
-            f"{given!r} is not an optimizer; give a name such as 'adam', or an object "
-            f"such as kit.Adam(0.001)."
-        )
-    for name, value in vars(given).items() if isinstance(given, Rule) else ():
-        if isinstance(value, ArrayProtocol):
-            raise InvalidArgumentError(
-                f"{name} is {value!r}; tensors set an optimizer only in "
-                f"minimize(), kit.train needs a number."
-            )
-    return given
-
-
-def _optimizers(
-    optimizer: Optimizer | str,
-    local_steps: SupportsIndex | None,
-    outer: Optimizer | str | None,
-) -> dict[str, Any]:
-    """Return who updates what: the owners of a range, and a worker by itself."""
-    if local_steps is None:
-        if outer is not None:
-            raise InvalidArgumentError(
-                f"outer={outer!r} says what is done with the moves of local steps; "
-                f"give local_steps=..., or set optimizer instead."
-            )
-        return {"optimizer": optimizer_of(optimizer)}
-    n_steps = whole("local_steps", local_steps)
-    if n_steps < 1:
-        raise InvalidArgumentError(
-            f"local_steps is {n_steps}; give how many steps a worker makes before an "
-            f"exchange, at least 1, or None to exchange the gradients themselves."
-        )
-    owners = rules.GradientDescent(1.0) if outer is None else optimizer_of(outer)
-    inner = optimizer_of(optimizer)
-    return {"optimizer": owners, "inner": inner, "local_steps": n_steps}
-
-
-def whole(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgumentError(
-            f"{name} is {value!r}; give a whole number."
-        ) from None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kit.experiments.summary import RunSummary, curves, phases, row
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TOTAL, TRANSFER, Phase, TransferKind
 from tests.cases import for_each
 from tests.experiments.traces import PS, TASKS, measured, trace_of

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Kept, Trace
+from kit.trace.named_rows import EpochRow, Kept
+from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
 
 MS = 1_000_000

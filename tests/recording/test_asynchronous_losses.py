@@ -20,7 +20,7 @@ from kit.recording.recomputing.stretches import stretches
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.trace.log import Rows
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import STEP
 from kit.training.elastic.generation import Change
 from kit.training.job import Job

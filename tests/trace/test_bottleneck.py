@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kit.trace.bottleneck import Bottleneck, Cause, bottleneck
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase, TransferKind
 from tests.cases import for_each
 

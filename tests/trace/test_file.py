@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.trace.events import lanes, micros
-from kit.trace.file import load, save, write_atomically
+from kit.trace.file import save, write_atomically
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER
 from kit.training.client.recorded import News, Recorded
 from kit.training.member.snapshot import LOGS
@@ -83,7 +84,7 @@ def tables(dtype: np.dtype[Any], tasks: int) -> st.SearchStrategy[Any]:
 def test_a_saved_trace_comes_back_exactly(tmp_path: Path, trace: Trace) -> None:
     save(trace, tmp_path / "run.json")
 
-    again = load(tmp_path / "run.json")
+    again = Trace.load(tmp_path / "run.json")
 
     assert (again.tasks, again.epochs) == (trace.tasks, trace.epochs)
     for name in TABLES:
@@ -251,7 +252,7 @@ def test_a_cut_file_is_reported_as_damaged(tmp_path: Path) -> None:
     for length in range(0, len(text) - 2, 211):
         (tmp_path / "cut.json").write_text(text[:length])
         with pytest.raises(DataLossError, match=r"cut\.json"):
-            load(tmp_path / "cut.json")
+            Trace.load(tmp_path / "cut.json")
 
 
 def shorten(plain: dict[str, Any]) -> None:
@@ -284,7 +285,7 @@ def test_damaged_columns_are_reported(
     (tmp_path / "run.json").write_text(json.dumps(document))
 
     with pytest.raises(DataLossError, match="damaged columns"):
-        load(tmp_path / "run.json")
+        Trace.load(tmp_path / "run.json")
 
 
 def test_a_file_of_another_program_or_version_is_told_apart(tmp_path: Path) -> None:
@@ -292,12 +293,12 @@ def test_a_file_of_another_program_or_version_is_told_apart(tmp_path: Path) -> N
 
     path.write_text('{"traceEvents": []}')
     with pytest.raises(InvalidArgumentError, match="no columns"):
-        load(path)
+        Trace.load(path)
     path.write_text('{"psring": {"format": 99}}')
     with pytest.raises(VersionMismatch, match="99"):
-        load(path)
+        Trace.load(path)
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "absent.json")
+        Trace.load(tmp_path / "absent.json")
 
 
 @given(st.integers(0, 2**50))

@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from kit.trace.file import load, save
-from kit.trace.trace import SaveRow
+from kit.trace.file import save
+from kit.trace.named_rows import SaveRow
+from kit.trace.trace import Trace
 from tests.trace.test_file import SMALL, events_of
 
 
@@ -23,7 +24,7 @@ def test_a_failed_checkpoint_is_an_instant_with_its_reason(tmp_path: Path) -> No
         (8.499, "checkpoint of step 7 failed"),
     ]
     assert marks[1]["args"]["error"] == failed.error
-    assert load(tmp_path / "run.json").saves == whole.saves
+    assert Trace.load(tmp_path / "run.json").saves == whole.saves
 
 
 def test_a_file_without_a_picture_has_the_checkpoints(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_file_without_a_picture_has_the_checkpoints(tmp_path: Path) -> None:
 
     save(whole, tmp_path / "run.json", max_rows=0)
 
-    assert load(tmp_path / "run.json").saves == whole.saves
+    assert Trace.load(tmp_path / "run.json").saves == whole.saves
 
 
 def test_a_trace_of_the_time_before_checkpoints_can_be_read(tmp_path: Path) -> None:
@@ -41,4 +42,4 @@ def test_a_trace_of_the_time_before_checkpoints_can_be_read(tmp_path: Path) -> N
     del document["psring"]["saves"]
     path.write_text(json.dumps(document))
 
-    assert load(path).saves == ()
+    assert Trace.load(path).saves == ()

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.trace.log import rows
+from kit.trace.named_rows import EpochRow
 from kit.trace.time_bins import Bins, spread
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER, Phase, Transfer, TransferKind
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")

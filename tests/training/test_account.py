@@ -10,7 +10,8 @@ import kit
 from kit.exchange.layout import Spec
 from kit.task import Task
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import TOTAL, TransferKind
 from kit.training.client.metrics import account, once_only
 from kit.training.job import Job

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TOTAL, TRANSFER, TransferKind
 from kit.training.client.metrics import StepRecord, records
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import kit
 from kit.testing.cluster import local_cluster
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.training.client.metrics import Entry
 from kit.training.client.report import RunReport, table
 from kit.training.elastic.generation import Change

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import (
     SPAN,
     STEP,

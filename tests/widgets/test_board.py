@@ -17,8 +17,8 @@ from kit.trace.trace import Trace
 from tests.training.paced import LONG_S, begin, soon
 from tests.training.toy import quick_cluster
 from tests.widgets.live import is_quiet, standing_training
-from widgets.board import TrafficBoard
 from widgets.board import board as board_file
+from widgets.board.board import TrafficBoard
 from widgets.drawing import front_end
 
 MakeTrace = Callable[..., Trace]

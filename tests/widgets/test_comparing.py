@@ -16,8 +16,9 @@ from kit.trace.trace import Trace
 from tests.cases import for_each
 from tests.experiments.traces import PS, TASKS, measured, trace_of
 from tests.widgets.test_report import Page
-from widgets.comparing import cell, overlays, page
+from widgets.comparing import overlays, page
 from widgets.comparing.live import LiveComparison
+from widgets.comparing.still import still
 from widgets.drawing import charts, feed
 from widgets.drawing.charts import Scale
 
@@ -175,7 +176,7 @@ def test_bars_are_as_long_as_the_table_says() -> None:
 
 
 def test_the_cell_keeps_all_pictures_and_the_table_without_a_script() -> None:
-    kept = cell.still(some())
+    kept = still(some())
 
     assert kept.count("<figure>") == 4 + 3  # the loss three times, accuracy, bars
     assert "<script" not in kept

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from kit.trace.bottleneck import Bottleneck, bottleneck
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TransferKind
 from kit.training.client.recorded import Cursors, News, Recorded
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
 from tests.training.test_cost_of_looking import job
-from widgets.board import TrafficBoard, snapshot, watcher
+from widgets.board import snapshot, watcher
+from widgets.board.board import TrafficBoard
 from widgets.board.watcher import Beat, RunFollower
 
 SECOND = 1_000_000_000

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kit.trace.log import Rows, rows
-from kit.trace.trace import EpochRow, Kept, Trace
+from kit.trace.named_rows import EpochRow, Kept
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from widgets.board.history import TrainingHistory
 from widgets.drawing import feed

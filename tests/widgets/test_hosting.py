@@ -15,7 +15,8 @@ import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from kit.training.elastic.generation import Change, Generation
 from tests.cases import for_each

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import kit
 from kit.trace.log import rows
-from kit.trace.trace import STEP_KINDS, Kept, Trace
+from kit.trace.named_rows import Kept
+from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import STEP
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 from tests.widgets.playing import unpacked

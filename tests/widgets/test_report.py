@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from widgets import Section, write_report
 from widgets.drawing import page
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, STEP, TRANSFER, TransferKind
 from widgets.board.run_state import (
     Moment,

@@ -15,7 +15,8 @@ from kit.training.client.recorded import Cursors
 from tests.training.paced import LONG_S, Held, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
-from widgets.board import TrafficBoard, sentences
+from widgets.board import sentences
+from widgets.board.board import TrafficBoard
 from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
 from widgets.board.watcher import BEAT_S, Beat, RunFollower, beat_of, pulse_of

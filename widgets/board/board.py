@@ -202,8 +202,17 @@ class TrafficBoard:
         A slider goes over the steps: it moves the traffic, the numbers and a line in
         the curves. It has 200 places at most, so of a longer training each is the mean
         of some steps; fewer if the file would be larger than 2 MB. Takes about a
-        second. The file appears whole or not at all; raises `OSError` as the file
-        system gives it.
+        second.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            Of the file. It appears whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
         """
         beat = self._look()
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.trace.log import Rows
-from kit.trace.trace import STEP_KINDS, EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import STEP_KINDS, Trace
 from widgets.board import run_state
 from widgets.board.run_state import Moment
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.log import Rows
-from kit.trace.trace import STEP_KINDS, EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import STEP_KINDS, Trace
 from kit.training.elastic.generation import Change
 from widgets.drawing import feed
 from widgets.drawing.feed import Columns

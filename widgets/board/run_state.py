@@ -195,7 +195,7 @@ def measured(
     too. `is_standing` is so in a pause: nothing moves, and all is of the last step
     alone. Until the newest epoch has a whole step, the loss is that of the one before.
 
-    >>> from kit.trace.trace import EpochRow
+    >>> from kit.trace.named_rows import EpochRow
     >>> from kit.trace.traffic import STEP, TRANSFER, rows
     >>> epochs = (EpochRow(1, "ps", 7, 0, ""),)
     >>> steps = rows(STEP, [(1, 7, 1, 0.5, 8, 0, 500_000_000, 0, 0, 0)])

@@ -11,7 +11,7 @@ import ipywidgets as ipw
 
 from kit.experiments.comparison import Comparison
 from widgets.comparing import overlays
-from widgets.comparing.cell import bars, key, pictures
+from widgets.comparing.still import bars, key, pictures
 from widgets.drawing import charts
 from widgets.drawing.front_end import button
 from widgets.drawing.looks import style

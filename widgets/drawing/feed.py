@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.log import Rows
+from kit.trace.named_rows import EpochRow, Switch
 from kit.trace.time_bins import Bins, spread
-from kit.trace.trace import EpochRow, Switch, Trace
+from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from kit.training.client.changes import label
 from kit.training.elastic.generation import Change

@@ -32,7 +32,7 @@ from kit.recording.recomputing.compressed_sums import CompressedSums
 from kit.recording.recomputing.quorum_steps import Pushed, QuorumSteps
 from kit.recording.recomputing.stretches import Stretch
 from kit.task import Task
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.job import Job, Work
 from kit.training.optimizers.rule import MeanUpdate

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 
 
 @dataclass(frozen=True)

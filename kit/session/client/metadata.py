@@ -13,7 +13,8 @@ from typing import NamedTuple
 from kit.session.worker.step import Records
 from kit.task import Task
 from kit.trace.log import rows
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, TOTAL, TRANSFER, Phase, TransferKind
 
 _NS = 1_000_000_000
@@ -45,7 +46,24 @@ class TransferRecord(NamedTuple):
 
 @dataclass
 class RunMetadata:
-    """Filled by `session.run(..., metadata=...)`."""
+    """What a run did, filled by `session.run(..., metadata=...)`.
+
+    Attributes
+    ----------
+    nodes : list of NodeRecord
+        One for each op that ran: its name, its device, begin and end in seconds.
+    transfers : list of TransferRecord
+        One for each tensor that moved from task to task, as noted by its receiver.
+
+    Examples
+    --------
+    >>> import kit
+    >>> metadata = kit.RunMetadata()
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     _ = session.run(kit.constant(1.0, name="one") + 2.0, metadata=metadata)
+    >>> "one" in {record.node for record in metadata.nodes}
+    True
+    """
 
     nodes: list[NodeRecord] = field(default_factory=list)
     transfers: list[TransferRecord] = field(default_factory=list)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from kit.graph.default import entered
+from kit.graph.entered import entered
 from kit.graph.graph import Graph as NativeGraph
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor

@@ -66,7 +66,7 @@ from typing import Any, NamedTuple
 
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
-from kit.trace.trace import SaveRow
+from kit.trace.named_rows import SaveRow
 from kit.training.checkpointing.collected import CollectedFile, shard_file
 from kit.training.checkpointing.policy import tensors_of
 from kit.training.job import Job

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.trace.log import Rows, rows
-from kit.trace.trace import Kept
+from kit.trace.named_rows import Kept
 from kit.trace.traffic import STEP
 from kit.trace.window import Thinned, Thinning, Window
 from kit.training.member.snapshot import LOGS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kit.exchange.topologies.topology import maybe_by_name
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.training.client import changes
 from kit.training.client.metrics import Entry
 from kit.training.elastic.generation import Change

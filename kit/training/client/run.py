@@ -17,7 +17,8 @@ from kit.exchange.ports.memory import Array, unflatten
 from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import Trace
 from kit.training.apart import check_switch
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed

@@ -17,7 +17,7 @@ from kit.hooks.progress import Output, PlainLines
 from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
-from kit.trace.trace import EpochRow, SaveRow
+from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.training.client.recorded import News
 from kit.training.member.snapshot import LOGS, unpack_news

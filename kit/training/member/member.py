@@ -26,7 +26,7 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Stamp
 from kit.faults.history import History
 from kit.task import Task
-from kit.trace.trace import EpochRow
+from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
