@@ -25,7 +25,8 @@ from kit.training.checkpointing.member_state import OwnState, ranges_of, writers
 from kit.training.elastic.copies import N_KEPT, StateCopy, ToldRows
 from kit.training.elastic.generation import CopyPoint
 from kit.training.job import Job
-from kit.training.member.context import MemberContext, Services
+from kit.training.member.context import MemberContext
+from kit.training.member.services import Services
 from kit.training.member.step_events import StepObserver
 from kit.wire.local.arena import Arena
 
@@ -261,7 +262,7 @@ class StateCopier(StepObserver):
                 self._context.reach("copy.sent", copy.moment.step)
                 self._confirm(copy.moment.step)
             except KitError:
-                buffers.lost(buffer)  # whoever is gone ends this generation
+                buffers.lost(buffer)  # a loss ends this generation anyway
                 continue
             with suppress(NotEnoughMemory):  # raised by `copy`, if there is still none
                 buffers.prepare()

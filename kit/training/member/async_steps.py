@@ -105,7 +105,7 @@ class AsyncServer(Rounds):
         try:
             port.post(GRAD, _NOTE)
             program.finish()
-        finally:  # a push that is complete counts, whoever hears of it
+        finally:  # a complete push counts, even if nobody hears of it
             self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
             self._events.commit(step + 1)
         context.reach("step.done", step)

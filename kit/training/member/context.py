@@ -1,14 +1,14 @@
 """A member's part in a training: what it is, and what it keeps.
 
 Values alone. What happens around its steps is in `step_events`, what is said to the
-coordinator in `member`.
+coordinator in `member`, and what the task's server does for it in `services`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import NOW, Owned
@@ -18,19 +18,13 @@ from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.traffic import Meter
-from kit.training.coordination.client import CoordinatorClient
-from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
 from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
-from kit.wire.stream import Stream
 
 if TYPE_CHECKING:
-    from kit.training.elastic.copier import CopyBuffers
     from kit.training.elastic.copies import StateCopy
-    from kit.training.member.state_keeper import StateKeeper
-    from kit.training.member.step_events import StepEvents
 
 
 @dataclass
@@ -53,8 +47,6 @@ class MemberContext:
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
     compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
-    events: StepEvents | None = None  # around its steps
-    keeper: StateKeeper | None = None  # while the training is recorded
 
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
@@ -100,46 +92,3 @@ class MemberContext:
         """Return the flat parameters of the last committed step."""
         whole = Range(0, self.job.layout.n_bytes)
         return bytes(self.memory.raw(self.now, whole))
-
-
-class Services(Protocol):
-    """What the task's server does for a member."""
-
-    @property
-    def cluster_number(self) -> int:
-        """What frames carry to tell clusters apart."""
-
-    def streams(
-        self,
-        job: Job,
-        dialled: Sequence[int],
-        awaited: Sequence[int],
-        deadline: float,
-    ) -> dict[int, Stream]:
-        """Return data streams to other members: to some that we dial, and to others.
-
-        All are there, or none: raises `DeadlineExceededError` after the `deadline`.
-        """
-
-    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
-        """Return the data stream that a member has opened which comes back."""
-
-    def ended(self, member: Any) -> None:
-        """Take note that a `Member` has ended; its state says how."""
-
-    def keep_copy(self, job: Job, copy: Any) -> str:
-        """Put a `StateCopy` where it outlives this process; blocks until it is there.
-
-        Returns which process has it. Raises `KitError` when that one cannot be reached.
-        """
-
-    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
-        """Return buffers for a member's copies of the ranges that it updates."""
-
-    def client(
-        self, job: Job, me: int, coordinator: TrainingCoordinator | None
-    ) -> CoordinatorClient:
-        """Return the way to the coordinator."""
-
-    def spins(self, job: Job) -> int:
-        """Return how often to look before giving the processor away."""

@@ -73,7 +73,7 @@ class EpochRunner:
                 context.own_part,
             )
             observers = (MeasureRecorder(context, self._place), *observers)
-        context.events = self._events = StepEvents(context, observers)
+        self.events = StepEvents(context, observers)
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here; raises what speaks against it.
@@ -121,7 +121,7 @@ class EpochRunner:
         if not topology.agrees and context.me in job.workers:
             self._n_mixed = len(topology.neighbourhood(job.group, context.me))
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
-        self._events.adopted(owners, epoch.first_step, epoch.synchronous)
+        self.events.adopted(owners, epoch.first_step, epoch.synchronous)
 
     def run(self, step: int) -> None:
         """Do steps until a halt, or none at all if this member is idle."""
@@ -150,7 +150,7 @@ class EpochRunner:
         return plan is not None and in_turns and plan.overwrites and self._update.spends
 
     def _make_rounds(self, plan: Plan) -> Rounds:
-        context, place, events = self._context, self._place, self._events
+        context, place, events = self._context, self._place, self.events
         leads = self._coordinator
         if not self._epoch.synchronous:
             if place is None:

@@ -4,7 +4,7 @@ Two members have a link when the plan of one names the other, or when something 
 between them as an epoch begins. Theory of operation:
 
     start     the links of the first epoch's plan, and of what moves before its first
-              step: the coordinator hands out the parameters, or whoever has a copy
+              step: the coordinator hands out the parameters, or a member with a copy
     prepare   a switch: each member dials what it lacks to lower numbers, and says a
               first word; it waits for nobody who does the same
     adopt     all have prepared, so all links are there: take those that were dialled
@@ -22,8 +22,8 @@ from contextlib import ExitStack
 
 from kit.exchange.ports.connect import Joining
 from kit.training.job import Job
-from kit.training.member.context import Services
 from kit.training.member.moves import first_partners
+from kit.training.member.services import Services
 from kit.wire.local.arena import Arena
 from kit.wire.stream import Stream
 
@@ -44,7 +44,7 @@ class Links:
         self._job, self._me = job, me
         self._joining, self._services = joining, services
         self._arenas, self._stack = arenas, stack
-        self._dialled: dict[int, Stream] = {}  # that are no ports yet
+        self._dialled: dict[int, Stream] = {}  # that are not ports yet
         # Whom the epoch that is prepared needs links to: dialled here, and there.
         self._lower: list[int] = []
         self._higher: list[int] = []

@@ -12,7 +12,7 @@ import time
 import traceback
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kit.errors import (
     DeadlineExceededError,
@@ -41,12 +41,17 @@ from kit.training.elastic.copier import StateCopier
 from kit.training.elastic.copies import Beginning
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
-from kit.training.member.context import MemberContext, Services
+from kit.training.member.context import MemberContext
 from kit.training.member.doing import doing
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links
 from kit.training.member.rejoining import Rejoining
+from kit.training.member.services import Services
+from kit.training.member.step_events import StepEvents
 from kit.wire.local.arena import Arena
+
+if TYPE_CHECKING:
+    from kit.training.member.state_keeper import StateKeeper
 
 # --------------------------------------------------------------------------------------
 # What an exception in a member's thread means for the training, as a typed error.
@@ -120,6 +125,8 @@ class Member:
         self.meets_since = 0  # at a boundary (ns); 0 while it does steps
         self.last_doing: dict[str, Any] = {}  # when it failed
         self.context: MemberContext | None = None
+        self.events: StepEvents | None = None  # around its steps
+        self.keeper: StateKeeper | None = None  # while the training is recorded
         self._last_step = 0
         self._services = services
         self._client: CoordinatorClient | None = None
@@ -188,8 +195,8 @@ class Member:
         """Let go of the buffers; only when the member is over."""
         if self.context is not None:
             self._last_step = self.context.step
-            # They hold the context, which would keep the buffers.
-            self.context.events = self.context.keeper = None
+        # They hold the context, which would keep the buffers.
+        self.events = self.keeper = None
         self._writer = self._copier = self._beginning = None
         if self._endpoint is not None:
             forget_frames(self._endpoint.error)
@@ -333,6 +340,7 @@ class Member:
         observers = [one for one in found if one is not None]
         work, leads = self.work, self.coordinator
         with closing(EpochRunner(context, work, leads, observers)) as runner:
+            self.events = runner.events
             try:
                 self._meet_and_work(context, runner)
             except BaseException as error:

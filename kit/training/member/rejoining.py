@@ -21,7 +21,7 @@ from kit.exchange.ports.connect import Joining
 from kit.exchange.ports.port import Port
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Job
-from kit.training.member.context import Services
+from kit.training.member.services import Services
 from kit.wire.local.arena import Arena
 from kit.wire.stream import Stream
 

@@ -91,13 +91,14 @@ def recorded(
         raise UnavailableError(f"{member.task} has nothing to record now.")
     digests, cursor = leads.agreed(since) if leads is not None else ([], 0)
     found = {"step": context.step, "digests": digests, "cursor": cursor, "state": None}
-    if at is None or context.events is None:
+    events, keeper = member.events, member.keeper
+    if at is None or events is None:
         return found, b""
-    if context.keeper is None:
-        context.keeper = StateKeeper(context)
-        context.events.add(context.keeper)
-    copy = context.keeper.copied(at)
+    if keeper is None:
+        keeper = member.keeper = StateKeeper(context)
+        events.add(keeper)
+    copy = keeper.copied(at)
     if copy is None:
-        context.keeper.want(at)
+        keeper.want(at)
         return found, b""
     return {**found, "state": copy.about()}, memoryview(copy.data)

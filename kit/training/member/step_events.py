@@ -1,4 +1,4 @@
-"""What happens around a member's steps, and who is told of it."""
+"""What happens around a member's steps, and who is notified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kit.training.worker.worker import TrainingWorker
 
 
 class StepObserver:
-    """Is told what happens around the steps of one member; by itself it does nothing.
+    """Is notified around the steps of one member; by itself it does nothing.
 
     It is called in the thread of the steps, which wait for it. What it raises ends the
     training.
@@ -50,7 +50,7 @@ class MeasureRecorder(StepObserver):
 
 
 class StepEvents:
-    """Begins, commits and ends a member's steps, and tells its observers in turn."""
+    """Begins, commits and ends a member's steps, and notifies its observers in turn."""
 
     def __init__(
         self, context: MemberContext, observers: Sequence[StepObserver]

@@ -1,0 +1,58 @@
+"""What a member needs of the server of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kit.exchange.layout import Range
+from kit.training.coordination.client import CoordinatorClient
+from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.job import Job
+from kit.wire.stream import Stream
+
+if TYPE_CHECKING:
+    from kit.training.elastic.copier import CopyBuffers
+
+
+class Services(Protocol):
+    """What the task's server does for a member."""
+
+    @property
+    def cluster_number(self) -> int:
+        """What frames carry to tell clusters apart."""
+
+    def streams(
+        self,
+        job: Job,
+        dialled: Sequence[int],
+        awaited: Sequence[int],
+        deadline: float,
+    ) -> dict[int, Stream]:
+        """Return data streams to other members: to some that we dial, and to others.
+
+        All are there, or none: raises `DeadlineExceededError` after the `deadline`.
+        """
+
+    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
+        """Return the data stream that a member has opened which comes back."""
+
+    def ended(self, member: Any) -> None:
+        """Take note that a `Member` has ended; its state says how."""
+
+    def keep_copy(self, job: Job, copy: Any) -> str:
+        """Put a `StateCopy` where it outlives this process; blocks until it is there.
+
+        Returns which process has it. Raises `KitError` when that one cannot be reached.
+        """
+
+    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
+        """Return buffers for a member's copies of the ranges that it updates."""
+
+    def client(
+        self, job: Job, me: int, coordinator: TrainingCoordinator | None
+    ) -> CoordinatorClient:
+        """Return the way to the coordinator."""
+
+    def spins(self, job: Job) -> int:
+        """Return how often to look before giving the processor away."""
