@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -158,3 +160,21 @@ def test_a_process_that_is_gone_uses_no_memory() -> None:
     assert used_mib is not None
     assert 1 < used_mib <= psutil.Process().memory_info().rss / MIB
     assert machine.used_mib(2**22 + 1) is None
+
+
+_RAISES = """
+import resource
+from kit import machine
+
+kind = resource.RLIMIT_NOFILE
+for soft, needed in ((100, None), (100, 200), (100, 400), (250, 200)):
+    resource.setrlimit(kind, (soft, 300))
+    print(machine.raise_descriptors(needed), resource.getrlimit(kind)[0])
+"""
+
+
+@pytest.mark.slow
+def test_open_files_are_raised_to_what_is_needed_or_as_far_as_they_go() -> None:
+    told = subprocess.check_output([sys.executable, "-c", _RAISES], text=True)
+
+    assert told.splitlines() == ["300 300", "200 200", "300 300", "250 250"]

@@ -7,6 +7,7 @@ what a training will allocate.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kit.cluster.plan import as_arguments
 from kit.errors import NotEnoughMemory, ResourceExhaustedError
@@ -21,27 +22,38 @@ NANNY_MIB = 20
 SHARED_MIB = 160  # the controller, its heart beat, the fork server, the reaper
 
 
+class _Files(NamedTuple):
+    """Open files of a process: some, and some more for each task of the cluster."""
+
+    first: int
+    a_task: int
+
+
 # Measured with `benchmarks.growth`; the controller has most, 77 and 6 an engine. A mesh
 # takes 4 of a task for each other one.
-_DESCRIPTORS, _DESCRIPTORS_A_TASK = 256, 8
+_CONTROLLER, _TASK = _Files(256, 8), _Files(128, 4)
 
 
 def need_descriptors(n_tasks: int) -> int:
     """Return how many open files the largest process of a cluster may need."""
-    return _DESCRIPTORS + _DESCRIPTORS_A_TASK * n_tasks
+    return _CONTROLLER.first + _CONTROLLER.a_task * n_tasks
 
 
-def check_descriptors(n_tasks: int, limit: int) -> None:
+def check_descriptors(n_tasks: int, limit: int, host: str = "") -> None:
     """Raise `ResourceExhaustedError` when a process may not open that many files.
+
+    It is the controller's process here, or a task's on the `host`.
 
     >>> check_descriptors(64, 1024)
     """
-    if (need := need_descriptors(n_tasks)) > limit:
-        most = max(0, (limit - _DESCRIPTORS) // _DESCRIPTORS_A_TASK)
+    files = _TASK if host else _CONTROLLER
+    if (need := files.first + files.a_task * n_tasks) > limit:
+        most = max(0, (limit - files.first) // files.a_task)
         raise ResourceExhaustedError(
             f"a cluster of {n_tasks} tasks needs up to {need:,} open files in one "
-            f"process, and {limit:,} are allowed here (ulimit -Hn), enough for {most} "
-            f"tasks. Have the limit raised, or start fewer."
+            f"process, and {limit:,} are allowed {f'on {host}' if host else 'here'} "
+            f"(ulimit -Hn), enough for {most} tasks. Have the limit raised, or start "
+            f"fewer."
         )
 
 

@@ -34,6 +34,7 @@ def host(name: str, **changes: Any) -> HostFacts:
         name=name,
         machine="boot-1 4026531833",
         slots=1,
+        descriptors=1024,
         rank=0,
         address="10.0.0.1",
         folder="/tmp/psring-x",

@@ -85,3 +85,13 @@ def test_more_tasks_than_open_files_are_refused_with_the_number_that_there_may_b
     assert "1,024 are allowed here (ulimit -Hn), enough for 96 tasks" in str(
         caught.value
     )
+
+
+def test_host_whose_tasks_may_not_open_enough_files_is_named_with_its_number() -> None:
+    memory.check_descriptors(224, 1024, "nodeb")
+
+    with pytest.raises(
+        ResourceExhaustedError,
+        match=r"up to 1,028 open files .* 1,024 are allowed on nodeb .* for 224 tasks",
+    ):
+        memory.check_descriptors(225, 1024, "nodeb")

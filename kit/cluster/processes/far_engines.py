@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import follow
 from kit.cluster.launchers import LAUNCH_LOG, Launcher
+from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
 from kit.cluster.processes.forks import Forks
@@ -192,6 +193,8 @@ class FarEngines(Engines):
             check_versions(host.facts)
         self._place()
         used = [host.facts for host in self._hosts if host.tasks]
+        for facts in used:
+            check_descriptors(len(self._names), facts.descriptors, facts.name)
         check_addresses(used)
         compare_kernels(used)
         for host in self._hosts:

@@ -47,6 +47,7 @@ class HostFacts:
     name: str
     machine: str
     slots: int
+    descriptors: int  # that a process may have there
     rank: int
     address: str
     folder: str
@@ -112,6 +113,7 @@ def survey(controller: str) -> HostFacts:
         platform.node(),
         _machine(),
         told["slots"],
+        machine.raise_descriptors(),
         int(rank),
         address_towards(controller),
         str(forks.folder),
