@@ -25,7 +25,9 @@ _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
 OURS = ("ring", "mesh", "ring-step", "ps")
-MEMORY, STREAMS = "memory", ("tcp", "aes-gcm", "tls")  # what an exchange goes over
+MEMORY, TCP = "memory", "tcp"  # what an exchange goes over
+STREAMS = (TCP, "aes-gcm", "tls")
+BESIDE_TCP = ("ring", "ring-step")  # whose times are divided by those over TCP
 STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
     *("bytes tcp", "ring tcp", "mesh tcp", "ring-step tcp"),
     *("bytes aes-gcm", "ring aes-gcm", "ring-step aes-gcm"),
@@ -128,7 +130,10 @@ def _row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[st
     peers = {name: of[name] for name in PEERS if name in of and _meets(name, over)}
     mpi = min((peers[one] for one in PEERS[1:] if one in peers), default=float("nan"))
     gloo = peers.get("gloo", float("nan"))
-    ratios = [(own["ring"], limit), (mpi, own["ring"]), (mpi, own["mesh"])]
+    nan = float("nan")
+    ratios = [(own["ring"], limit)]
+    ratios += [(own[name], of.get(f"{name} {TCP}", nan)) for name in BESIDE_TCP]
+    ratios += [(mpi, own["ring"]), (mpi, own["mesh"])]
     ratios += [(gloo, own["ring"]), (gloo, own["ring-step"])]
     return (
         *(str(n), over, size_text(size)),
@@ -210,11 +215,13 @@ def _table(
             f"{frames} over tcp. There limit sends the bytes of a ring through the "
             "same streams, bare, and sums nothing. Gloo always uses TCP without TLS; "
             "MPI was given memory, so it has no place there.",
-            f"Peers found: {versions or 'none'}. The last five columns are ratios.",
+            f"Peers found: {versions or 'none'}. The last seven columns are ratios of "
+            "times of this run.",
         ),
         (
             *("members", "over", "size", "limit", *OURS, *PEERS),
-            *("ring / limit", "best MPI / ring", "best MPI / mesh"),
+            *("ring / limit", *(f"{one} / {one} over tcp" for one in BESIDE_TCP)),
+            *("best MPI / ring", "best MPI / mesh"),
             *("Gloo / ring", "Gloo / ring-step"),
         ),
         tuple(rows),

@@ -1,12 +1,25 @@
-"""Seconds, threads and descriptors of a cluster and its training, by number of tasks.
+"""Seconds, bytes, threads and descriptors of a training, by number of tasks.
 
     python -m benchmarks.growth [--quick] [--json FILE] [--tasks N]... [--topology NAME]
 
 Each size is a new process: it starts a `kit.Cluster` on this machine and begins a
-training with 2 MiB of data. *Ready* is the time of the start, *first step* that from
-the call of `kit.train` until the notebook sees step 1. Threads and descriptors are read
-from /proc meanwhile. The data lie in the notebook's memory once, for all tasks. The
-last row is a straight line through the last two sizes, for 1,000 tasks.
+training of 8 KiB of parameters with 2 MiB of data. *Ready* is the time of the start,
+*first step* that from the call of `kit.train` until the notebook sees step 1.
+
+Bytes are those of
+
+* the step function and the data, pickled: *held* in memory once for all tasks of a
+  host, by the size of that file; to each other host they are sent once;
+* what the notebook *sent* until `kit.train` returned: what the kernel counted on its
+  TCP connections (those of ipyparallel) and what was written to its own links;
+* the *gradients* and parameters of a step, of all tasks together as they counted them,
+  and by the topology's formula; another number than that ends the benchmark;
+* the *news* that the notebook's own links read, over two seconds.
+
+Threads and descriptors are read from /proc after that. The last row is computed for
+1,000 tasks: seconds, threads and descriptors on the straight line nearest to all sizes;
+what is sent and the news of a step on that of their bytes for each task, since each of
+n tasks is told of all n, and on a ring has messages of all n; gradients by formula.
 """
 
 from __future__ import annotations
@@ -15,21 +28,40 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.rank_group import ROOT, RanksFailed
 from benchmarks.results import Table, arguments, report
+from kit.exchange.layout import lay_out, specs_of
+from kit.exchange.plan import Group
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.topology import by_name
+
+if TYPE_CHECKING:
+    import kit
 
 SIZES, QUICK_SIZES = (8, 16, 32, 64), (2, 4)
 FAR, _LEAST_FOR_A_LINE = 1000, 32  # below, a line is one through noise
-_EXAMPLES, _INPUTS, _STEPS = 4096, 64, 1_000_000
-_LIMIT_S = 300.0
+_EXAMPLES, _INPUTS, _OUTPUTS, _STEPS = 4096, 64, 16, 1_000_000
+PARAMS = {"w": np.zeros((_INPUTS, _OUTPUTS))}
+_LIMIT_S, _NEWS_S = 300.0, 2.0
+_KIB, _MIB = 1 << 10, 1 << 20
 WHERE = ("notebook", "controller", "leader", "task")
 SECONDS = ("ready_s", "first_s", "stop_s")
+Found = dict[str, Any]  # the figures of one size; bytes where nothing else is said
+
+
+# --------------------------------------------------------------------------------------
+# What is counted in this process.
 
 
 def held(pid: int) -> dict[str, int]:
@@ -39,46 +71,138 @@ def held(pid: int) -> dict[str, int]:
     return {"threads": threads, "descriptors": len(list((base / "fd").iterdir()))}
 
 
+def tcp_sent() -> Counter[str]:
+    """Return the bytes that this process has sent over each of its TCP connections.
+
+    As the kernel counts them: those that the other side has acknowledged.
+    """
+    from kit.wire.local.kernel_count import kernel_count
+
+    found = Counter[str]()
+    for path in Path("/proc/self/fd").iterdir():
+        # What the listing itself had open is gone, and not every socket is of TCP.
+        with suppress(OSError):
+            name, number = str(path.readlink()), int(path.name)
+            if name.startswith("socket:"):
+                stream: Any = SimpleNamespace(kind="tcp", fileno=lambda n=number: n)
+                found[name] = kernel_count(stream).acked
+    return found
+
+
+def count_links() -> Counter[str]:
+    """Count the bytes "in" and "out" of all links of this process, from now on."""
+    from kit.wire.sockets import SocketStream
+
+    counts, guard = Counter[str](), threading.Lock()
+
+    def count(name: str, way: str) -> None:
+        plain = getattr(SocketStream, name)
+
+        def counted(self: SocketStream, given: Any) -> int | None:
+            n_bytes: int | None = plain(self, given)
+            with guard:
+                counts[way] += n_bytes or 0
+            return n_bytes
+
+        setattr(SocketStream, name, counted)
+
+    ways = {"in": ("read_into", "read_waiting"), "out": ("write", "write_waiting")}
+    for way, names in ways.items():
+        for name in names:
+            count(name, way)
+    return counts
+
+
+def count_holding() -> list[int]:
+    """Note the bytes of each file in memory that holds a step function and its data."""
+    from kit.cluster.mapped_pickle import MappedPickle, Pickled
+
+    sizes, plain = list[int](), Pickled.hold
+
+    def hold(self: Pickled) -> tuple[int, MappedPickle]:
+        descriptor, mapped = plain(self)
+        sizes.append(os.fstat(descriptor).st_size)
+        return descriptor, mapped
+
+    setattr(Pickled, "hold", hold)  # noqa: B010 - mypy takes no method for assigned
+    return sizes
+
+
+# --------------------------------------------------------------------------------------
+# One size.
+
+
 def _step(params: dict[str, Any], batch: tuple[Any, Any]) -> tuple[float, Any]:
     x, y = batch
     error = x @ params["w"] - y
-    return float((error**2).mean()), {"w": 2 * x.T @ error / len(y)}
+    return float((error**2).mean()), {"w": 2 * x.T @ error / error.size}
 
 
-def measure_here(n_tasks: int, topology: str) -> dict[str, Any]:
+def measure_here(n_tasks: int, topology: str) -> Found:
     """Start a cluster of so many tasks here, train a little, and say what it took."""
     import kit
 
-    servers = 1 if topology == "ps" else 0
-    data = np.ones((_EXAMPLES, _INPUTS)), np.ones(_EXAMPLES)
+    servers = _servers(topology)
+    data = np.ones((_EXAMPLES, _INPUTS)), np.ones((_EXAMPLES, 1))
+    holding, links = count_holding(), count_links()
     begin = time.monotonic()
     with kit.Cluster(ps=servers, worker=n_tasks - servers) as cluster:
-        found: dict[str, Any] = {"ready_s": time.monotonic() - begin}
+        found: Found = {"ready_s": time.monotonic() - begin}
+        sent = tcp_sent()
+        links.clear()
         begin = time.monotonic()
         run = kit.train(
             _step,
-            {"w": np.zeros(_INPUTS)},
+            PARAMS,
             data,
             steps=_STEPS,
             batch=4 * n_tasks,
             topology=topology,
             cluster=cluster,
         )
+        found["sent"] = (tcp_sent() - sent).total() + links["out"]
         while run.step < 1 and not run.done:
             time.sleep(0.005)
         found["first_s"] = time.monotonic() - begin
         pids = [one.pid or 0 for one in cluster.status]
         lead = run.job.coordinator
         numbers = (os.getpid(), cluster.controller_pid, pids[lead], pids[-1])
+        found |= _news(run, links)
         found |= {name: held(pid) for name, pid in zip(WHERE, numbers, strict=True)}
         run.stop()
-        run.wait(60)
+        found |= _gradients(run.wait(60))
         begin = time.monotonic()
     found["stop_s"] = time.monotonic() - begin
-    return found | {"data_mib": sum(one.nbytes for one in data) / 2**20}
+    return found | {"held": sum(holding), "times_held": len(holding)}
 
 
-def measure(n_tasks: int, topology: str) -> dict[str, Any]:
+def _news(run: kit.Run, links: Counter[str]) -> Found:
+    """Return steps and bytes of news a second, and such bytes for each step."""
+    begin, step, came = time.monotonic(), run.step, links["in"]
+    time.sleep(_NEWS_S)
+    seconds, steps = time.monotonic() - begin, run.step - step
+    n_bytes = links["in"] - came
+    return {
+        "steps_a_second": steps / seconds,
+        "news_a_step": n_bytes / steps if steps else float("nan"),
+        "news_a_second": n_bytes / seconds,
+    }
+
+
+def _gradients(run: kit.Run) -> Found:
+    """Return the bytes of a step, all tasks' and most of one; else `RanksFailed`."""
+    wrong = [entry for entry in run.traffic if not entry.agrees]
+    if wrong:
+        raise RanksFailed(f"what the steps moved is not by formula: {wrong[0]}")
+    each = [entry.received / max(1, entry.steps) for entry in run.traffic]
+    return {"gradients": sum(each), "gradients_of_one": max(each)}
+
+
+def _servers(topology: str) -> int:
+    return 1 if by_name(topology).needs_ps else 0
+
+
+def measure(n_tasks: int, topology: str) -> Found:
     """Measure in a new process; raises `RanksFailed` when it fails."""
     command = [sys.executable, "-m", "benchmarks.growth", "--one"]
     command += ["--tasks", str(n_tasks), "--topology", topology]
@@ -87,26 +211,121 @@ def measure(n_tasks: int, topology: str) -> dict[str, Any]:
     )
     if done.returncode:
         raise RanksFailed(f"{n_tasks} tasks: {done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: Found = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
-def flat(found: dict[str, Any]) -> list[float]:
-    """Return the figures of one size in the order of the columns."""
-    cells = [float(found[name]) for name in (*SECONDS, "data_mib")]
-    for what in ("threads", "descriptors"):
-        cells += [float(found[name][what]) for name in WHERE]
-    return cells
+# --------------------------------------------------------------------------------------
+# What is computed.
 
 
-def line(sizes: list[int], rows: list[list[float]], at: int) -> list[float]:
-    """Return the figures at a size, on the straight line through the last two.
+def formula(topology: str, n_tasks: int) -> Found:
+    """Return the bytes that a step moves by the topology's formula.
 
-    >>> line([8, 16, 32], [[0.0], [2.0], [4.0]], 64)
-    [8.0]
+    `gradients` are those of all tasks together, `gradients_of_one` what the task
+    receives that receives most.
+
+    >>> formula("ring", 64) == {
+    ...     "gradients": 2 * 63 * 8192, "gradients_of_one": 2 * 63 * 128}
+    True
     """
-    (a, b), (low, high) = sizes[-2:], rows[-2:]
-    return [y + (z - y) * (at - a) / (b - a) for y, z in zip(low, high, strict=True)]
+    n_ps = _servers(topology)
+    workers = tuple(range(n_ps, n_tasks))
+    layout = lay_out(specs_of(PARAMS), len(workers))
+    group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+    moved = by_name(topology).traffic(layout, group)
+    received = Counter[int]()
+    for (_, target, _), size in moved.items():
+        received[target] += size
+    return {
+        "gradients": received.total(),
+        "gradients_of_one": max(received.values(), default=0),
+    }
+
+
+def line(xs: Sequence[float], ys: Sequence[float], at: float) -> float:
+    """Return the height at `at` of the straight line nearest to points.
+
+    Nearest by least squares; of two points, the one through both.
+
+    >>> round(line([16, 32], [2.0, 4.0], 64), 9)
+    8.0
+    """
+    slope, height = np.polyfit(xs, ys, 1)
+    return float(slope * at + height)
+
+
+def computed(found: Mapping[int, Found], at: int, topology: str) -> Found:
+    """Return the figures of so many tasks, from those of the sizes; see above.
+
+    None is below that of the largest size, where noise would have a line fall.
+    The news of a second are those of one step, since what such a machine could do in a
+    second is not known.
+    """
+    every = list(found.values())
+
+    def far(ys: Iterable[float]) -> float:
+        ys = list(ys)
+        return max(ys[-1], line(list(found), ys, at))
+
+    made: Found = {name: far(one[name] for one in every) for name in SECONDS}
+    for name in WHERE:
+        made[name] = {
+            what: far(one[name][what] for one in every) for what in every[0][name]
+        }
+    for name in ("sent", "news_a_step"):
+        made[name] = at * far(one[name] / n for n, one in found.items())
+    made |= {"steps_a_second": 1.0, "news_a_second": made["news_a_step"]}
+    return made | formula(topology, at) | {"held": every[-1]["held"]}
+
+
+# --------------------------------------------------------------------------------------
+# The table.
+
+_HEADS = (
+    *("tasks", "ready s", "first step s", "stop s", "held MiB", "sent KiB"),
+    *("gradients KiB a step", "by formula", "of one task"),
+    *("steps/s", "news KiB a step", "news KiB/s"),
+    *(f"{what}: {', '.join(WHERE)}" for what in ("threads", "descriptors")),
+)
+
+
+def _row(name: str, one: Found, said: Found) -> tuple[str, ...]:
+    gradients = (one["gradients"], said["gradients"], one["gradients_of_one"])
+    return (
+        name,
+        *(f"{one[what]:.2f}" for what in SECONDS),
+        f"{one['held'] / _MIB:.2f}",
+        f"{one['sent'] / _KIB:,.0f}",
+        *(f"{size / _KIB:,.1f}" for size in gradients),
+        f"{one['steps_a_second']:.1f}",
+        *(f"{one[f'news_a_{what}'] / _KIB:,.0f}" for what in ("step", "second")),
+        *(
+            ", ".join(f"{one[where][what]:,.0f}" for where in WHERE)
+            for what in ("threads", "descriptors")
+        ),
+    )
+
+
+def table(found: Mapping[int, Found], topology: str) -> Table:
+    """Return the table of all sizes, with a computed row if they are large enough."""
+    rows = [_row(str(n), one, formula(topology, n)) for n, one in found.items()]
+    notes = [
+        "Ready: the start; first step: from kit.train to step 1 in the notebook. Held: "
+        "step function and data, in memory once for the host. Sent: by the notebook "
+        "until kit.train returned. Gradients: all tasks together, and the task that "
+        "receives most. News: what the notebook's links read."
+    ]
+    if len(found) > 1 and max(found) >= _LEAST_FOR_A_LINE:
+        far = computed(found, FAR, topology)
+        rows.append(_row(f"{FAR:,} (computed)", far, formula(topology, FAR)))
+        notes.append(
+            f"For {FAR:,} tasks: seconds, threads and descriptors on the straight line "
+            "nearest to all sizes; sent and the news of a step on that of their "
+            "bytes for each task; gradients by formula; news of one step a second."
+        )
+    title = f"Growth of a cluster and its training, {topology}"
+    return Table(title, tuple(notes), _HEADS, tuple(rows))
 
 
 def main() -> None:
@@ -120,29 +339,7 @@ def main() -> None:
         print(json.dumps(measure_here(sizes[0], options.topology)))
         return
     found = {n_tasks: measure(n_tasks, options.topology) for n_tasks in sizes}
-    rows = [flat(one) for one in found.values()]
-    names = [str(n_tasks) for n_tasks in sizes]
-    if len(rows) > 1 and sizes[-1] >= _LEAST_FOR_A_LINE:
-        rows.append(line(sizes, rows, FAR))
-        names.append(f"{FAR} (computed)")
-    digits = [2] * len(SECONDS) + [0] * (1 + 2 * len(WHERE))
-    table = Table(
-        f"Growth of a cluster and its training, {options.topology}",
-        (
-            "Ready: the start; first step: from kit.train to step 1 in the notebook.",
-            f"For {FAR} tasks: the straight line through the last two sizes.",
-        ),
-        (
-            *("tasks", "ready s", "first step s", "stop s", "data MiB"),
-            *(f"threads {name}" for name in WHERE),
-            *(f"descriptors {name}" for name in WHERE),
-        ),
-        tuple(
-            (name, *(f"{x:.{n}f}" for x, n in zip(row, digits, strict=True)))
-            for name, row in zip(names, rows, strict=True)
-        ),
-    )
-    report(table, {"growth": found}, options.json)
+    report(table(found, options.topology), {"growth": found}, options.json)
 
 
 if __name__ == "__main__":

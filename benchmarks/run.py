@@ -4,7 +4,11 @@
 
 Each writes `results/NAME.json`; their tables together are `results/results.md`, and
 with their plots `results/index.html`. One that fails is reported in its place, and does
-not keep the others from running.
+not keep the others from running. Those in `ALONE` need more
+than the others, and are run only where they are named:
+
+    make bench ARGS="--only startup_hosts"
+    python -m benchmarks.run --only startup_hosts
 """
 
 from __future__ import annotations
@@ -37,6 +41,11 @@ BENCHMARKS = (
     ),
     *("growth", "rehearsal"),
 )
+ALONE = {  # run only where they are named, and why
+    "startup_hosts": "needs root, sshd, and Slurm for its rows",
+    "cuts": "needs root, and cuts lines for many minutes",
+    "reloads": "needs JupyterLab and a browser",
+}
 
 
 def run_one(name: str, folder: Path, passed_on: list[str]) -> str:
@@ -57,7 +66,9 @@ def run_one(name: str, folder: Path, passed_on: list[str]) -> str:
 def main() -> int:
     parser = arguments(__doc__ or "")
     parser.add_argument("--results", type=Path, default=FOLDER, metavar="FOLDER")
-    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
+    parser.add_argument(
+        "--only", nargs="+", choices=(*BENCHMARKS, *ALONE), default=BENCHMARKS
+    )
     options, passed_on = parser.parse_known_args()  # the rest is for the benchmarks
     folder = options.results.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,6 +80,9 @@ def main() -> int:
     text = "\n\n".join([f"# Benchmarks\n\nMachine: {facts}.", *tables]) + "\n"
     (folder / "results.md").write_text(text)
     print(f"\nAll tables: {folder / 'results.md'}, with plots: {write(folder)}")
+    if options.only == BENCHMARKS:
+        for name, why in ALONE.items():
+            print(f"Left out: {name}, which {why} (--only {name}).")
     return 1 if "\nfailed: " in text else 0
 
 

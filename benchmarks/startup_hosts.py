@@ -1,6 +1,6 @@
 """Seconds until a cluster on two hosts is ready: `kit.Cluster` and plain ipyparallel.
 
-    python -m benchmarks.startup_hosts [--quick] [--json FILE]
+    python -m benchmarks.startup_hosts [--quick] [--json FILE] [--launchers ssh]
 
 Both use the same launcher of ipyparallel, over ssh or Slurm, with four engines, two on
 each host; seconds are from the call until the first answer of every engine. The hosts
@@ -12,9 +12,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import psutil
 
 from benchmarks.rank_group import ROOT, RanksFailed
 from benchmarks.results import Table, arguments, median, ratio, report
@@ -22,6 +24,7 @@ from tests.hosts.test_slurm import Slurm, why_no_slurm
 from tests.hosts.two_hosts import TwoHosts, missing
 
 SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
+LAUNCHERS = ("ssh", "slurm")
 N_TASKS = 4
 # The program of one start: a launcher's name and what is needed of it come as a dict.
 _ONE = """
@@ -63,7 +66,7 @@ Run = Callable[[str], str]
 
 
 @contextmanager
-def launchers(hosts: TwoHosts) -> Iterator[dict[str, Run]]:
+def launchers(hosts: TwoHosts, wanted: Sequence[str]) -> Iterator[dict[str, Run]]:
     """Give what runs a program where each launcher is known, by its name."""
 
     def here(told: str) -> str:
@@ -72,10 +75,10 @@ def launchers(hosts: TwoHosts) -> Iterator[dict[str, Run]]:
         return done.stdout + done.stderr
 
     with ExitStack() as stack:
-        found: dict[str, Run] = {"ssh": here}
-        if why := why_no_slurm():
+        found: dict[str, Run] = {"ssh": here} if "ssh" in wanted else {}
+        if "slurm" in wanted and (why := why_no_slurm()):
             print(f"no rows of Slurm: {why}", file=sys.stderr)
-        else:
+        elif "slurm" in wanted:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             slurm = Slurm(hosts, folder)
             stack.callback(slurm.end)
@@ -99,16 +102,21 @@ def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts) -> float:
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--launchers", nargs="+", choices=LAUNCHERS, default=LAUNCHERS)
+    options = parser.parse_args()
     if reason := missing():
         sys.exit(f"no two hosts: {reason}")
-    rounds = 2 if options.quick else 5
+    rounds = options.rounds or (2 if options.quick else 5)
     found: dict[str, dict[str, list[float]]] = {}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        TwoHosts(Path(folder)) as hosts,
-        launchers(hosts) as runs,
-    ):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        try:
+            hosts = stack.enter_context(TwoHosts(folder))
+        except (OSError, psutil.Error) as error:
+            sys.exit(f"no two hosts: {error}")
+        runs = stack.enter_context(launchers(hosts, options.launchers))
         for name, run in runs.items():
             found[name] = {system: [] for system in SYSTEMS}
             for _ in range(rounds):
@@ -116,7 +124,10 @@ def main() -> None:
                     found[name][system].append(seconds(run, system, name, hosts))
     table = Table(
         f"Seconds until {N_TASKS} engines on two hosts answer",
-        (f"Median of {rounds} starts.",),
+        (
+            f"Seconds, median of {rounds} starts of each in turn; ratio: the first / "
+            "the second.",
+        ),
         ("launcher", *SYSTEMS, "ratio"),
         tuple(_row(name, by_system) for name, by_system in found.items()),
     )

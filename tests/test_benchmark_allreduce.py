@@ -133,7 +133,7 @@ def test_a_missing_peer_is_called_missing() -> None:
     assert row == (
         *("2", "memory", "4 KiB", "1.0", "2.0", "2.5", "4.0", "3.0"),
         *["missing"] * 3,
-        *("2.00", "-", "-", "-", "-"),
+        *("2.00", "-", "-", "-", "-", "-", "-"),
     )
 
 
@@ -147,8 +147,27 @@ def test_exchange_over_tcp_is_compared_with_gloo_and_its_own_limit() -> None:
     assert row == (
         *("2", "tcp", "4 KiB", "5.0", "10.0", "-", "8.0", "-"),
         *("20.0", "-", "-"),
-        *("2.00", "-", "-", "2.00", "2.50"),
+        *("2.00", "1.00", "1.00", "-", "-", "2.00", "2.50"),
     )
+
+
+def test_an_encrypted_exchange_is_compared_with_that_over_tcp() -> None:
+    took = {name: [value] for name, value in IN_MEMORY.items()}
+    took |= {"ring tcp": [10.0], "ring-step tcp": [20.0], "gloo": [18.0]}
+    took |= {
+        "bytes aes-gcm": [5.0],
+        "ring aes-gcm": [15.0],
+        "ring-step aes-gcm": [24.0],
+    }
+
+    row = allreduce._row(2, "aes-gcm", 1 << 24, took)
+
+    heads = allreduce._table([row], {}, True).head
+    cells = dict(zip(heads, row, strict=True))
+    assert cells["ring / ring over tcp"] == "1.50"
+    assert cells["ring-step / ring-step over tcp"] == "1.20"
+    assert cells["Gloo / ring"] == "1.20"
+    assert allreduce._row(2, "memory", 1 << 24, took)[-6:-4] == ("0.20", "0.20")
 
 
 def test_short_form_leaves_streams_between_many_members_out() -> None:

@@ -1,222 +1,114 @@
-"""The benchmarks of scaling and of many parameters, and the page with their plots."""
+"""The benchmark of growth counts the bytes of real trainings, and computes the rest."""
 
 from __future__ import annotations
 
 import json
-import random
-import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from benchmarks import curves, many_parameters, page, scaling, training
-from benchmarks.rank_group import RanksFailed, rank_group
-from benchmarks.results import Table
-from benchmarks.scaling_rank import specs
-from benchmarks.tasks import Outcome
-from kit.exchange.topologies.cost import Case, CostModel, Point, Rates, Sharing
-from kit.exchange.topologies.topology import by_name
+from benchmarks import growth
+from benchmarks.rank_group import ROOT, RanksFailed
+from kit.training.client.metrics import Entry
 
-ROOT = Path(__file__).parents[1]
-SIZE, WORDS = 12_000, ("same", "other", "written")
+DATA_BYTES = (4096 * 64 + 4096) * 8
+PARAMS_BYTES = 64 * 16 * 8
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("topology", "n_ps", "received", "messages"),
-    [
-        ("ring", 0, [2 * 2 * SIZE // 3] * 3, [4] * 3),
-        ("mesh", 0, [2 * 2 * SIZE // 3] * 3, [4] * 3),
-        ("ring-whole", 0, [2 * SIZE] * 3, [2] * 3),
-        ("ps", 1, [2 * SIZE, SIZE, SIZE], [2, 1, 1]),
-    ],
-)
-def test_what_a_step_moves_is_measured(
-    topology: str, n_ps: int, received: list[int], messages: list[int]
-) -> None:
-    with rank_group("scaling", scaling.RANK, 3, str(n_ps)) as on:
-        first, again = (
-            scaling.measure(on, topology, n_ps, SIZE, n_params, steps=5)
-            for n_params in (1, 7)
-        )
-
-    for found in (first, again):
-        assert found.received == received
-        assert found.messages == messages
-        assert len(found.exchange_us) == len(found.step_us) == 5
-        assert all(0 < a <= b for a, b in zip(*found[5:7], strict=True))
-        assert found.memory > 3 * 1_000_000
+def made(n: int) -> growth.Found:
+    """The figures of `n` tasks, where all grows as it is computed to."""
+    found: growth.Found = {"ready_s": 1.0 + n, "first_s": 2.0, "stop_s": 0.5 * n}
+    found |= {
+        where: {"threads": 9 + n, "descriptors": 5 * n + 55} for where in growth.WHERE
+    }
+    found |= {"held": 1 << 21, "sent": n * (2000 + 30 * n), "steps_a_second": 7.0}
+    found |= {"news_a_step": 200.0 * n * n, "news_a_second": 1400.0 * n * n}
+    return found | growth.formula("ring", n)
 
 
 @pytest.mark.slow
-def test_step_that_moves_other_bytes_than_its_formula_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = by_name("ring-whole")
-    monkeypatch.setattr(scaling, "by_name", lambda name: whole)
-
-    with (
-        rank_group("scaling", scaling.RANK, 3, "0") as on,
-        pytest.raises(RanksFailed, match=r"ring, 3 workers, 12000 bytes: .* moved"),
-    ):
-        scaling.measure(on, "ring", 0, SIZE, steps=1)
-
-
-@pytest.mark.parametrize(("n_bytes", "n_params"), [(4, 1), (4_000, 1_000), (4_004, 10)])
-def test_bytes_are_dealt_out_to_all_parameters(n_bytes: int, n_params: int) -> None:
-    made = specs(n_bytes, n_params)
-
-    assert len({spec.name for spec in made}) == n_params
-    assert sum(spec.n_bytes for spec in made) == n_bytes
-    assert max(s.n_bytes for s in made) - min(s.n_bytes for s in made) <= 4
-
-
-def points(spoil: float = 0.0) -> list[Point]:
-    rates = {("mesh", sharing): Rates(1e-5, 2e-5, 3e-10, 1e-10) for sharing in Sharing}
-    model, dice = CostModel(rates, 2), random.Random(1)
-    cases = [Case("mesh", n, 4**k) for n in (1, 2, 3, 4) for k in range(5, 13)]
-    return [
-        Point(case, model.predict(case) * (1 + dice.uniform(-spoil, spoil)))
-        for case in cases
-    ]
-
-
-def test_model_is_judged_by_points_that_it_has_not_seen() -> None:
-    exact, without_error = scaling.judge(points(), 2)
-    _, with_error = scaling.judge(points(0.9), 2)
-
-    assert without_error == pytest.approx({"mesh": 0, "all": 0}, abs=1e-6)
-    assert with_error["all"] > 0.05
-    assert exact.rates["mesh", Sharing.NONE].alpha == pytest.approx(2e-5)
-
-
-@pytest.mark.slow
-def test_steps_with_many_parameters_are_compared_in_turn() -> None:
-    found = many_parameters.compare((1, 50), 40_000, rounds=2)
-
-    assert set(found) == {f"{t}, {w}" for t in ("ring", "mesh", "ps") for w in WORDS}
-    assert all({1, 50} == set(took) for took in found.values())
-    assert all(us > 0 for took in found.values() for one in took.values() for us in one)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sets", [2, 0])
-def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
-    with rank_group("parameters", scaling.RANK, 3, "0") as on:
-        order = {"topology": "ring", "n_bytes": SIZE, "n_params": 7, "sets": sets}
-        on.order(do="prepare", **order)
-        on.order(do="measure", steps=5)
-        found = on.order(do="parameters")
-
-    expected = 1 - 5 * 2.0**-20  # of ones, by 2**-20 a step
-    assert found == [[5, expected, expected]] * 3
-
-
-@pytest.mark.parametrize("found", [(5, 1.0, 1.0), (5, 1 - 5 * 2.0**-20, 1.0)])
-def test_steps_that_make_other_parameters_are_an_error(
-    found: tuple[int, float, float],
-) -> None:
-    with pytest.raises(RanksFailed, match="5 steps with 100 parameters made them"):
-        many_parameters._check(100, *found)
-
-
-def test_missing_trainers_are_called_missing() -> None:
-    ours = {"no exchange": [4.0], **{one: [2.0] for one in training.OURS}}
-
-    name, workers, *cells = training._row("small", 2, ours)
-
-    rates, peers, ratios = (
-        cells[: len(ours)],
-        cells[len(ours) :][:3],
-        cells[len(ours) + 3 :],
+@pytest.mark.engines
+@pytest.mark.timeout(180)
+def test_a_small_table_has_the_bytes_of_each_size(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks.growth", "--json", str(path)]
+    done = subprocess.run(
+        [*command, "--tasks", "2", "4"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
     )
-    assert (name, workers) == ("small", "2")
-    assert rates == ["4.0", *["2.0"] * len(training.OURS)]
-    assert peers == ["missing"] * 3
-    assert ratios == ["0.50"] * 4 + ["-"] * (len(ratios) - 4)
-    assert len(ratios) > 4
-
-
-def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
-    flat, wanted = Outcome(1.0, [[2.0, 2.0]]), [[2.0]]
-
-    training._check({training.TF_ASYNC: flat}, wanted)
-    with pytest.raises(RanksFailed, match="tf ps sync does not learn"):
-        training._check({training.TF_SYNC: flat}, wanted)
-
-
-def scaling_figures() -> dict[str, Any]:
-    found = [
-        scaling.Measured(
-            *("mesh", n, 0, size, 1, [size / 10, size / 10], [9.0]),
-            *([size] * n, [2] * n, 100 * size),
-        )
-        for n in (1, 2)
-        for size in (4096, 1024)
-    ]
-    rates = {"topology": "mesh", "sharing": "none"}
-    return {
-        "points": [one._asdict() for one in found],
-        "rates": [rates | Rates(1e-6, 0.0, 1e-10, 0.0)._asdict()],
-        "cores": 2,
-    }
-
-
-def test_scaling_is_drawn_beside_its_model() -> None:
-    times, memory = curves.charts("scaling", scaling_figures())
-
-    measured, predicted = times.lines[2:]
-    assert measured == ("2 workers", [1024.0, 4096.0], [102.4, 409.6], False)
-    assert predicted.is_model
-    assert predicted.ys == pytest.approx([1 + 0.1024, 1 + 0.4096])
-    assert memory.lines[0].ys == [102_400, 409_600]
-
-
-def test_sizes_are_drawn_from_left_to_right() -> None:
-    took = {"4096": {"copy": [2.0]}, "512": {"copy": [1.0, 3.0, 1.0]}}
-
-    (chart,) = curves.charts("allreduce", {"microseconds": {"2": took}})
-
-    assert chart.lines == [("copy", [512.0, 4096.0], [1.0, 2.0], False)]
-    assert curves.charts("startup", {}) == []
-
-
-@pytest.mark.slow
-def test_page_has_all_tables_and_plots_and_asks_no_other_host(tmp_path: Path) -> None:
-    table = Table("A <title>", ("a & b",), ("x", "y"), (("1", "two"),))
-    whole = {
-        "machine": {"cores": "2"},
-        "table": table._asdict(),
-        "figures": scaling_figures(),
-    }
-    (tmp_path / "scaling.json").write_text(json.dumps(whole))
-
-    text = page.write(tmp_path).read_text("utf-8")
-
-    assert "<title>" not in text.replace("<title>Benchmarks</title>", "")
-    assert "A &amp;lt;title&amp;gt;" in text
-    assert "Exchange, mesh; dashed: the cost model" in text
-    assert "Memory of all tasks, mesh" in text
-    assert not re.search(r"<(script|link)[^>]*(src|href)=", text)
-
-
-def test_page_of_no_results_says_so(tmp_path: Path) -> None:
-    assert "No results yet." in page.write(tmp_path).read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
-    path = tmp_path / "scaling.json"
-    command = [sys.executable, "-m", "benchmarks.scaling", "--json", str(path)]
-    command += ["--workers", "1", "2", "--servers", "1", "--sizes", "1024", "65536"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
 
     assert done.returncode == 0, done.stderr
-    kept = json.loads(path.read_text())
-    assert len(kept["figures"]["points"]) == 2 * 2 * (3 + 1)
-    assert kept["figures"]["rates"]
-    assert kept["figures"]["error"]["all"] >= 0
-    assert Table(*kept["table"].values()).to_markdown() in done.stdout
+    sizes = json.loads(path.read_text())["figures"]["growth"]
+    assert set(sizes) == {"2", "4"}
+    for n, found in ((int(name), one) for name, one in sizes.items()):
+        assert found["gradients"] == 2 * (n - 1) * PARAMS_BYTES
+        assert found["gradients_of_one"] == 2 * (n - 1) * PARAMS_BYTES / n
+        assert found["times_held"] == 1
+        assert DATA_BYTES < found["held"] < DATA_BYTES + 20_000
+        assert 1_000 * n < found["sent"] < 20_000 * n
+        assert found["news_a_step"] > 2 * n * (n - 1) * 41  # a row for each message
+        assert found["notebook"]["threads"] > 1
+    assert done.stdout.count("\n| ") == 1 + 2
+    assert "computed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("topology", "of_all", "of_one"),
+    [
+        ("ring", 2 * 3 * PARAMS_BYTES, 2 * 3 * PARAMS_BYTES // 4),
+        ("mesh", 2 * 3 * PARAMS_BYTES, 2 * 3 * PARAMS_BYTES // 4),
+        ("ps", 2 * 3 * PARAMS_BYTES, 3 * PARAMS_BYTES),
+    ],
+)
+def test_gradients_are_by_the_formula_of_the_topology(
+    topology: str, of_all: int, of_one: int
+) -> None:
+    found = growth.formula(topology, 4)  # with ps, three are workers
+
+    assert found == {"gradients": of_all, "gradients_of_one": of_one}
+
+
+def test_many_tasks_are_computed_from_lines_and_formulas() -> None:
+    found = growth.computed({n: made(n) for n in (8, 16, 32)}, 1000, "ring")
+
+    expected = made(1000) | {"steps_a_second": 1.0}
+    expected["news_a_second"] = expected["news_a_step"]
+    for where in growth.WHERE:
+        assert found.pop(where) == pytest.approx(expected.pop(where))
+    assert found == pytest.approx(expected)
+
+
+def test_noise_makes_nothing_computed_smaller_than_it_was_measured() -> None:
+    found = {n: made(n) | {"stop_s": 3.0 - n / 16} for n in (8, 16, 32)}
+
+    assert growth.computed(found, 1000, "ring")["stop_s"] == 1.0
+
+
+def test_the_computed_row_needs_sizes_that_are_large_enough() -> None:
+    small = growth.table({n: made(n) for n in (2, 4)}, "ring")
+    large = growth.table({n: made(n) for n in (8, 32)}, "ring")
+
+    assert [row[0] for row in small.rows] == ["2", "4"]
+    assert [row[0] for row in large.rows] == ["8", "32", "1,000 (computed)"]
+    assert {len(row) for row in large.rows} == {len(large.head)}
+    cells = dict(zip(large.head, large.rows[-1], strict=True))
+    assert cells["gradients KiB a step"] == cells["by formula"] == "15,984.0"
+    assert cells["threads: notebook, controller, leader, task"].startswith("1,009, ")
+
+
+def test_steps_that_move_other_bytes_than_by_formula_are_an_error() -> None:
+    run: Any = SimpleNamespace(
+        traffic=[Entry(1, "ring", "worker:0", 5, 80, 80, 80, 80)]
+    )
+    assert growth._gradients(run) == {"gradients": 16.0, "gradients_of_one": 16.0}
+
+    run.traffic.append(Entry(1, "ring", "worker:1", 5, 80, 75, 80, 80))
+    with pytest.raises(RanksFailed, match=r"not by formula: ring .*worker:1"):
+        growth._gradients(run)

@@ -7,6 +7,7 @@ here they are broken on purpose too, to see that they notice. Nothing here is ti
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from benchmarks import mlp, overhead, overlap, problem, tasks, training
+from benchmarks import run as whole_run
 from benchmarks.peers import Peer, find_peers
 from benchmarks.rank_group import RanksFailed, rank_group
 from benchmarks.results import Table
@@ -228,6 +230,39 @@ def test_a_rank_that_cannot_start_is_named_with_what_it_said() -> None:
         rank_group("lost", "benchmarks.no_such_module", 1),
     ):
         pass
+
+
+def test_every_benchmark_is_listed_with_its_question() -> None:
+    readme = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
+
+    assert {*whole_run.BENCHMARKS, *whole_run.ALONE} <= listed
+    assert not set(whole_run.BENCHMARKS) & set(whole_run.ALONE)
+    assert all((ROOT / "benchmarks" / f"{name}.py").exists() for name in listed)
+
+
+def test_what_needs_more_is_run_where_it_is_named_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = list[str]()
+
+    def note(name: str, *_: object) -> str:
+        found.append(name)
+        return f"## {name}"
+
+    monkeypatch.setattr(whole_run, "run_one", note)
+    given = ["run", "--results", str(tmp_path)]
+
+    monkeypatch.setattr(sys, "argv", given)
+    assert whole_run.main() == 0
+    assert found == [*whole_run.BENCHMARKS]
+    assert "Left out: startup_hosts, which needs root" in capsys.readouterr().out
+
+    found.clear()
+    monkeypatch.setattr(sys, "argv", [*given, "--only", "startup_hosts"])
+    assert whole_run.main() == 0
+    assert found == ["startup_hosts"]
+    assert "Left out" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

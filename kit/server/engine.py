@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from kit import machine
-from kit.errors import FailedPreconditionError
+from kit.errors import AddressInUse, FailedPreconditionError
 from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
 
+_LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is ended has left its port
 _server: Server | None = None
 
 
@@ -39,13 +41,19 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     )
     stop()
     machine.raise_descriptors()  # on other hosts the limit may be another one
-    _server = Server(
-        {job: {index: address}},
-        job,
-        index,
-        credentials=Credentials.from_plain(config["credentials"]),
-        settings=settings,
-    )
+    credentials = Credentials.from_plain(config["credentials"])
+    give_up_at = time.monotonic() + (_LEAVE_S if config.get("address") else 0)
+    while _server is None:
+        try:
+            spec = {job: {index: address}}
+            _server = Server(
+                spec, job, index, credentials=credentials, settings=settings
+            )
+        except AddressInUse:
+            # The process before this one was lost, but may not have ended yet.
+            if time.monotonic() >= give_up_at:
+                raise
+            time.sleep(_LOOK_S)
     return {
         "address": str(_server.address),
         "pid": os.getpid(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -37,6 +38,11 @@ def use(client):
         ]
         print("bits", all(equal))
         print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
+        training = begin(cluster, steps=10**6, topology="ring")
+        told = uses.named_within(cluster, training, "worker:2", by="worker:1")
+        print("killed", told)
+        folders = uses.folders_of(cluster)
+        cluster.restart("worker:2")
         fork_server = cluster.call("worker:2", os.getppid)
         code = f"int(open('/proc/{fork_server}/stat').read().split(') ')[1].split()[1])"
         worker = int(cluster.on("worker:2", code)[0].result)
@@ -47,8 +53,19 @@ def use(client):
         print("seconds", time.monotonic() - begun, file=sys.stderr)
         print("lost", cluster.status[3].reason)
         until(lambda: len(client.nthreads()) == n_workers, 60)  # its nanny's new one
-        cluster.restart("worker:2")
+        for one in cluster.status:  # by ssh, both tasks of the host were beside it
+            if one.state == "lost":
+                cluster.restart(one.task.short)
         print("again", cluster.call("worker:2", platform.node))
+        trained = begin(cluster, steps=20).wait(60).params
+        equal = [
+            np.array_equal(trained[name], value)
+            for name, value in replayed(20, n_workers=3).items()
+        ]
+        print("bits again", all(equal))
+        folders += uses.folders_of(cluster)
+        print("processes", len(uses.processes_of(folders)) > 5)
+    print("stopped", uses.left_of(folders))
     marks = client.run(marked)
     print("left", *[one for found in marks.values() for one in found])
     print("dask", client.submit(sum, [1, 2]).result(30))
@@ -60,6 +77,7 @@ import numpy as np
 import kit
 from kit.testing.task_process import until
 from tests.cluster.test_training_on_engines import begin, replayed
+from tests.hosts import uses
 
 def marked(dask_worker):
     import psutil
@@ -130,12 +148,14 @@ def write_certificates(folder: Path) -> None:
 def check(told: str) -> None:
     assert "address tls://" in told, told
     assert "hosts nodea nodea nodeb nodeb\n" in told, told
-    assert "bits True\n" in told
-    assert "printed from afar\n" in told
-    assert "lost was lost with its dask worker" in told
-    assert "again nodeb\n" in told
-    assert "left\n" in told
-    assert "dask 3\n" in told
+    assert "bits True\n" in told, told
+    assert "printed from afar\n" in told, told
+    assert re.search(r"killed .*worker/task:2(.|\n)*\nkilled by signal 9 ", told), told
+    assert "lost was lost with its dask worker" in told, told
+    assert "again nodeb\nbits again True\nprocesses True\n" in told, told
+    assert "stopped []\n" in told, told
+    assert "left\n" in told, told
+    assert "dask 3\n" in told, told
 
 
 def test_tasks_beside_workers_that_dask_has_started_by_ssh(

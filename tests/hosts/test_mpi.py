@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
+import psutil
 import pytest
 
 import kit
 from kit.errors import PeerLost, StartFailed
 from kit.testing.task_process import until
 from tests.cluster.test_training_on_engines import begin, replayed
+from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
 
 pytestmark = [
@@ -25,6 +28,7 @@ pytestmark = [
 ]
 
 STEPS = 240
+ROOT = Path(__file__).parents[2]
 
 
 def mpiexec() -> str:
@@ -36,28 +40,37 @@ def mpiexec() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
-def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
-    """Server and first worker on one host, the other workers on the other one."""
+def launcher(hosts: TwoHosts, *, slots: int = 2) -> kit.launchers.MPI:
+    """Return one that starts this many ranks on each of the two hosts."""
     agent = hosts.folder / "ssh"
     words = " ".join(f"'{word}'" for word in hosts.ssh_args)
     agent.write_text(f'#!/bin/sh\nexec ssh {words} "$@"\n')
     agent.chmod(0o755)
-    launcher = kit.launchers.MPI(
+    return kit.launchers.MPI(
         command=[mpiexec()],
         args=[
             *("-launcher", "ssh", "-launcher-exec", str(agent)),
             *("-localhost", hosts.here),
-            *("-hosts", ",".join(f"{one}:2" for one in hosts.address.values())),
+            *("-hosts", ",".join(f"{one}:{slots}" for one in hosts.address.values())),
         ],
         address=hosts.here,
     )
-    with kit.Cluster(ps=1, worker=3, launcher=launcher) as running:
-        logs = [Path(running.log_path(task)) for task in ("worker:0", "worker:2")]
+
+
+@pytest.fixture(scope="module")
+def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
+    """Server and first worker on one host, the other workers on the other one."""
+    with kit.Cluster(ps=1, worker=3, launcher=launcher(hosts)) as running:
         yield running
-    folders = [log.parents[1] for log in logs]
-    until(lambda: not any(hosts.processes(folder.name) for folder in folders), 30)
-    until(lambda: not any(folder.exists() for folder in folders), 30)
+        folders = uses.folders_of(running)
+        launchers = uses.launchers_of(folders)
+        assert names(launchers) == ["hydra_pmi_proxy"] * 2 + ["mpiexec.hydra"]
+    # A stop has left nothing when it returns.
+    assert uses.left_of(folders, launchers) == []
+
+
+def names(processes: Iterable[psutil.Process]) -> list[str]:
+    return sorted(one.name() for one in processes)
 
 
 def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
@@ -80,19 +93,70 @@ def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
     assert (told.stdout, told.result) == ("from afar\n", "42")
 
 
-@pytest.mark.lasting("process")  # the new one of the module's cluster
-def test_task_that_is_killed_is_named_and_gets_a_new_process(
+def test_each_task_says_where_it_is_and_what_memory_it_has(
     cluster: kit.Cluster,
 ) -> None:
-    pid = cluster.call("worker:2", os.getpid)
+    assert uses.hosts_told(cluster) == ["nodea"] * 2 + ["nodeb"] * 2
+    until(lambda: "Completed registration" in cluster.log("worker:2", 100), 10)
 
+
+def test_cell_that_takes_too_long_on_a_far_task_is_interrupted_there(
+    cluster: kit.Cluster,
+) -> None:
+    assert uses.interrupt(cluster, "worker:2").startswith("'free again' after: ")
+
+
+def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
+    assert uses.compute(cluster, "worker:2") == [0.0, 2.0, 4.0]
+
+
+@pytest.mark.lasting("process")  # the new one of the module's cluster
+def test_task_that_is_killed_in_a_training_is_named_and_gets_a_new_process(
+    cluster: kit.Cluster,
+) -> None:
+    training = begin(cluster, steps=10**6, topology="ring")
+
+    told = uses.named_within(cluster, training, "worker:2", by="worker:1")
     with pytest.raises(PeerLost, match="worker:2 killed by signal 9"):
-        cluster.call("worker:2", os.kill, pid, signal.SIGKILL)
+        cluster.call("worker:2", os.getpid)
     cluster.restart("worker:2")
 
+    assert "killed by signal 9" in told
     assert cluster.call("worker:2", platform.node) == "nodeb"
-    training = begin(cluster, steps=20, topology="ring")
-    training.wait(60)
+    again = begin(cluster, steps=20, topology="ring").wait(60)
+    for name, value in replayed(20, n_workers=3).items():
+        np.testing.assert_array_equal(again.params[name], value)
+
+
+KERNEL = """
+import sys, cloudpickle, kit
+from tests.hosts import uses
+
+launcher = cloudpickle.loads(bytes.fromhex(sys.argv[1]))
+cluster = kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher).start()
+print(*uses.folders_of(cluster), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_kernel_that_is_killed_leaves_nothing_on_any_host(hosts: TwoHosts) -> None:
+    plain = cloudpickle.dumps(launcher(hosts, slots=1)).hex()
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", KERNEL, plain],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with kernel:
+        assert kernel.stdout is not None
+        folders = [Path(name) for name in kernel.stdout.readline().split()]
+        launchers = uses.launchers_of(folders)
+        assert len(folders) == 3
+        assert names(launchers) == ["hydra_pmi_proxy"] * 2 + ["mpiexec.hydra"]
+        kernel.kill()
+
+    until(lambda: uses.left_of(folders, launchers) == [], 31)
 
 
 def test_root_that_mpi_refuses_is_told_in_its_words(tmp_path: Path) -> None:

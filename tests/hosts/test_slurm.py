@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from kit.testing.task_process import until
-from tests.hosts.two_hosts import TwoHosts
+from tests.hosts.two_hosts import TwoHosts, run
+from tests.hosts.uses import left_of
 from tests.server.ports import free_ports
 
 pytestmark = [
@@ -52,43 +55,55 @@ PartitionName=two Nodes=ALL Default=YES State=UP
 NodeName=nodea NodeAddr={nodea} CPUs=2 State=UNKNOWN
 NodeName=nodeb NodeAddr={nodeb} CPUs=2 State=UNKNOWN
 """
-CHECK = """
-import os, platform, sys
+TRAIN = """
+import os, platform, subprocess, sys, time
 import numpy as np
 import kit
 from kit.testing.task_process import until
 from tests.cluster.test_training_on_engines import begin, replayed
+from tests.hosts import uses
 
+def is_replay(params, steps):
+    expected = replayed(steps, n_workers=3)
+    return all(params[name].tobytes() == expected[name].tobytes() for name in expected)
+"""
+CHECK = f"""{TRAIN}
 launcher = kit.launchers.Slurm(address=sys.argv[1])
 with kit.Cluster(ps=1, worker=3, launcher=launcher) as cluster:
     print("hosts", *cluster.call("all", platform.node))
+    print("status", *uses.hosts_told(cluster))
     training = begin(cluster, steps=240, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"
-    training.wait(60)
-    equal = [
-        np.array_equal(training.params[name], value)
-        for name, value in replayed(240, n_workers=3).items()
-    ]
-    print("bits", all(equal))
-    try:
-        cluster.on("worker:2", "import os; os.kill(os.getpid(), 9)")
-    except kit.errors.PeerLost as error:
-        print("lost", error)
-    print("printed", cluster.on("worker:1", "print('from afar')")[0].stdout)
-"""
-TWO = """
-import platform, subprocess, sys
-import kit
+    print("bits", is_replay(training.wait(60).params, 240))
+    print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
+    print("interrupted", uses.interrupt(cluster, "worker:2"))
+    print("session", uses.compute(cluster, "worker:2"))
+    until(lambda: "Completed registration" in cluster.log("worker:2", 100), 10)
+    print("log has", "Completed registration")
 
+    training = begin(cluster, steps=10**6)
+    print("killed", uses.named_within(cluster, training, "worker:2", by="worker:1"))
+    cluster.restart("worker:2")
+    print("again", cluster.call("worker:2", platform.node))
+    print("bits again", is_replay(begin(cluster, steps=20).wait(60).params, 20))
+    folders = uses.folders_of(cluster)
+    print("folders", *(folder.name.partition("-")[0] for folder in folders))
+    print("processes", len(uses.processes_of(folders)) > 5)
+print("left", uses.left_of(folders))
+"""
+TWO = f"""{TRAIN}
 def make():
     launcher = kit.launchers.Slurm(address=sys.argv[1])
-    return kit.Cluster(ps=0, worker=2, launcher=launcher)
+    return kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher)
 
 with make() as one, make() as other:
     queue = subprocess.run(["squeue", "-h"], capture_output=True).stdout
     where = [cluster.call("all", platform.node) for cluster in (one, other)]
     print(*where, len(queue.splitlines()))
+    print(*uses.folders_of(one), *uses.folders_of(other))
+    print(time.monotonic(), flush=True)
+    os.kill(os.getpid(), 9)
 """
 REFUSED = """
 import sys
@@ -96,11 +111,23 @@ import kit
 
 launcher = kit.launchers.Slurm(address=sys.argv[1], partition=sys.argv[2])
 try:
-    kit.Cluster(
-        ps=0, worker=int(sys.argv[3]), launcher=launcher, start_deadline_s=8
-    ).start()
+    kit.Cluster(ps=0, worker=2, launcher=launcher, start_deadline_s=8).start()
 except kit.errors.StartFailed as error:
     print(error)
+"""
+SERVE = f"""{TRAIN}
+from pathlib import Path
+from kit.wire.handshake.credentials import Credentials
+
+folder = Path(sys.argv[1])
+credentials = Credentials.load(folder / "credentials.json")
+with kit.Server.from_environment(credentials=credentials) as server:
+    if server.task.job == "ps":
+        until(lambda: len([*folder.glob("done-*")]) == 3, 60)
+    else:
+        params = begin(server, topology="ps").wait(60).params
+        print(server.task.short, platform.node(), is_replay(params, 60), flush=True)
+        (folder / f"done-{{server.task.index}}").touch()
 """
 
 
@@ -161,8 +188,12 @@ class Slurm:
 
     def python(self, text: str, *arguments: str) -> str:
         """Run a program of Python where Slurm is known."""
-        command = [sys.executable, "-c", text, *arguments]
-        return self.run("env", f"PYTHONPATH={ROOT}", *command)
+        return self.run(*self.program(text, *arguments))
+
+    @staticmethod
+    def program(text: str, *arguments: str) -> list[str]:
+        """Return the command of a program of Python."""
+        return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", text, *arguments]
 
     def script(self, text: str, *arguments: str) -> str:
         """Run one with this machine's address before its arguments."""
@@ -202,28 +233,68 @@ def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
 ) -> None:
     told = slurm.script(CHECK)
 
-    assert "hosts nodea nodea nodeb nodeb\n" in told
-    assert "bits True\n" in told
-    assert "worker:2 killed by signal 9" in told
-    assert "printed from afar\n" in told
+    assert "hosts nodea nodea nodeb nodeb\n" in told, told
+    assert "status nodea nodea nodeb nodeb\n" in told, told
+    assert "\nbits True\n" in told, told
+    assert "printed from afar\n" in told, told
+    assert "interrupted 'free again' after: " in told, told
+    assert "session [0.0, 2.0, 4.0]\n" in told, told
+    assert "log has Completed registration\n" in told, told
+    assert "killed by signal 9" in told, told
+    assert "again nodeb\nbits again True\n" in told, told
+    assert "folders psring psring psring .psring\nprocesses True\nleft []\n" in told
     until(lambda: slurm.queue == "", 30)
 
 
-def test_two_clusters_from_one_folder_are_two_jobs(slurm: Slurm) -> None:
-    assert slurm.script(TWO) == "['nodea', 'nodea'] ['nodeb', 'nodeb'] 2\n"
-    until(lambda: slurm.queue == "", 30)
+def test_two_clusters_of_one_folder_are_two_jobs_and_end_with_a_killed_kernel(
+    slurm: Slurm,
+) -> None:
+    told = slurm.script(TWO)
+
+    assert told.count("\n") == 3, told
+    jobs, folders, killed_at = told.splitlines()
+    ended_by = float(killed_at) + 31
+    assert jobs == "['nodea', 'nodea'] ['nodeb', 'nodeb'] 2"
+    made = [Path(folder) for folder in folders.split()]
+    assert [path.parent for path in made if path.name[0] == "."] == [ROOT, ROOT]
+    until(lambda: left_of(made) == [], ended_by - time.monotonic())
+    until(lambda: slurm.queue == "", ended_by - time.monotonic())
 
 
 def test_unknown_partition_is_told_in_the_words_of_slurm(slurm: Slurm) -> None:
-    told = slurm.script(REFUSED, "nosuch", "2")
+    told = slurm.script(REFUSED, "nosuch")
 
     assert "could not be launched with slurm" in told
     assert "invalid partition specified: nosuch" in told
 
 
 def test_queue_that_does_not_start_says_why_and_is_left_empty(slurm: Slurm) -> None:
-    told = slurm.script(REFUSED, "", "9")  # of four places
+    slurm.run("sbatch", "--ntasks=4", "--output=/dev/null", "--wrap=sleep 100")
+    until(lambda: " R " in slurm.queue, 30)
+    try:
+        told = slurm.script(REFUSED, "")
+        waiting = [line for line in slurm.queue.splitlines() if "psring" in line]
+    finally:
+        slurm.run("scancel", "--name=wrap")
 
     assert "not ready within 8 s" in told
-    assert "PENDING" in told or "sbatch: error" in told
+    assert re.search(r"job \d+: PENDING, Resources", told), told
+    assert waiting == []
+    until(lambda: slurm.queue == "", 30)
+
+
+def test_servers_that_srun_starts_train_to_the_bits_of_one_process(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "credentials.json")
+    run(sys.executable, "-m", "kit", "credentials", "new", file)
+
+    told = slurm.run(
+        *("srun", "--ntasks=4", "--distribution=block", "--kill-on-bad-exit"),
+        *slurm.program(SERVE, str(tmp_path)),
+    )
+
+    assert sorted(told.splitlines()) == [
+        *("worker:0 nodea True", "worker:1 nodeb True", "worker:2 nodeb True"),
+    ], told
     until(lambda: slurm.queue == "", 30)
