@@ -83,7 +83,7 @@ def _serve(
 ) -> int:
     """Serve until a signal says to stop.
 
-    The signals wait from the begin on, in all threads that are started meanwhile, so
+    The signals wait from the start on, in all threads that are started meanwhile, so
     one that comes early is not lost, and none comes amid the stop.
     """
     ends = {signal.SIGTERM, signal.SIGINT}
@@ -219,7 +219,7 @@ def _add_serve(commands: Any) -> None:
         help="where to listen, if not where others dial",
     )
     serve.add_argument(
-        "--ps", type=int, default=1, metavar="N", help="Slurm: so many tasks are ps (1)"
+        "--ps", type=int, default=1, metavar="N", help="Slurm: number of ps tasks (1)"
     )
     serve.add_argument(
         "--port",
@@ -286,7 +286,7 @@ def _add_credentials(commands: Any) -> None:
         "credentials", help="make the secrets that the tasks of a cluster share"
     )
     actions = credentials.add_subparsers(required=True, metavar="ACTION")
-    new = actions.add_parser("new", help="write new ones to a file of yours alone")
+    new = actions.add_parser("new", help="write new ones to a file only you can read")
     new.set_defaults(command=_new_credentials)
     new.add_argument("file", type=Path, metavar="FILE", help="in a folder of mode 0700")
 

@@ -166,7 +166,7 @@ def is_finite(flat: npt.NDArray[np.floating[Any]]) -> bool:
     if flat.ndim != 1 or flat.dtype.kind != "f":
         raise InvalidArgumentError(
             f"is_finite looks at a 1-d float array and got {flat.dtype}"
-            f"{list(flat.shape)}; hand over the flat buffer."
+            f"{list(flat.shape)}; pass the flat buffer."
         )
     # NaN and infinity survive every sum of squares, so a finite sum proves their
     # absence. An infinite one proves nothing: squares of large numbers overflow.

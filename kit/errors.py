@@ -289,7 +289,7 @@ class ProtocolError(InvalidArgumentError):
 class LinkLost(UnavailableError):
     """A connection broke.
 
-    Raised by a link that is read or written; `may_have_happened` tells whether the peer
+    Raised by a link that is read or written; `may_have_happened` says whether the peer
     may have acted on what was sent. Callers inside this package turn it into `PeerLost`
     when they know whose link it was. A retry over a new link helps if the peer lives.
     """
@@ -374,7 +374,7 @@ class AddressInUse(AlreadyExistsError):
     """The address is taken by another process.
 
     Raised by the process that would listen there; the message names the holder if it
-    can be told. The caller stops that process or takes port 0, which always finds a
+    is known. The caller stops that process or takes port 0, which always finds a
     free one. A retry helps once the other one has ended.
     """
 

@@ -7,7 +7,7 @@ cluster of five processes opens and closes in 0.1 s instead of 2.4 s. Forking is
 here because the fork server has one thread, BLAS included, and uses no GPU.
 
 For what is not a cluster's engine: the tasks of tests and those of puzzles. It is not
-`multiprocessing`'s fork server: that one belongs to the whole process, whoever uses it
+`multiprocessing`'s fork server: that one belongs to the whole process, whatever uses it
 first, and imports the main program again in each fork.
 
 It lives until the process that started it closes its pipe, be it by its death.

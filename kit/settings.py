@@ -38,58 +38,85 @@ _SWITCH |= {"0": False, "false": False, "no": False, "off": False}
 
 @dataclass(frozen=True)
 class Settings:
-    """The tunable values. Names that end in `_s` are seconds, above 0 and finite.
+    """The tunable values.
 
-    Raises `InvalidArgumentError`, naming field and value, for one out of its range.
+    Names that end in `_s` are seconds, above 0 and finite.
 
-    Attributes:
-        connect_deadline_s: how long dialling another task may take.
-        handshake_deadline_s: how long the two ends of a new connection may take to
-            prove who they are.
-        call_deadline_s: how long a control call to another task may take.
-        step_deadline_s: how long one step of a training may take before it fails.
-        run_deadline_s: how long a run of a session may wait for other tasks, and for
-            tasks that are not up yet.
-        start_deadline_s: how long a cluster may take to come up.
-        stop_deadline_s: how long tasks may take to stop before they are killed.
-        save_deadline_s: how long writing a checkpoint may take before it is given up;
-            the training goes on meanwhile.
-        heartbeat_s: how often tasks tell each other that they are alive; at least
-            twenty times in `dead_after_s`, see `beat_s`.
-        suspect_after_s: silence after which a task is shown as suspect; more than
-            `heartbeat_s`.
-        dead_after_s: silence after which a task counts as dead; not less than
-            `suspect_after_s`. A line that is cut for less than nine tenths of it ends
-            no training, if `step_deadline_s` is twice as long.
-        lease_s: how long tasks live on without a word from the process that started
-            them, before they save their state and end.
-        transport: how tasks on one machine are linked: `unix` sockets, `tcp`, or `auto`
-            for the best that both ends have.
-        insecure: allow TCP without TLS on addresses other machines can reach. Anybody
-            on the line can then read and change everything and act as this user in
-            every task: run any op of a session, read and write any of the user's files.
-        encryption: of data links between hosts, once mutual TLS 1.3 has said who is at
-            the other end: `aes-gcm`, records of AES-256-GCM under keys exchanged inside
-            TLS, about twice as fast as Python's TLS; or `tls`, to stay with that. All
-            tasks must have the same.
-        checksum: check the sum of every frame.
-        bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
-            number of workers. Links of 1 Gbit/s and less are busier with 2**19.
-        digest_every: after how many synchronous steps the members compare digests of
-            their parameters, beside every epoch and every checkpoint; 0: never between
-            those. Each takes about a tenth of a nanosecond a byte. Damage that has
-            spread to all members alike in between is not found; 1 finds the most.
-        native: let compiled code carry an exchange over shared memory out, and look
-            after thousands of parameters, where it was built; without it the same is
-            done in Python.
-        trace: record every transfer and span; totals are counted in any case.
-        trace_rows: how many rows of each table a trace keeps, and a task while nobody
-            asks for them; of the older steps some, see `Trace.kept`. 200,000 rows of
-            all tables take 40 MB.
-        runtime_dir: folder for the sockets; empty for the system's own choice.
-        crash: crash points to arm, for tests of faults, see `kit.testing`; empty: none.
-        history: folder in which each task writes its history of events; empty: none.
+    Parameters
+    ----------
+    connect_deadline_s : float, default 5.0
+        How long dialling another task may take.
+    handshake_deadline_s : float, default 5.0
+        How long the two ends of a new connection may take to prove who they are.
+    call_deadline_s : float, default 10.0
+        How long a control call to another task may take.
+    step_deadline_s : float, default 30.0
+        How long one step of a training may take before it fails.
+    run_deadline_s : float, default 30.0
+        How long a run of a session may wait for other tasks, and for tasks that are not
+        up yet.
+    start_deadline_s : float, default 60.0
+        How long a cluster may take to come up.
+    stop_deadline_s : float, default 10.0
+        How long tasks may take to stop before they are killed.
+    save_deadline_s : float, default 300.0
+        How long writing a checkpoint may take before it is given up; the training goes
+        on meanwhile.
+    heartbeat_s : float, default 0.5
+        How often tasks tell each other that they are alive; at least twenty times in
+        `dead_after_s`, see `beat_s`.
+    suspect_after_s : float, default 2.0
+        Silence after which a task is shown as suspect; more than `heartbeat_s`.
+    dead_after_s : float, default 10.0
+        Silence after which a task counts as dead; not less than `suspect_after_s`. A
+        line that is cut for less than nine tenths of it ends no training, if
+        `step_deadline_s` is twice as long.
+    lease_s : float, default 15.0
+        How long tasks live on without a word from the process that started them, before
+        they save their state and end.
+    transport : {"auto", "unix", "tcp"}
+        How tasks on one machine are linked; "auto" takes the best that both ends have.
+    insecure : bool, default False
+        Allow TCP without TLS on addresses that other machines can reach. Anybody on the
+        line can then read and change everything and act as this user in every task: run
+        any op of a session, read and write any of the user's files.
+    encryption : {"aes-gcm", "tls"}
+        For data links between hosts, once mutual TLS 1.3 has said who is at the other
+        end: records of AES-256-GCM under keys exchanged inside TLS, about twice as fast
+        as Python's TLS; or TLS throughout. All tasks must have the same.
+    checksum : bool, default True
+        Check the sum of every frame.
+    bucket_bytes : int, default 0
+        Size in bytes of the pieces in which gradients leave; 0 chooses it from the
+        number of workers. Links of 1 Gbit/s and less are busier with 2**19.
+    digest_every : int, default 100
+        After how many synchronous steps the members compare digests of their
+        parameters, besides every epoch and every checkpoint; 0 compares only at those.
+        Each takes about a tenth of a nanosecond a byte. Damage that has spread to all
+        members alike in between is not found; 1 finds the most.
+    native : bool, default True
+        Let compiled code carry out exchanges over shared memory, and look after
+        thousands of parameters, where it was built. Otherwise Python does the same.
+    trace : bool, default True
+        Record every transfer and span; totals are counted in any case.
+    trace_rows : int, default 200,000
+        How many rows of each table a trace keeps, and a task while nobody asks for
+        them; of the older steps only some (see `Trace.kept`). 200,000 rows of all
+        tables take 40 MB.
+    runtime_dir : str, default ""
+        Folder for the sockets; empty for the system's own choice.
+    crash : str, default ""
+        Crash points to arm, for tests of faults (see `kit.testing`); empty for none.
+    history : str, default ""
+        Folder in which each task writes its history of events; empty for none.
 
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of its range; the message names field and value.
+
+    Examples
+    --------
     >>> Settings(step_deadline_s=5).step_deadline_s
     5.0
     """
@@ -156,9 +183,20 @@ class Settings:
     def replace(self, **changes: Value) -> Settings:
         """Return these settings with some values changed.
 
-        Raises `TypeError` for an unknown name, with the nearest known one, and
-        `InvalidArgumentError` for a value out of range.
+        Parameters
+        ----------
+        **changes
+            Fields by name.
 
+        Raises
+        ------
+        TypeError
+            There is no such field; the message names the nearest one.
+        InvalidArgumentError
+            A value is out of range.
+
+        Examples
+        --------
         >>> Settings().replace(transport="tcp").transport
         'tcp'
         """
@@ -188,12 +226,23 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Return the defaults as changed by the `KIT_*` variables in `environ`.
+        """Return the defaults as changed by the `KIT_*` variables.
 
-        Switches read 1/0, true/false, yes/no, on/off. Raises `InvalidArgumentError`
-        naming variable, value and what is expected. A variable that is not a setting
-        but resembles one is warned about; all others are left alone.
+        A variable that is not a setting but resembles one is warned about; all others
+        are left alone.
 
+        Parameters
+        ----------
+        environ : mapping of str to str
+            Such as `os.environ`. Switches read 1/0, true/false, yes/no, on/off.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A value cannot be read; the message names the variable and what is expected.
+
+        Examples
+        --------
         >>> Settings.from_environment({"KIT_CHECKSUM": "off"}).checksum
         False
         """

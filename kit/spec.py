@@ -24,17 +24,27 @@ _Jobs = dict[str, dict[int, str]]
 class ClusterSpec:
     """Jobs, their tasks and the tasks' addresses; every task is given the same one.
 
-    Built from a dict of jobs, each with a list or tuple of addresses or a dict
-    `{index: address}`; from a `ClusterDef`, which it keeps and does not copy; or from
-    another spec, which it copies. Containers are copied. Raises `TypeError` for other
-    types and `ValueError` for an index that is not a number.
-
-    Names and addresses are typed as str. Bytes are taken too and come back as bytes,
-    except by `tasks` and `as_cluster_def`; names of both types do not go together.
-
     Equal to a spec, or to a dict `{job: {index: address}}`, with the same tasks; the
-    order of jobs does not matter. Has no hash. False if it has no jobs.
+    order of jobs does not matter. Not hashable. False if it has no jobs.
 
+    Parameters
+    ----------
+    cluster : dict, ClusterDef or ClusterSpec
+        A dict of jobs, each with a list or tuple of addresses or a dict
+        `{index: address}`; or a `ClusterDef`, which is kept and not copied; or another
+        spec, which is copied. Names and addresses are typed as str. Bytes are taken too
+        and come back as bytes, except by `tasks` and `as_cluster_def`; names of both
+        types do not go together.
+
+    Raises
+    ------
+    TypeError
+        Something has another type.
+    ValueError
+        An index is not a number.
+
+    Examples
+    --------
     >>> spec = ClusterSpec({"worker": ["a:1", "b:1"], "ps": {3: "c:1"}})
     >>> spec
     ClusterSpec({'ps': {3: 'c:1'}, 'worker': ['a:1', 'b:1']})
@@ -91,7 +101,17 @@ class ClusterSpec:
     def task_address(self, job_name: str, task_index: int) -> str:
         """Return the address of one task.
 
-        Raises `ValueError` for an unknown job or an index that it does not have.
+        Parameters
+        ----------
+        job_name : str
+            The name of a job.
+        task_index : int
+            The index of one of its tasks.
+
+        Raises
+        ------
+        ValueError
+            There is no such job, or it has no such index.
         """
         tasks = self._job(job_name)
         if task_index not in tasks:

@@ -18,6 +18,15 @@ _SHORT = re.compile(r"(?P<job>[A-Za-z][\w.-]*):(?P<index>\d+)")
 class Task:
     """One process of the cluster, named by its job and its index in the job.
 
+    Parameters
+    ----------
+    job : str
+        Such as "worker".
+    index : int
+        From 0.
+
+    Examples
+    --------
     >>> str(Task("worker", 1)), Task("worker", 1).short
     ('/job:worker/task:1', 'worker:1')
     """
@@ -35,10 +44,20 @@ class Task:
 
     @classmethod
     def parse(cls, text: str) -> Task:
-        """Read a long or a short task name; both parts must be there.
+        """Read a task name.
 
-        Raises `InvalidArgumentError` with the offending text.
+        Parameters
+        ----------
+        text : str
+            Long or short; both the job and the index must be there.
 
+        Raises
+        ------
+        InvalidArgumentError
+            It does not name a task.
+
+        Examples
+        --------
         >>> Task.parse("/job:ps/task:0") == Task.parse("ps:0") == Task("ps", 0)
         True
         """

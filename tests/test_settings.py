@@ -102,13 +102,11 @@ def test_the_defaults_are_those_that_are_promised() -> None:
 
 @for_each("name", DEFAULTS)
 def test_each_setting_is_documented(name: str) -> None:
-    assert f"\n    {name}: " in (inspect.getdoc(Settings) or "")
+    assert f"\n{name} : " in (inspect.getdoc(Settings) or "")
 
 
 def test_the_documentation_names_no_other_setting() -> None:
-    section = (inspect.getdoc(Settings) or "").split("Attributes:\n")[1]
-
-    entries = re.findall(r"^    (\w+):", section, re.MULTILINE)
+    entries = re.findall(r"^(\w+) : ", inspect.getdoc(Settings) or "", re.MULTILINE)
 
     assert entries == list(DEFAULTS)
 

@@ -6,8 +6,8 @@
     guess.required()         # first line of a cell that would give the answer away
     guess.reveal(measured)   # a sentence: both, and how far apart they are
 
-Whoever has committed to a guess understands what comes better than whoever only
-watches: Crouch et al., "Classroom demonstrations: learning tools or entertainment?",
+Students who have committed to a guess understand what comes better than those who only
+watch: Crouch et al., "Classroom demonstrations: learning tools or entertainment?",
 American Journal of Physics 72 (2004).
 """
 
@@ -88,6 +88,12 @@ class Prediction:
     def lock(self, answer: float | str) -> Prediction:
         """Make a guess, once; return this prediction.
 
+        Parameters
+        ----------
+        answer : float or str
+            A number in `unit`, a text with a unit such as "1.2 MB", or one of the
+            choices.
+
         Raises
         ------
         InvalidArgumentError
@@ -114,7 +120,23 @@ class Prediction:
             )
 
     def reveal(self, measured: float | str) -> AnswerVerdict:
-        """Put the guess beside what was measured; raises as `required` does."""
+        """Put the guess beside what was measured.
+
+        Parameters
+        ----------
+        measured : float or str
+            A number in `unit`, or one of the choices.
+
+        Returns
+        -------
+        AnswerVerdict
+            Whether the guess was right, and how far off it was, in words.
+
+        Raises
+        ------
+        FailedPreconditionError
+            There is no guess yet.
+        """
         guess = self.value
         if isinstance(guess, str) or isinstance(measured, str):
             return chosen(str(guess), str(measured))
@@ -123,7 +145,15 @@ class Prediction:
     def checked(self, answer: float | str) -> float | str:
         """Return an answer as a number in `unit`, or the choice; locks nothing.
 
-        Raises `InvalidArgumentError` for what is no answer, or out of range.
+        Parameters
+        ----------
+        answer : float or str
+            As for `lock`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not an answer, or outside of the range.
         """
         if self.choices:
             if answer not in self.choices:

@@ -152,7 +152,7 @@ def write_bundle(
 
     A missing folder is made, but not the one that it would be in. Raises
     `NotFoundError` without that, `InvalidArgumentError` for values that do not fit
-    their slices, and as `kit.checkpoint.files.refused` tells when the system
+    their slices, and as `kit.checkpoint.files.refused` says when the system
     refuses; then all is as it was.
     """
     pieces, cut = [], dict[str, Any]()

@@ -90,7 +90,7 @@ def write_file(files: Files, path: Path, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes, files: Files = FILES) -> None:
-    """Write a file that appears whole, in the place of one that may be there."""
+    """Write a file that appears whole, in place of an older one."""
     draft = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
     try:
         write_file(files, draft, data)

@@ -34,7 +34,7 @@ from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 
 # --------------------------------------------------------------------------------------
-# Which checkpoints and drafts lie in a folder, told by their names alone.
+# Which checkpoints and drafts lie in a folder, judged by their names alone.
 
 
 _WHOLE = re.compile(r"step-(0|[1-9]\d*)(?:\.([2-9]|[1-9]\d+))?", re.ASCII)

@@ -217,7 +217,7 @@ def _refuse(why: str) -> NoReturn:
 # Whether a checkpoint belongs to a graph or model, and what differs if it does not.
 
 
-# Of a tensor: its shape, and its dtype by name.
+# A tensor's shape, and its dtype by name.
 Specs: TypeAlias = Mapping[str, tuple[Sequence[int], Any]]
 
 

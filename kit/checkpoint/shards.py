@@ -64,7 +64,7 @@ def write_shard(
     """Write pieces to a new file and return its entry; on the disk when it returns.
 
     Costs one reading of the values, which are hashed and written block by block;
-    blocks only the calling thread. Raises as `kit.checkpoint.files.refused` tells
+    blocks only the calling thread. Raises as `kit.checkpoint.files.refused` says
     when it cannot be written (what is written then belongs to a draft, which is thrown
     away as a whole), and `InvalidArgumentError` for pieces that contradict themselves
     or have one name.

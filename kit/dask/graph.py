@@ -70,7 +70,7 @@ class SessionRun:
 
 
 class DistributedRefusal:
-    """What arrives at a worker of dask.distributed in the place of a session's run."""
+    """What arrives at a worker of dask.distributed in place of a session's run."""
 
     def __init__(self, names: str) -> None:
         self.names = names

@@ -38,7 +38,7 @@ class Recovered:
 
     `saved` is the newest checkpoint's step when the server was killed, `restored` the
     one it went on from, `lost` the steps made since; `reached` is the last
-    checkpoint's step, `losses` what the workers told now and then, by step.
+    checkpoint's step, `losses` what the workers reported now and then, by step.
     """
 
     pid: int
@@ -182,7 +182,7 @@ def _saved(folder: Path) -> int:
 def _make_empty(folder: Path) -> None:
     """Make the folder, without what a demonstration before has left there.
 
-    Only what such a one writes is removed: the folder may be anybody's.
+    Only what such a run writes is removed: the folder may be anybody's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints = folder / "checkpoints"

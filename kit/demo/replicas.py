@@ -105,7 +105,7 @@ def client(
 def work(
     session: kit.Session, model: ReplicaModel, drawn: Iterator[Examples], steps: int
 ) -> ReplicaReport:
-    """Make so many steps, each tower with its part of a mini-batch."""
+    """Make some steps, each tower with its part of a mini-batch."""
     metadata, begin, loss = kit.RunMetadata(), time.perf_counter(), float("nan")
     fetches = [model.train, [tower.loss for tower in model.towers]]
     for step in range(steps):

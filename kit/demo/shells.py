@@ -178,7 +178,7 @@ def python(module: str) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many ports that nobody uses now; all are bound at once, then let go."""
+    """Return some ports that nobody uses now; all are bound at once, then let go."""
     listeners = [listen(TcpAddress("127.0.0.1", 0)) for _ in range(count)]
     found = []
     for one in listeners:

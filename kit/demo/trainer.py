@@ -37,7 +37,7 @@ def perceptron(images, labels):
 
 
 def batches(images, labels, index, count):
-    """Yield mini-batches of every `count`-th image, drawn by chance."""
+    """Yield mini-batches of every `count`-th image, drawn at random."""
     mine = np.arange(index, len(images), count)
     dice = np.random.RandomState(index)
     while True:

@@ -32,11 +32,25 @@ _PARTS: dict[str, Callable[[Any], str | int]] = {
 class DeviceSpec:
     """A device name in its parts; a part that is None is unset.
 
-    `job` becomes a str, `replica`, `task` and `device_index` become ints (`ValueError`
-    if they are not), the types `cpu` and `gpu` are written in capitals; setting an
-    attribute does the same. Equal, and equal in hash, to another spec that prints the
-    same: do not change one that is a key of a dict.
+    Setting an attribute converts it as the constructor does. Equal, and equal in hash,
+    to another spec that prints the same: do not change one that is a key of a dict.
 
+    Parameters
+    ----------
+    job : str, optional
+        Such as "worker".
+    replica, task, device_index : int, optional
+        Numbers, or texts of numbers.
+    device_type : str, optional
+        Such as "GPU"; `cpu` and `gpu` are turned into capitals.
+
+    Raises
+    ------
+    ValueError
+        A number is not one.
+
+    Examples
+    --------
     >>> DeviceSpec(job="ps", task=1, device_type="cpu").to_string()
     '/job:ps/task:1/device:CPU:*'
     """
@@ -88,12 +102,24 @@ class DeviceSpec:
 
     @staticmethod
     def from_string(spec: str | None) -> DeviceSpec:
-        """Return the spec that a device name describes; None and `''` set nothing.
+        """Return the spec that a device name describes.
 
-        Parts come in any order, and the last one of a kind counts. `/cpu:0` is short
-        for `/device:CPU:0`; without an index, or with `*`, any index will do. Raises
-        `ValueError` for what it cannot read, `AttributeError` for what is not a str.
+        Parameters
+        ----------
+        spec : str or None
+            Parts in any order; the last one of a kind counts. `/cpu:0` is short for
+            `/device:CPU:0`; without an index, or with `*`, any index will do. None and
+            "" set nothing.
 
+        Raises
+        ------
+        ValueError
+            The text cannot be read.
+        AttributeError
+            It is not a str.
+
+        Examples
+        --------
         >>> DeviceSpec.from_string("/gpu:1/job:ps").to_string()
         '/job:ps/device:GPU:1'
         """

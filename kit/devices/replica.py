@@ -46,20 +46,42 @@ def replica_device_setter(
 ) -> Callable[[PsOp], str] | None:
     """Return a device scope that spreads variables over the tasks of `ps_device`.
 
-    Each op whose type is in `ps_ops` (by default `STANDARD_PS_OPS`) goes to the task
-    that `ps_strategy(op)` gives: by default to 0, 1, ..., ps_tasks-1 in turn. All other
-    ops go to `worker_device`. Parts that scopes inside of this one have set win; an op
-    that they have put on another job takes no turn. With `merge_devices=False` an op
-    that has any device keeps it as it is.
+    Parts that scopes inside this one have set win; an op that they have put on another
+    job takes no turn. Use a new one for each graph: the turns belong to it.
 
-    `cluster` overrides `ps_tasks` by the number of tasks of the job in `ps_device`; the
-    indices count from 0 even if the cluster's have holes. Returns None, which as a
-    scope means "no device", if there are no ps tasks. Use a new one for each graph: the
-    turns belong to it.
+    Parameters
+    ----------
+    ps_tasks : int, default 0
+        The number of parameter servers.
+    ps_device, worker_device : str, optional
+        Where parameters go, and all other ops.
+    merge_devices : bool, default True
+        Complete an op's device by the missing parts. If False, an op that has any
+        device keeps it as it is.
+    cluster : ClusterSpec, ClusterDef or dict, optional
+        Overrides `ps_tasks` by the number of its tasks of the job in `ps_device`. The
+        indices count from 0 even if the cluster's have holes.
+    ps_ops : iterable of str, optional
+        Types of ops that are parameters; by default `STANDARD_PS_OPS`.
+    ps_strategy : callable, optional
+        Given an op, returns the index of its parameter server; by default 0, 1, ...,
+        ps_tasks-1 in turn.
 
-    Raises `ValueError` for a bad device name or a negative `ps_tasks`, `TypeError` for
-    wrong types of the others.
+    Returns
+    -------
+    callable or None
+        For `kit.device`. None, which there means "no device", without parameter
+        servers.
 
+    Raises
+    ------
+    ValueError
+        A device name cannot be read, or `ps_tasks` is negative.
+    TypeError
+        Another argument has the wrong type.
+
+    Examples
+    --------
     >>> from types import SimpleNamespace as Op
     >>> setter = replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:1")
     >>> [setter(Op(type="VariableV2", device="")) for _ in range(3)]

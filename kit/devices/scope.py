@@ -163,7 +163,7 @@ class ScopeStack:
         try:
             yield
         except GeneratorExit:
-            # Entered by hand and thrown away: nobody is there to be told.
+            # Entered by hand and thrown away: nobody is there to hear of it.
             with suppress(RuntimeError):
                 self._leave(mine, token)
             raise

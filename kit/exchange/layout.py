@@ -46,10 +46,17 @@ class Range(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """What an array is: its name, shape and dtype.
+    """What an array is.
 
-    A parameter is "float32" or "float64". What compressed gradients travel in may be
-    "float16", "int8" or "int32" too.
+    Parameters
+    ----------
+    name : str
+        What the parameters call it.
+    shape : tuple of int
+        Its shape.
+    dtype : str
+        A parameter is "float32" or "float64". What compressed gradients travel in may
+        be "float16", "int8" or "int32" too.
     """
 
     name: str

@@ -135,6 +135,7 @@ def _of_first(owned: Owned) -> Owned:
 
 def _passed_on(owned: Iterable[Owned], ring: tuple[int, ...]) -> Iterator[Move]:
     """Yield how parameters come from one member each to all on a ring, hop by hop."""
+    # By hops, not by parts: what a worker passes on has come in the hop before.
     sources = [(one.members[0], one.range) for one in owned]
     place = {worker: number for number, worker in enumerate(ring)}
     for hop in range(len(ring)):

@@ -96,7 +96,7 @@ class Comparison:
         Parameters
         ----------
         path : str or PathLike
-            Of the file. It appears whole or not at all.
+            The file to write. It appears whole or not at all.
 
         Raises
         ------

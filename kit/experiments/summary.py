@@ -58,7 +58,7 @@ class RunSummary:
 class Curves:
     """One entry a step: all columns have the same length.
 
-    `seconds` is the time from the begin of the first step to the end of this one;
+    `seconds` is the time from the start of the first step to the end of this one;
     `bytes` what all tasks together have received in the steps up to this one;
     `step_seconds` the time from the first worker's begin to the last one's end.
     `measures` has what else was measured, NaN at the steps that it was not measured at.
@@ -153,7 +153,7 @@ def row(outcome: RunSummary) -> Row:
     """Return a run's row of the table; NaN for what is not known.
 
     `bytes_per_step` is the mean over all steps, of all tasks together; `ms_per_step`
-    the median; `steps_per_second` holds for the `seconds` from the begin of the first
+    the median; `steps_per_second` holds for the `seconds` from the start of the first
     step to the end of the last, pauses included. The milliseconds of phases are those
     of `phases`, as the workers spend them. Measures are the last ones, the loss too.
     """
@@ -207,7 +207,7 @@ def phases(trace: Trace) -> dict[str, dict[Phase, float]]:
     """Return for each job the milliseconds a step that its tasks spend in each phase.
 
     The mean over its tasks and over the steps whose spans are kept; a job without any
-    is left out. What a task does beside these phases is in none of them.
+    is left out. What a task does besides these phases is in none of them.
     """
     spent = trace.phase_time()
     n_tasks = len(trace.tasks)

@@ -11,12 +11,12 @@ Points of a training, in the order in which a step reaches them:
     step.begun  compute.done  exchange.reduced  exchange.done  step.done
     epoch.prepared  epoch.committed  run.connected
 
-Of a checkpoint, whose step is the number of steps done: its copy was taken; the
+Around a checkpoint, whose step is the number of steps done: its copy was taken; the
 coordinator is about to rename the draft, or has done so:
 
     ckpt.copied  ckpt.before_rename  ckpt.after_rename
 
-Of a copy that an elastic training makes: it was taken; it is in the next process too:
+Around a copy of an elastic training: it was taken; it is in the next process too:
 
     copy.made  copy.sent
 

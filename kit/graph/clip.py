@@ -28,8 +28,21 @@ def clip_by_norm(
 ) -> Any:
     """Return `x`, scaled down to the norm `clip_norm` if its own is larger.
 
-    The norm is the square root of the sum of squares, over all elements or along
-    `axes`. Rows give rows.
+    Parameters
+    ----------
+    x : Tensor, IndexedSlices or array-like
+        For example a gradient.
+    clip_norm : float or Tensor
+        The largest norm: the square root of the sum of squares.
+    axes : int or sequence of int, optional
+        Along which the norm is taken; by default over all elements.
+    name : str, optional
+        The name of the op.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        As `x`.
     """
     values = x.values if isinstance(x, IndexedSlices) else tensor(x)
     total = reduce_sum(square(values), axes, keepdims=True)
@@ -45,10 +58,21 @@ def clip_by_norm(
 
 
 def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
-    """Return the square root of the sum of all squares; entries of None count nothing.
+    """Return the square root of the sum of the squares of all elements of a list.
 
-    Raises `TypeError` for anything but a list or tuple, `ValueError` if nothing is in
-    it.
+    Parameters
+    ----------
+    xs : list or tuple of Tensor, IndexedSlices or None
+        For example gradients; None counts nothing.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    TypeError
+        `xs` is not a list or tuple.
+    ValueError
+        It holds nothing but None.
     """
     _check_list(xs)
     found = [_values(x) for x in xs if x is not None]
@@ -63,10 +87,40 @@ def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
 def clip_by_global_norm(
     xs: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
-    """Return all of `xs` scaled so that together they are no longer than `clip_norm`.
+    """Return all of `xs`, scaled so that their common norm is at most `clip_norm`.
 
-    Returns also the length before, which may be given as `use_norm`. If it is not
-    finite, all become NaN, so that the failure is seen. Raises as `global_norm`.
+    Parameters
+    ----------
+    xs : list or tuple of Tensor, IndexedSlices or None
+        For example gradients; None stays None.
+    clip_norm : float or Tensor
+        The largest common norm (`global_norm`).
+    use_norm : float or Tensor, optional
+        The norm, if it is known already.
+    name : str, optional
+        Prefix of the names of the ops.
+
+    Returns
+    -------
+    list, Tensor
+        The scaled values, and the norm before. If that is not finite, all values are
+        NaN, so that the failure is seen.
+
+    Raises
+    ------
+    TypeError
+        `xs` is not a list or tuple.
+    ValueError
+        It holds nothing but None, and there is no `use_norm`.
+
+    Examples
+    --------
+    >>> import kit, numpy as np
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     given = [kit.constant([3.0]), kit.constant([4.0])]
+    ...     clipped, norm = kit.clip_by_global_norm(given, 1.0)
+    ...     [np.round(session.run(one), 3).tolist() for one in [*clipped, norm]]
+    [[0.6...], [0.8...], 5.0]
     """
     _check_list(xs)
     if use_norm is None:

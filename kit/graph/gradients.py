@@ -29,15 +29,46 @@ def gradients(
     name: str = "gradients",
     gated: bool = False,
 ) -> list[Any]:
-    """Return the gradient of the sum of `ys` by each of `xs`, a list.
+    """Return the gradient of the sum of `ys` with respect to each of `xs`.
 
-    `grad_ys` weights the elements of each y. Where no path leads from an x to a y the
-    gradient is None, or zeros with `unconnected="zero"`. The gradient of gathered rows
-    is an `IndexedSlices`. With `colocate` each new op is placed where its forward op
-    is, else in the current scopes. With `gated` the gradient by an x of an op that has
-    several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises
-    `LookupError` for an op on the way without a gradient, `ValueError` for a y or x of
-    another graph.
+    Parameters
+    ----------
+    ys, xs : Tensor, or a list of these
+        Floating point.
+    grad_ys : Tensor or array-like, or a list of these, optional
+        Weights of the elements of each y; by default 1.
+    colocate : bool, default True
+        Place each new op where its forward op is; else in the current scopes.
+    stop_gradients : Tensor, or a list of these, optional
+        Tensors that count as constants.
+    unconnected : {"none", "zero"}
+        What the gradient is where no path leads from an x to a y: None, or zeros.
+    name : str, default "gradients"
+        Name scope of the new ops.
+    gated : bool, default False
+        Let the gradient by an x of an op that has several be an op of its own, such as
+        `MatMul_grad/tuple/control_dependency_1`, as TensorFlow does.
+
+    Returns
+    -------
+    list of Tensor, IndexedSlices or None
+        One for each x. The gradient of gathered rows is an `IndexedSlices`.
+
+    Raises
+    ------
+    LookupError
+        An op on the way has no gradient.
+    ValueError
+        A y or x belongs to another graph, or `grad_ys` has another length than `ys`.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     x = kit.constant(3.0)
+    ...     (slope,) = kit.gradients(x * x, [x])
+    ...     float(session.run(slope))
+    6.0
     """
     if unconnected not in ("none", "zero"):
         raise ValueError(f"unconnected is {unconnected!r}; give 'none' or 'zero'.")

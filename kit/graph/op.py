@@ -145,7 +145,18 @@ class Tensor(ArrayProtocol):
         return self.op.device
 
     def set_shape(self, shape: Shape) -> None:
-        """Tell what is known of the shape besides what the graph has found out."""
+        """Add to what is known of the shape.
+
+        Parameters
+        ----------
+        shape : sequence of int or None
+            None where nothing is known.
+
+        Raises
+        ------
+        ValueError
+            It contradicts what the graph has found out.
+        """
         from kit.graph.static import as_shape, merge
 
         merged = merge(self.static.shape, as_shape(shape), f"{self.name!r}")

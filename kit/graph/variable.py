@@ -23,12 +23,40 @@ from kit.graph.static import is_known, text
 class Variable(ArrayProtocol):
     """State that ops read and change; in an expression it is its value.
 
-        with kit.device("/job:ps/task:0"):
-            w = kit.Variable(np.zeros((784, 10), np.float32), name="w")
+    It has no value until its `initializer` has run. It lives where it is placed, and
+    all sessions of the cluster share it.
 
-    It has no value until `w.initializer` ran. `initial_value` is anything that can be a
-    tensor, or a function that returns it. Raises `ValueError` without an initial value
-    or with one whose shape is not known.
+    Parameters
+    ----------
+    initial_value : array-like, Tensor or callable
+        Its first value, or a function without arguments that returns it.
+    trainable : bool, default True
+        Whether an optimizer's `minimize` changes it without being asked to.
+    name : str, optional
+        "Variable" by default. A number is appended if it is taken.
+    dtype : dtype, optional
+        By default that of the initial value.
+    validate_shape : bool, default True
+        Whether the shape must be known now, and never change.
+
+    Raises
+    ------
+    ValueError
+        There is no initial value, or its shape is not known.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     with kit.device("/job:ps/task:0"):
+    ...         w = kit.Variable([1.0, 2.0], name="w")
+    ...     w
+    <variable 'w:0' float32[2] on /job:ps/task:0>
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     n = kit.Variable(1.0)
+    ...     _ = session.run(n.initializer)
+    ...     float(session.run(n.assign_add(2.0)))
+    3.0
     """
 
     def __init__(
@@ -107,15 +135,28 @@ class Variable(ArrayProtocol):
         return identity(self.ref, name="Read")
 
     def assign(self, value: Any, *, name: str | None = None) -> Tensor:
-        """Return a tensor whose evaluation sets the variable: the new value."""
+        """Return a tensor that sets the variable to `value` when it is computed.
+
+        Parameters
+        ----------
+        value : array-like or Tensor
+            Of the variable's shape and dtype.
+        name : str, optional
+            The name of the op.
+
+        Returns
+        -------
+        Tensor
+            The new value.
+        """
         return state.assign(self.ref, value, name=name)
 
     def assign_add(self, value: Any, *, name: str | None = None) -> Tensor:
-        """Return a tensor whose evaluation adds to the variable: the new value."""
+        """Return a tensor that adds `value` when it is computed; see `assign`."""
         return state.assign_add(self.ref, value, name=name)
 
     def assign_sub(self, value: Any, *, name: str | None = None) -> Tensor:
-        """Return a tensor whose evaluation subtracts from it: the new value."""
+        """Return a tensor that subtracts `value` when computed; see `assign`."""
         return state.assign_sub(self.ref, value, name=name)
 
     def is_initialized(self) -> Tensor:
@@ -136,7 +177,15 @@ def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
 
 
 def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
-    """Return an op that initialises variables: all of the graph, if none are given."""
+    """Return an op that gives variables their initial values.
+
+    Parameters
+    ----------
+    variables : list of Variable, optional
+        By default all of the default graph.
+    name : str, default "init"
+        The name of the op.
+    """
     from kit.graph.ops.state.source import group
 
     chosen = default_graph().variables if variables is None else variables

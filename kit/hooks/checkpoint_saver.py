@@ -39,12 +39,33 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(StepHook):
     """Writes a checkpoint when a session begins, every so often, and at the end.
 
-    Every `save_secs` seconds or every `save_steps` steps; at the end only if the step
-    has moved since. `saver` or `scaffold` say what is saved, by default all that a
-    saver of the graph saves. The files are `<checkpoint_dir>/<basename>-<step>.*`.
+    At the end only if the step has moved since. The files are
+    `<checkpoint_dir>/<checkpoint_basename>-<step>.*`.
 
-    Raises `ValueError` unless exactly one of the times is given, and for both `saver`
-    and `scaffold`; `RuntimeError` when it begins and no global step is counted.
+    Parameters
+    ----------
+    checkpoint_dir : str
+        Folder of the files.
+    save_secs : float, optional
+        After how many seconds.
+    save_steps : int, optional
+        After how many steps. Give one of the two.
+    saver, scaffold : optional
+        Say what is saved; by default all that a saver of the graph saves. Give at most
+        one of them.
+    checkpoint_basename : str, default "model.ckpt"
+        How the names of the files begin.
+    listeners : sequence of CheckpointSaverListener, optional
+        Called before and after each checkpoint.
+    save_graph_def : bool, default True
+        Also write down the graph.
+
+    Raises
+    ------
+    ValueError
+        Both or neither of the times are given, or both `saver` and `scaffold`.
+    RuntimeError
+        When it begins, no global step is counted.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where hooks run: what counts the steps there, what can be fetched, saved and told.
+"""Where hooks run: what counts the steps there, what can be fetched, saved and logged.
 
 The same hook works in a session of a graph and in `kit.train`. What differs is asked
 here. The caller of hooks says where they are:

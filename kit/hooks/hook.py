@@ -17,9 +17,17 @@ from typing import Any, NamedTuple
 class SessionRunArgs(NamedTuple):
     """What should be run: by the caller, or along with it by a hook.
 
-    `fetches` has any structure that a session takes; None fetches nothing. `feed_dict`
-    gives values for tensors, `options` are those of a run.
+    Parameters
+    ----------
+    fetches : object
+        Any structure that a session takes; None fetches nothing.
+    feed_dict : dict, optional
+        Values for tensors.
+    options : optional
+        Those of a run.
 
+    Examples
+    --------
     >>> SessionRunArgs("loss").feed_dict is None
     True
     """
@@ -30,9 +38,16 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """What came out of a run: `results` in the structure of what the hook fetched.
+    """What came out of a run.
 
-    `options` are those of the run as it was made, `run_metadata` what it noted.
+    Parameters
+    ----------
+    results : object
+        In the structure of what the hook fetched.
+    options : optional
+        Those of the run as it was made.
+    run_metadata : optional
+        What it noted.
     """
 
     results: Any
@@ -43,6 +58,15 @@ class SessionRunValues(NamedTuple):
 class SessionRunContext:
     """One run, as its hooks see it: what the caller asked for, and a way to say stop.
 
+    Parameters
+    ----------
+    original_args : SessionRunArgs
+        What the caller asked for.
+    session : object
+        Runs things without calling hooks.
+
+    Examples
+    --------
     >>> context = SessionRunContext(SessionRunArgs("loss"), None)
     >>> context.request_stop()
     >>> context.stop_requested
@@ -83,17 +107,43 @@ class SessionRunHook:
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Look at a new session, at the start and after each recovery.
 
-        The graph is closed now. `coord` is the coordinator of the session's threads.
+        The graph cannot be changed any more.
+
+        Parameters
+        ----------
+        session : object
+            The session.
+        coord : Coordinator
+            Of the session's threads.
         """
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Return what should be run along with the next run, None for nothing."""
+        """Say what should be run along with the next run.
+
+        Parameters
+        ----------
+        run_context : SessionRunContext
+            What the caller asked for, and a way to ask for the end.
+
+        Returns
+        -------
+        SessionRunArgs or None
+            None for nothing.
+        """
         return None
 
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Look at what came out; not called if the run failed."""
+        """Look at what came out; not called if the run failed.
+
+        Parameters
+        ----------
+        run_context : SessionRunContext
+            The same as for `before_run`.
+        run_values : SessionRunValues
+            Its `results` have the structure of what `before_run` fetched.
+        """
 
     def end(self, session: Any) -> None:
         """Do what is left at the end; not called after an error."""

@@ -1,4 +1,4 @@
-"""One line that tells where things stand, and is written anew in its place.
+"""One line of progress, which is overwritten in place.
 
 In a notebook the line is one output of the cell, in a terminal it is written over; to a
 file every line is written, one below the other.
@@ -18,7 +18,7 @@ class Output(Protocol):
         """Take a place here for lines that come later, if that is needed."""
 
     def show(self, text: str, html: str = "") -> None:
-        """Show a line in the place of the one before; `html` where a page shows it."""
+        """Show a line in place of the one before; `html` where a page shows it."""
 
     def finish(self) -> None:
         """Leave the line as it is; the next one is shown below."""

@@ -41,14 +41,25 @@ class StepHook(SessionRunHook):
 
 
 class StopAtStepHook(StepHook):
-    """Asks for the end when the global step has reached `last_step`.
+    """Asks for the end at a global step.
 
-    With `num_steps` it is so many steps after those that were done when the session
-    began; a recovery does not begin to count anew. One run is made in any case. The
-    step is read along with each run, and once more where it may be the last.
+    One run is made in any case. The step is read along with each run, and once more
+    where it may be the last.
 
-    Raises `ValueError` unless exactly one of the two is given, and `RuntimeError` at
-    the begin where no global step is counted.
+    Parameters
+    ----------
+    num_steps : int, optional
+        How many steps after those that were done when the session began; a recovery
+        does not begin to count anew.
+    last_step : int, optional
+        The global step at which to end. Give one of the two.
+
+    Raises
+    ------
+    ValueError
+        Both or neither are given.
+    RuntimeError
+        When it begins, no global step is counted.
     """
 
     def __init__(
@@ -83,11 +94,22 @@ _TELL_S = 10.0
 
 
 class GlobalStepWaiterHook(StepHook):
-    """Waits before the first run until the global step is `wait_until_step`.
+    """Waits before the first run for a global step. It looks twice a second.
 
-    It looks twice a second. The original waits for ever; here `DeadlineExceededError`
-    is raised when the step has not moved for `run_deadline_s` of the settings, as then
-    nobody trains. Raises `RuntimeError` when it begins and no global step is counted.
+    Parameters
+    ----------
+    wait_until_step : int
+        The step; 0 does not wait.
+    clock, sleep : callable
+        Give seconds, and wait for some; replaced in tests.
+
+    Raises
+    ------
+    DeadlineExceededError
+        The step has not moved for `run_deadline_s` of the settings, so nobody trains.
+        The original waits for ever.
+    RuntimeError
+        When it begins, no global step is counted.
     """
 
     def __init__(
@@ -139,13 +161,25 @@ _MOST_WARNINGS = 5
 
 
 class StepCounterHook(StepHook):
-    """Tells `global_step/sec` every so many steps or seconds, from the second time on.
+    """Logs `global_step/sec` every few steps or seconds, from the second time on.
 
-    It warns, at most 5 times, if the global step does not move. `output_dir` is kept
-    for programs that give it; nothing is written.
+    It warns, at most 5 times, if the global step does not move.
 
-    Raises `ValueError` unless exactly one of the times is given, and `RuntimeError` at
-    the begin where no global step is counted.
+    Parameters
+    ----------
+    every_n_steps : int, default 100
+        After how many steps. Give None for seconds.
+    every_n_secs : float, optional
+        After how many seconds.
+    output_dir, summary_writer : optional
+        Kept for programs that give them; nothing is written.
+
+    Raises
+    ------
+    ValueError
+        Both or neither of the times are given.
+    RuntimeError
+        When it begins, no global step is counted.
     """
 
     def __init__(

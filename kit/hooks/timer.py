@@ -1,4 +1,4 @@
-"""When something is due that happens every so many steps, or every so many seconds."""
+"""When something is due that happens every few steps, or every few seconds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ from collections.abc import Callable
 
 
 class SecondOrStepTimer:
-    """Due at the first step it is asked about, then `every_secs` or `every_steps` on.
+    """Due at the first step it is asked about, then every few seconds or steps.
 
-    It is never due twice for the same step. Raises `ValueError` unless exactly one of
-    the two is given.
+    It is never due twice for the same step.
 
+    Parameters
+    ----------
+    every_secs : float, optional
+        After how many seconds.
+    every_steps : int, optional
+        After how many steps. Give one of the two.
+    clock : callable
+        Gives seconds.
+
+    Raises
+    ------
+    ValueError
+        Both or neither are given.
+
+    Examples
+    --------
     >>> timer = SecondOrStepTimer(every_steps=3)
     >>> due = []
     >>> for step in range(8):

@@ -22,17 +22,27 @@ _LONGEST = 32 - len(PREFIX)  # bytes of a measure's name
 class ValidationHook(SessionRunHook):
     """Measures a model on held-out data, every so many steps and after the last.
 
-    `function(params, data)` returns the loss, or what a step function returns: the
-    loss, the gradients, which are not used, and a dict of further measures. So the step
-    function itself will do. `run.frame()` has what it gives as `validation_loss`,
+    `run.frame()` has what the function gives as `validation_loss`,
     `validation_accuracy` and the like, at the step after whose update it was measured;
-    `kit.compare` draws it beside the loss. `data` is given to the function as it is.
+    `kit.compare` draws it beside the loss. It is called in the first worker between two
+    steps, with a copy of the parameters, and all others wait for it in their next step.
 
-    It is called in the first worker between two steps, with a copy of the parameters,
-    and all others wait for it in their next step.
+    Parameters
+    ----------
+    function : callable
+        `function(params, data)` returns the loss, or what a step function returns: the
+        loss, the gradients, which are not used, and a dict of further measures. So the
+        step function itself will do. If it returns anything else, the training ends
+        with `InvalidArgumentError`.
+    data : object
+        Given to the function as it is.
+    every : int, default 50
+        After how many steps; at least 1.
 
-    Raises `InvalidArgumentError` for a function that cannot be called, and for `every`
-    below 1; a training ends with that error if the function returns anything else.
+    Raises
+    ------
+    InvalidArgumentError
+        The function cannot be called, or `every` is below 1.
 
     Examples
     --------

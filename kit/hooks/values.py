@@ -19,7 +19,13 @@ from kit.hooks.timer import SecondOrStepTimer
 
 
 class FeedFnHook(SessionRunHook):
-    """Calls `feed_fn()` before each run; it returns a dict of values for tensors."""
+    """Feeds what a function returns to each run.
+
+    Parameters
+    ----------
+    feed_fn : callable
+        Called without arguments before each run; returns a dict of values for tensors.
+    """
 
     def __init__(self, feed_fn: Callable[[], Any]) -> None:
         self.feed_fn = feed_fn
@@ -30,16 +36,29 @@ class FeedFnHook(SessionRunHook):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Tells `loss = 0.25, step = 12` every `every_n_iter` runs or `every_n_secs`.
+    """Logs a line such as `loss = 0.25, step = 12` every few runs or seconds.
 
-    `tensors` are tensors or their names: a list, whose order is kept, or a dict, whose
-    keys are logged, sorted. This process's first run is logged, and counted from.
-    With `at_end` the values at the end are logged as well, or alone. `formatter` makes
-    the line from a dict of values.
+    This process's first run is logged, and counted from.
 
-    Raises `ValueError` for other than one of the two times (none is fine with
-    `at_end`), for a number of runs below 1, and when it begins for anything that is not
-    a tensor of the graph.
+    Parameters
+    ----------
+    tensors : list or dict
+        Tensors or their names: a list, whose order is kept, or a dict, whose keys are
+        logged, sorted.
+    every_n_iter : int, optional
+        After how many runs; at least 1.
+    every_n_secs : float, optional
+        After how many seconds. Give one of the two, or none with `at_end`.
+    at_end : bool, default False
+        Log the values at the end as well, or alone.
+    formatter : callable, optional
+        Makes the line from a dict of values.
+
+    Raises
+    ------
+    ValueError
+        Both or neither of the two times are given, or fewer than 1 run; when it begins,
+        something is not a tensor of the graph.
     """
 
     def __init__(
@@ -122,9 +141,14 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Raises `NanLossDuringTrainingError` when the loss is NaN, or asks for the end.
+    """Ends the training when the loss is NaN. Infinity is not a NaN, and passes.
 
-    It asks with `fail_on_nan_loss=False`. Infinity is not a NaN, and passes.
+    Parameters
+    ----------
+    loss_tensor : Tensor or str
+        The loss, or its name.
+    fail_on_nan_loss : bool, default True
+        Raise `NanLossDuringTrainingError`; else only ask for the end.
     """
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
@@ -155,7 +179,15 @@ class NanTensorHook(SessionRunHook):
 
 
 class FinalOpsHook(SessionRunHook):
-    """Runs `final_ops` at the end and keeps what comes out in `final_ops_values`."""
+    """Runs something at the end and keeps what comes out in `final_ops_values`.
+
+    Parameters
+    ----------
+    final_ops : object
+        Any structure that a session takes; None for nothing.
+    final_ops_feed_dict : dict, optional
+        Values for tensors.
+    """
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
         self._ops, self._feeds = final_ops, final_ops_feed_dict

@@ -17,14 +17,30 @@ from kit.hooks.timer import SecondOrStepTimer
 
 
 class ProfilerHook(StepHook):
-    """Writes `<output_dir>/timeline-<step>.json` every so many steps or seconds.
+    """Writes `<output_dir>/timeline-<step>.json` every few steps or seconds.
 
     The file is opened with chrome://tracing or Perfetto. A run that is written down
-    takes longer than others. `show_dataflow` and `show_memory` change nothing.
+    takes longer than others.
 
-    Raises `ValueError` unless exactly one of the times is given, `RuntimeError` at the
-    begin where no global step is counted, `UnimplementedError` where runs cannot note
-    what they do.
+    Parameters
+    ----------
+    save_steps : int, optional
+        After how many steps.
+    save_secs : float, optional
+        After how many seconds. Give one of the two.
+    output_dir : str, default ""
+        Folder of the files; by default the current one.
+    show_dataflow, show_memory : bool
+        Kept for programs that give them; they change nothing.
+
+    Raises
+    ------
+    ValueError
+        Both or neither of the times are given.
+    RuntimeError
+        When it begins, no global step is counted.
+    UnimplementedError
+        Runs cannot note what they do here.
     """
 
     def __init__(
@@ -81,14 +97,29 @@ class ProfilerHook(StepHook):
 
 
 class SummarySaverHook(StepHook):
-    """Calls `summary_writer.add_summary(value, step)` every so many steps or seconds.
+    """Calls `summary_writer.add_summary(value, step)` every few steps or seconds.
 
-    The value is that of `summary_op`, or of the scaffold's `summary_op`: a tensor or a
-    list of them. With `output_dir` in the place of a writer nothing is written.
+    Parameters
+    ----------
+    save_steps : int, optional
+        After how many steps.
+    save_secs : float, optional
+        After how many seconds. Give one of the two.
+    output_dir : str, optional
+        Kept for programs that give it in place of a writer; nothing is written then.
+    summary_writer : object, optional
+        Has a method `add_summary`.
+    scaffold : Scaffold, optional
+        Its `summary_op` is the value.
+    summary_op : Tensor or list of Tensor, optional
+        The value. Give one of `scaffold` and `summary_op`.
 
-    Raises `ValueError` unless exactly one of `scaffold` and `summary_op` and exactly
-    one of the times is given, and `RuntimeError` when it begins and no global step is
-    counted.
+    Raises
+    ------
+    ValueError
+        Both or neither of the times, or of `scaffold` and `summary_op`, are given.
+    RuntimeError
+        When it begins, no global step is counted.
     """
 
     def __init__(

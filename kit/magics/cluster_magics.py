@@ -157,7 +157,7 @@ class ClusterMagics(Magics):
             raise UsageError("%cluster remove needs a task, such as worker:2.")
         for task in select(tasks, cluster.tasks):
             cluster.remove(task)
-            print(f"{task.short} has ended, and is no task any more.")
+            print(f"{task.short} has ended, and is not a task any more.")
         self._starter.activate_px(cluster)
 
     def _logs(self, tasks: list[str], n_lines: int) -> None:

@@ -108,7 +108,7 @@ def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
     is_what = (
         f"a variable of type {type(found).__name__}"
         if name in variables
-        else "neither one that there is nor a variable"
+        else "neither a known one nor a variable"
     )
     names = list(known())
     raise UsageError(

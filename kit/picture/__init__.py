@@ -4,7 +4,7 @@ Pure, from a graph to text in SVG or HTML; only `Picture.save` writes a file. No
 and no other program is needed.
 
     reading from a graph to a scene
-    scene   which boxes and lines there are       <- fold: at most so many boxes
+    scene   which boxes and lines there are       <- fold: limits the number of boxes
     rows    who stands below whom                 <- layout: where everything is
     columns who stands beside whom
     lanes   which strip a task gets

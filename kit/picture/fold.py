@@ -1,4 +1,4 @@
-"""At most so many boxes: what lies in a name scope becomes one box for each task.
+"""A limited number of boxes: what lies in a name scope becomes one box for each task.
 
 Pure. Scopes are opened as long as there is room, the smallest first. Where ops without
 scopes are too many, those made one after the other on one task become one box.

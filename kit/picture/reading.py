@@ -20,11 +20,11 @@ from kit.picture.scene import BoxKind, Edge, GraphBox, Scene, bytes_text, shorte
 _WRITTEN_IN = 4  # elements of a constant that is written into another box
 _CROWD = 3  # boxes and lines together, for each box that is allowed
 _TITLE, _DETAIL = 22, 24  # letters
-_TYPELESS = (BoxKind.VARIABLE, BoxKind.PLACEHOLDER)  # the shape of the box tells
+_TYPELESS = (BoxKind.VARIABLE, BoxKind.PLACEHOLDER)  # the shape of the box shows it
 
 
 class Ran(NamedTuple):
-    """What a run tells of one op: where, and seconds."""
+    """What a run says of one op: where, and seconds."""
 
     device: str
     seconds: float

@@ -1,6 +1,6 @@
 """What is wrong with a try, in a sentence that names the task and the message.
 
-Pure. The first cause is told: an error before those who wait in vain for its task.
+Pure. The first cause is named: an error rather than the tasks that wait for its task.
 """
 
 from __future__ import annotations

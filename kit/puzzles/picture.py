@@ -123,7 +123,7 @@ def _stack(spans: Sequence[HeldSpan]) -> list[_Block]:
         if span.end <= span.begin:
             continue
         bottom = 0
-        # They come in the order of their begin.
+        # They come in the order of their start.
         beside = [block for block in placed if block.span.end > span.begin]
         for block in sorted(beside, key=lambda one: one.bottom):
             if block.bottom >= bottom + span.n_bytes:

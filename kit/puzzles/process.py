@@ -179,7 +179,7 @@ class _Output:
 
 
 class _Reporter:
-    """Reports events until the last one: what Python gives back later is not told."""
+    """Reports events up to the last one, not what Python gives back later."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._is_open = pipe, True

@@ -162,7 +162,7 @@ def _named(rank: int) -> Iterator[None]:
 def _note(attempt: Attempt, rank: int, event: Event, result: Any) -> None:
     log = attempt.logs[rank]
     if log and isinstance(log[-1], WaitBegan):
-        log.pop()  # whether a message was there already is no matter of the program
+        log.pop()  # whether a message was there already does not concern the program
     log.append(event)
     if isinstance(event, Ended | Failed):
         attempt.results[rank] = result or {}

@@ -42,7 +42,7 @@ class Result:
     error : KitError or None
         Why the program did not come to its end: `UnknownError` for an exception of its
         own, `AbortedError` for a wait that would never end, `DeadlineExceededError`
-        when the time was up, others for what a task was asked for in vain.
+        when the time was up, others for a task's own mistakes.
     """
 
     puzzle: Puzzle

@@ -107,10 +107,15 @@ class PuzzleTask:
         self._links.send(to, name, number, array)
 
     def recv(self, source: int, name: str = "") -> Array:
-        """Wait for a message of task `source` and return its array.
+        """Wait for a message of another task and return its array.
 
-        Without `name` it is the oldest that has not been received yet; else the oldest
-        of that name, and others stay where they are.
+        Parameters
+        ----------
+        source : int
+            The rank of the sender.
+        name : str, optional
+            Take the oldest message of this name, and leave others where they are;
+            without it, the oldest message that has not been received yet.
 
         Raises
         ------
@@ -131,7 +136,13 @@ class PuzzleTask:
     def keep(self, name: str, array: Array) -> None:
         """Hold an array under a name; `task[name] = array` is the same.
 
-        A view holds all that it is a view of: `.copy()` a part to hold no more than it.
+        Parameters
+        ----------
+        name : str
+            For `task[name]` and `free`.
+        array : numpy.ndarray
+            A view holds all that it is a view of: `.copy()` a part to hold no more than
+            it.
 
         Raises
         ------
@@ -147,7 +158,12 @@ class PuzzleTask:
         self._kept[name] = array
 
     def free(self, name: str) -> None:
-        """Hold an array no more. Variables that still refer to it go on holding it.
+        """Stop holding an array. Variables that still refer to it go on holding it.
+
+        Parameters
+        ----------
+        name : str
+            Under which it was kept.
 
         Raises
         ------
@@ -233,7 +249,7 @@ class TrackedMemory:
 
 
 def owner_of(array: Array) -> Array:
-    """Return the array whose memory this one uses, itself if it is no view."""
+    """Return the array whose memory this one uses, itself if it is not a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

@@ -109,7 +109,7 @@ class AskedMembers:
             self._at, self._due = at, now + self._every_s
 
     def _state(self) -> State | None:
-        """Return the state that was asked for, if all that update have told theirs."""
+        """Return the state that was asked for, if all that update have sent theirs."""
         job, at, copies = self._job, self._at, self._copies
         if at is None:
             return None

@@ -226,8 +226,8 @@ class Content:
 def read_content(folder: str | Path) -> Content:
     """Read a recording.
 
-    Raises `NotFoundError` where there is none, `InvalidArgumentError` for what is no
-    recording, `VersionMismatch` for one of another version, `DataLossError` for damage.
+    Raises `NotFoundError` where there is none, `InvalidArgumentError` for another
+    file or folder, `VersionMismatch` for another version, `DataLossError` for damage.
     """
     path = Path(folder).expanduser()
     log = path / LOG_NAME

@@ -1,4 +1,4 @@
-"""What decides a training beside its job: the step function and the data, as digests.
+"""What decides a training besides its job: the step function and the data, as digests.
 
 Pure. A digest of a step function covers its code, its default values, what it closes
 over, and the functions and constants of its own module that it uses. Lists, dicts and

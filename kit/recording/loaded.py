@@ -87,7 +87,7 @@ class LoadedObserver:
         """Refuse: what tasks were doing at the end is not recorded."""
         raise FailedPreconditionError(
             "what each task was doing last is not in a recording; run.error and "
-            "run.bottleneck of a loaded run tell what it ended with."
+            "run.bottleneck of a loaded run say what it ended with."
         )
 
     def lost(self) -> dict[int, str]:

@@ -140,7 +140,7 @@ def made_again(facts: Facts) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class RecordedOptimizer:
-    """What a recording tells of an optimizer that is not here: its name and slots."""
+    """What a recording says of an optimizer that is not here: its name and slots."""
 
     told: str
     slots: tuple[Slot, ...]

@@ -104,7 +104,7 @@ class FileParts:
 def read_parts(path: Path, what: int) -> FileParts:
     """Read a file of parts.
 
-    Raises `InvalidArgumentError` for what is no such file, is not a regular file or has
+    Raises `InvalidArgumentError` for another file, one that is not regular or has
     more than 2 GiB, `VersionMismatch` for one of another version, `DataLossError` for
     damage, and `OSError` as the file system gives it.
     """

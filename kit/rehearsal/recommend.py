@@ -31,7 +31,7 @@ from kit.training.optimizers.rule import Optimizer
 if TYPE_CHECKING:
     import pandas as pd
 
-# Of a usual machine: whoever chooses a topology must come to the same one as others.
+# Of a usual machine, not this one: all that choose must come to the same topology.
 USUAL = Rates(0.0, 1e-4, 1e-10, 5e-11, 5e-11)
 _SAME = 1.02  # steps that differ by less are as good as each other
 
@@ -47,7 +47,7 @@ class Recommendation:
     reason : str
         Why, with predicted times and exact bytes and messages.
     rehearsals : dict of str to Rehearsal
-        Of each topology that the tasks can form, the quickest first.
+        One for each topology that the tasks can form, the quickest first.
     left_out : dict of str to str
         Why others were not rehearsed.
     """

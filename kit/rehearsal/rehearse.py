@@ -254,7 +254,7 @@ def woven(job: Job, plan: Plan) -> Plan:
 def memory_of(job: Job, plan: Plan, member: int) -> int:
     """Return the bytes of a member's buffers.
 
-    Of compressed gradients each worker updates all parameters, and has all slots.
+    With compressed gradients each worker updates all parameters, and has all slots.
     """
     update, n_slots = MeanUpdate(job.optimizer, len(job.workers)), len(job.slots)
     buffers = buffer_bytes(

@@ -37,7 +37,7 @@ def specs_from(given: Sizes) -> tuple[Spec, ...]:
     if isinstance(given, int) and not isinstance(given, bool):
         if given <= 0 or given % _ITEM:
             raise InvalidArgumentError(
-                f"{given} bytes are no parameters of float32; give a multiple of "
+                f"{given} bytes are not float32 parameters; give a multiple of "
                 f"{_ITEM} above 0, a list of shapes, or a dict of arrays."
             )
         return (Spec("p0", (given // _ITEM,), "float32"),)
@@ -67,7 +67,7 @@ def _no_sizes(given: object) -> InvalidArgumentError:
 
 
 def tasks_of(ps: int, worker: int) -> tuple[Task, ...]:
-    """Return the tasks of a cluster of so many servers and workers.
+    """Return the tasks of a cluster with these numbers of servers and workers.
 
     >>> [task.short for task in tasks_of(1, 2)]
     ['ps:0', 'worker:0', 'worker:1']

@@ -154,7 +154,7 @@ def attach(
     Parameters
     ----------
     address : str
-        Of any of its tasks: "nodea:2222", or a server's target.
+        Where any of its tasks listens: "nodea:2222", or a server's target.
     credentials : Credentials, optional
         Those of the cluster, such as `kit.Credentials.load(Path("cluster.json"))`; by
         default those that the processes of this user share.

@@ -125,7 +125,7 @@ class Directory:
                     raise
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error
-            sleep(pause_s)
+            sleep(pause_s)  # a refusal comes at once: do not spin through a slow start
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 

@@ -26,7 +26,7 @@ from kit.spec import ClusterSpec
 from kit.wire.listening.address import parse_address
 
 _EVALUATOR = "evaluator"
-# A part of a node list that is no comma, or a comma within brackets.
+# A part of a node list that is not a comma, or a comma within brackets.
 _NODES = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
@@ -187,7 +187,7 @@ def _places(
 
 
 def _check_node(environment: Mapping[str, str], rank: int, nodes: list[str]) -> None:
-    """Refuse a step whose tasks were not dealt out node by node, where Slurm tells."""
+    """Refuse a step whose tasks were not dealt out node by node, if Slurm says so."""
     if not environment.get("SLURM_NODEID"):
         return
     expected = list(dict.fromkeys(nodes)).index(nodes[rank])

@@ -286,10 +286,11 @@ class Handlers:
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)
+        # First: a pause or an end waits for the steps that the notebook has seen done.
         coordinator.seen(question.get("seen", 0))
         what, ticket = question["what"], question.get("ticket", "")
         coordinator.command(what, ticket, **question.get("values", {}))
-        if what != "look":
+        if what != "look":  # before the answer: what is answered outlives this task
             self._trainings.share(question["run"])
         return coordinator.status(), b""
 
@@ -302,6 +303,7 @@ class Handlers:
         if gathered is None:
             return poll(member, cursors, question.get("most", MOST_ROWS))
         gathered.ask(run, wanted, lambda n: self._trainings.dial_for_news(run, n))
+        # Fewer rows than alone: those of the others travel in the same answer.
         status, blob = poll(member, cursors, gathered_news.MOST_ROWS)
         told, blobs = gathered.take(run, wanted)
         return {**status, **told}, blob + blobs
@@ -327,6 +329,7 @@ def _waiting(
     """Return what answers a member that may have to wait for the others."""
 
     def soon(question: dict[str, Any], blob: bytearray) -> Answer | None:
+        # The thread that reads the link waits here: longer waits get another thread.
         patience_s = min(question["patience_s"], _MOMENT_S)
         found = answer({**question, "patience_s": patience_s}, blob)
         return None if found[0]["verdict"] == Verdict.WAIT.value else found

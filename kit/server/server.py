@@ -162,8 +162,8 @@ class Server:
         environment : mapping of str to str, optional
             The variables; by default those of this process.
         ps : int, default 1
-            With Slurm: so many of the first tasks are parameter servers, all others
-            workers. `TF_CONFIG` says it itself.
+            With Slurm: how many of the first tasks are parameter servers; all others
+            are workers. `TF_CONFIG` says that itself.
         port : int, default 2222
             With Slurm: the port of the first task of each node; the next one there
             takes the next port.
@@ -238,7 +238,7 @@ class Server:
 
     @property
     def directory(self) -> Directory:
-        """Where all tasks are: as in the spec, or as told by `connect`."""
+        """Where all tasks are: as in the spec, or as given to `connect`."""
         known = self._addresses or {
             task: self.spec.task_address(task.job, task.index)
             for task in self.spec.tasks()
@@ -297,6 +297,7 @@ class Server:
             return
         if self.address is not None:
             targets.leave(self.target)
+        # Trainings end first: members say goodbye over the links that close below.
         self.trainings.close(_STOP_S)
         self._closing.close()
         self.graphs.close(_STOP_S)
@@ -367,7 +368,7 @@ class Server:
             sweep(self._runtime_dir)
             return [first, listen(beside, **known)], address  # type: ignore[arg-type]
         except BaseException:
-            first.close()
+            first.close()  # else its port stays taken after a failed start
             raise
 
     def _take(self, link: Link) -> None:
@@ -378,7 +379,7 @@ class Server:
             self.graphs.take(link)
             return
         with self._guard:
-            self._links.add(link)
+            self._links.add(link)  # before its thread runs: `stop` closes these
         self.trainings.link_opened(link)
         name = f"kit-serve-{link.peer.short}"
         threading.Thread(

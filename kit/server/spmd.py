@@ -80,6 +80,7 @@ class TrainingRendezvous:
             for server in job.ps:
                 self._begin_server(job, job.tasks[server], member, deadline)
         except BaseException as error:
+            # Before giving up, so that workers that have joined hear the reason.
             if isinstance(error, KitError) and member.coordinator is not None:
                 member.coordinator.fail(error)  # for those who have joined
             self.trainings.give_up(job.run)
@@ -95,7 +96,7 @@ class TrainingRendezvous:
                 try:
                     ask("run.begin", {"job": job.to_plain()})
                     return
-                except ClusterBusy:
+                except ClusterBusy:  # the last training may be ending there
                     if self.clock() > ending:
                         raise
                 self.sleep(_LOOK_S)

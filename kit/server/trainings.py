@@ -87,7 +87,7 @@ class Trainings:
         self.task, self._directory, self.stand_in = me, directory, stand_in
         self._me = me
         self._member: Member | None = None
-        # Of the generations before this one: an observer may be a little behind.
+        # Members of earlier generations: an observer may be a little behind.
         self._earlier: deque[Member] = deque(maxlen=_N_EARLIER)
         self._elastic: ElasticTraining | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
@@ -113,6 +113,7 @@ class Trainings:
             raise InvalidArgumentError(
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
+        # Not under the guard: both wait, and links must be taken meanwhile.
         self._see_watchers_off()
         self._stop_joining()
         with self._guard:
@@ -358,6 +359,8 @@ class Trainings:
         """Return a stream to each: to those that we dial, and those that dial us."""
         found: dict[int, Stream] = {}
         try:
+            # Dial all first: a link that arrives is kept until it is asked for, so no
+            # two members wait for each other.
             for peer in dialled:
                 link = self._dial(job.tasks[peer], Role.DATA, job.run, deadline)
                 found[peer] = link.stream
@@ -449,6 +452,7 @@ class Trainings:
                 if member.is_over or has_it:
                     link.close()
                     return
+            # Other runs never began here; this one may begin in a moment.
             current = [member.job.run] if member and not member.is_over else []
             self._arrivals.keep_only([run, *current])
             self._arrivals.put(link)
@@ -500,7 +504,7 @@ class Trainings:
         return self._member is not None and self._member.job.run == run
 
     def link_opened(self, link: Link) -> None:
-        """Take the begin of a link: of an observer, or of a member to its coordinator.
+        """Note a new link: of an observer, or of a member to its coordinator.
 
         An observer's may be there to watch a training.
         """
@@ -511,10 +515,10 @@ class Trainings:
                 self._ways.setdefault((link.run_id, link.peer), _Ways()).links.add(link)
 
     def link_closed(self, link: Link, was_used: bool) -> None:
-        """Take the end of a link: the last of a member is news for the coordinator.
+        """Note the end of a link: the last of a member is news for the coordinator.
 
-        Not of one that has another: it has dialled anew. Nor when none was ever used:
-        the dialling side may have given it up before it had heard that it was let in.
+        It is not if the member has another link, having dialled again, or if none was
+        ever used: the dialling side may have given up before it heard it was let in.
         """
         self.watchers.closed(link)
         if link.role is not Role.CONTROL:
@@ -534,7 +538,7 @@ class Trainings:
             return
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
-            reason = "its links closed (its process has ended, or the way is cut)"
+            reason = "its links closed (its process has ended, or the line is cut)"
             with suppress(Fenced):  # it has a new process by now
                 member.coordinator.check_current(number, link.incarnation)
                 member.coordinator.gone(number, reason)
@@ -542,7 +546,7 @@ class Trainings:
     def close(self, deadline_s: float) -> None:
         """End a training under way and let go of everything; none begins any more."""
         with self._guard:
-            self._is_closed = True
+            self._is_closed = True  # first: no training begins while this one ends
             member = self._member
         if self._elastic is not None:
             self._elastic.close(self)

@@ -28,7 +28,7 @@ class Watchers:
             self._to_come.add((run, task))
 
     def opened(self, link: Link) -> None:
-        """Take the begin of an observer's link."""
+        """Note a new link of an observer."""
         with self._changed:
             self._links[link] = GatheredNews()
             self._to_come.discard((link.run_id.hex(), link.peer))

@@ -92,8 +92,26 @@ def local_cluster(
 ) -> Iterator[LocalCluster]:
     """Give a cluster of servers in this process, and stop them at the end.
 
-    With `transport="tcp"` in the settings they listen on 127.0.0.1 with TLS, or in
-    plain text if `insecure` is set too; else on unix sockets.
+    Parameters
+    ----------
+    ps, worker : int, default 1 and 2
+        Numbers of parameter servers and workers.
+    settings : Settings, optional
+        By default the current settings. With `transport="tcp"` the servers listen on
+        127.0.0.1 with TLS, or in plain text if `insecure` is set too; else on unix
+        sockets.
+
+    Yields
+    ------
+    LocalCluster
+        For `kit.train(cluster=...)` and `kit.Session`.
+
+    Examples
+    --------
+    >>> from kit.testing.cluster import local_cluster
+    >>> with local_cluster(ps=1, worker=2) as cluster:
+    ...     [task.short for task in cluster.tasks]
+    ['ps:0', 'worker:0', 'worker:1']
     """
     chosen = settings or current()
     with ExitStack() as stack:

@@ -90,7 +90,13 @@ def _subsets(changes: list[Any], rng: random.Random) -> Iterator[list[Any]]:
 
 
 class CrashedDisk:
-    """A folder as it may be found after a crash, at any moment between calls."""
+    """A folder as it may be found after a crash, at any moment between calls.
+
+    Parameters
+    ----------
+    root : Path
+        The folder. What is in it now is certain.
+    """
 
     def __init__(self, root: Path) -> None:
         """Begin with what is in a folder now, all of it certain."""
@@ -144,7 +150,15 @@ def _loaded(path: Path) -> Any:
 
 
 def lay_out(image: Image, path: Path) -> None:
-    """Make an image real, at a path where nothing is."""
+    """Make an image real.
+
+    Parameters
+    ----------
+    image : bytes or dict
+        A file's contents, or a folder's images by name.
+    path : Path
+        Where; nothing is there yet.
+    """
     if isinstance(image, bytes):
         path.write_bytes(image)
         return

@@ -16,7 +16,19 @@ EVERY_CALL: Final = NEEDS_ROOM | {"rename", "remove", "remove_folder"}
 
 
 class FileCall(NamedTuple):
-    """One call: what, of which path, with which data or target."""
+    """One call to the file system.
+
+    Parameters
+    ----------
+    kind : str
+        One of `EVERY_CALL`, such as "write".
+    path : Path
+        Of the file or folder.
+    data : bytes
+        What is written.
+    target : Path, optional
+        The new name, of a rename.
+    """
 
     kind: str
     path: Path
@@ -25,9 +37,12 @@ class FileCall(NamedTuple):
 
 
 class WatchedFiles(Files):
-    """Files that tell somebody of each call before it is made.
+    """Files that report each call before it is made.
 
-    The callback may raise `OSError`, and the call is not made then.
+    Parameters
+    ----------
+    told : callable
+        Takes a `FileCall`. It may raise `OSError`, and the call is not made then.
     """
 
     def __init__(self, told: Callable[[FileCall], None]) -> None:
@@ -79,12 +94,30 @@ class WatchedFiles(Files):
 class DiskFailure:
     """Lets one call of a `WatchedFiles` fail, or that one and all later ones.
 
-        failure = Failure(at=3)
-        folder = Folder(path, files=WatchedFiles(failure))
+    Parameters
+    ----------
+    at : int
+        The number of the call, from 0, among those of these kinds.
+    code : int, default errno.ENOSPC
+        Of the `OSError`.
+    kinds : collection of str
+        Which calls count; by default all.
+    for_good : bool, default False
+        Let all later calls fail, too.
 
-    Attributes:
-        n_calls: how many calls of these kinds there were.
-        struck: the calls that failed.
+    Attributes
+    ----------
+    n_calls : int
+        How many calls of these kinds there were.
+    struck : list of FileCall
+        The calls that failed.
+
+    Examples
+    --------
+    Save to a disk that is full at the fourth call::
+
+        failure = DiskFailure(at=3)
+        folder = Folder(path, files=WatchedFiles(failure))
     """
 
     def __init__(
@@ -120,7 +153,15 @@ class SlowFiles(Files):
 def counted(
     save: Callable[[Files], object], kinds: Collection[str] = EVERY_CALL
 ) -> int:
-    """Return how many calls of some kinds there are in what `save` does."""
+    """Return how many calls of some kinds there are in what a function does.
+
+    Parameters
+    ----------
+    save : callable
+        Takes the files to use.
+    kinds : collection of str
+        Which calls count; by default all.
+    """
     counter = DiskFailure(-1, kinds=kinds)
     save(WatchedFiles(counter))
     return counter.n_calls

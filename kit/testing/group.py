@@ -49,11 +49,31 @@ def local_group(
 ) -> Iterator[list[LocalMember]]:
     """Give members that are linked to each other, and close them at the end.
 
-    `in_place`: they read each other's arenas; otherwise every range travels as a frame
-    over a stream that `pair` makes. With `hosts`, the host of each member, those of one
-    host read each other's arenas, and all others have streams. `native`: by the
-    compiled loop, where it was built. `trace_rows`: how many rows each meter keeps, the
-    first 8192 of which take memory, and half a millisecond, at once.
+    Parameters
+    ----------
+    layout : Layout
+        What their memory holds.
+    n_members : int
+        How many.
+    in_place : bool, default True
+        Let them read each other's arenas; otherwise every range travels as a frame over
+        a stream that `pair` makes.
+    hosts : sequence of int, optional
+        The host of each member: those of one host read each other's arenas, all others
+        have streams. Overrides `in_place`.
+    native : bool, default True
+        Use the compiled loop, where it was built.
+    deadline_s : float, default 10.0
+        Seconds that a wait for another member may take.
+    trace_rows : int, default 200,000
+        How many rows each meter keeps. The first 8192 of them take memory, and half a
+        millisecond, at once.
+    pair : callable, default memory_pair
+        Makes the two ends of a stream.
+
+    Yields
+    ------
+    list of LocalMember
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
     own_arenas = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
@@ -118,6 +138,13 @@ def run_together(
     """Run `work` for every member, each in its own thread; raise the first error.
 
     An error of one ends the waits of all others.
+
+    Parameters
+    ----------
+    members : sequence of LocalMember
+        Those of `local_group`.
+    work : callable
+        Takes a member.
     """
     errors: list[BaseException] = []
 

@@ -52,7 +52,22 @@ _N_THREADS: Final = 16  # of an end: so many calls may wait for its other end
 
 
 class EmulatedWire(Pump):
-    """The wire and its two ends; faults are the attributes of `Line`, set live."""
+    """The wire and its two ends; faults are the attributes of `FaultyLine`, set live.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Makes loss, jitter and duplicates repeatable.
+
+    Examples
+    --------
+    Cut a wire under a running program, as root or in a user namespace::
+
+        with EmulatedWire(seed=1) as wire:
+            server = wire.spawn("a", [sys.executable, "server.py"])
+            wire.delay_s, wire.loss = 0.05, 0.01
+            wire.cut_ab = wire.cut_ba = True
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         """Prepare; `seed` makes loss, jitter and duplicates repeatable."""
@@ -101,10 +116,25 @@ class EmulatedWire(Pump):
     def call(
         self, end: str, function: Callable[[], T], timeout_s: float = _ENTER_S
     ) -> T:
-        """Return what `function` returns; sockets that it makes belong to the end.
+        """Return what a function returns that is called at one end.
 
-        Raises what it raises, `DeadlineExceededError` when it takes longer, and
-        `FailedPreconditionError` when the wire is closed.
+        Sockets that it makes belong to that end. Raises what it raises.
+
+        Parameters
+        ----------
+        end : {"a", "b"}
+            Where to call it.
+        function : callable
+            Takes no arguments.
+        timeout_s : float
+            Seconds that it may take.
+
+        Raises
+        ------
+        DeadlineExceededError
+            It takes longer.
+        FailedPreconditionError
+            The wire is closed.
         """
         try:
             found = self._ends[end].submit(function)
@@ -126,7 +156,17 @@ class EmulatedWire(Pump):
     def spawn(
         self, end: str, args: Sequence[str], **kwargs: Any
     ) -> subprocess.Popen[Any]:
-        """Start a process in the network of an end; it is the caller's to end."""
+        """Start a process in the network of an end; it is the caller's to end.
+
+        Parameters
+        ----------
+        end : {"a", "b"}
+            Where to start it.
+        args : sequence of str
+            The command and its arguments.
+        **kwargs
+            Passed to `subprocess.Popen`.
+        """
         return self.call(end, lambda: subprocess.Popen(args, **kwargs))
 
     def __enter__(self) -> Self:

@@ -98,21 +98,48 @@ class ProcessCluster(BareCluster):
         return dead
 
     def replace(self, task: Task) -> TaskProcess:
-        """Give a task a new process; return the last one, which is not ended."""
+        """Give a task a new process.
+
+        Parameters
+        ----------
+        task : Task
+            One of the cluster's.
+
+        Returns
+        -------
+        TaskProcess
+            The last process, which is not ended.
+        """
         last = self._processes[task]
         self._processes[task], self._spare = self._spare, self._start()
         self._settle([task])
         return last
 
     def come_back(self, run: Run, task: Task) -> None:
-        """Let a task that was restarted take part in the training again."""
+        """Let a task that was restarted take part in the training again.
+
+        Parameters
+        ----------
+        run : Run
+            A training that has started on this cluster.
+        task : Task
+            The one that was restarted.
+        """
         process = self._processes[task]
         process.tell("begin", run.job, self._work, run.next_incarnation(task))
         process.answer("begin")
         run.watch_again(task)
 
     def join(self, run: Run, task: Task) -> None:
-        """Let a task that was restarted ask to take part in an elastic training."""
+        """Let a task that was restarted ask to take part in an elastic training.
+
+        Parameters
+        ----------
+        run : Run
+            A training that has started on this cluster.
+        task : Task
+            The one that was restarted.
+        """
         process = self._processes[task]
         process.tell("join", run.newest_job, self._work)
         process.answer("join")
@@ -196,10 +223,28 @@ def process_cluster(
 ) -> Iterator[ProcessCluster]:
     """Give a cluster of bare processes, and end them, whatever has happened to them.
 
-    They listen on unix sockets, with `transport="tcp"` in the settings on 127.0.0.1.
+    Parameters
+    ----------
+    ps, worker : int, default 1 and 2
+        Numbers of parameter servers and workers.
+    settings : Settings, optional
+        By default the current settings. The processes listen on unix sockets, with
+        `transport="tcp"` on 127.0.0.1.
+
+    Yields
+    ------
+    ProcessCluster
+        For `kit.train(cluster=...)`; it can also kill and replace its processes.
+
+    Raises
+    ------
+    DeadlineExceededError
+        A living process did not end in order.
+
+    Notes
+    -----
     An error that leaves the block carries as a note what the processes printed, and
-    where their threads were. Raises `DeadlineExceededError` when a living process did
-    not end in order.
+    where their threads were.
     """
     tasks = [Task("ps", index) for index in range(ps)]
     tasks += [Task("worker", index) for index in range(worker)]

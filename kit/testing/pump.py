@@ -1,4 +1,4 @@
-"""Carries packets between two descriptors, late, seldom, twice or never, as told.
+"""Carries packets between two descriptors, late, rarely, twice or never, as set.
 
 It knows no network: a packet is what one `read` returns. `kit.testing.netlab` puts two
 TUN devices at its ends.
@@ -27,13 +27,30 @@ OTHER: Final = {"a": "b", "b": "a"}
 
 
 class FaultyLine:
-    """Two directions, from "a" to "b" and back. All faults are plain attributes.
+    """Two directions, from "a" to "b" and back; faults are attributes, set at any time.
 
-    `delay_s` is added each way and up to `jitter_s` more by chance, which reorders;
-    `loss` and `dup` are the shares of packets dropped and sent twice; `rate` is bit/s
-    each way, 0 for no limit; `cut_ab` and `cut_ba` drop all, one way only. `carried`
-    counts the packets put in, `dropped` those of them that go no further.
+    Parameters
+    ----------
+    seed : int, optional
+        Makes loss, jitter and duplicates repeatable. The line starts perfect.
 
+    Attributes
+    ----------
+    delay_s : float
+        Seconds that are added each way.
+    jitter_s : float
+        Up to this many seconds more, at random, which reorders packets.
+    loss, dup : float
+        The shares of packets that are dropped and sent twice, from 0 to 1.
+    rate : float
+        Bits per second each way, 0 for no limit.
+    cut_ab, cut_ba : bool
+        Drop everything, one way only.
+    carried, dropped : int
+        Packets put in, and those of them that go no further.
+
+    Examples
+    --------
     >>> line = FaultyLine()
     >>> line.delay_s = 0.5
     >>> line.put("a", b"hello", now=1.0)
@@ -52,7 +69,17 @@ class FaultyLine:
         self._free_at = dict.fromkeys(OTHER, 0.0)  # when all that was given is sent
 
     def put(self, end: str, packet: bytes, now: float) -> None:
-        """Take a packet that leaves `end` now, in seconds."""
+        """Take a packet.
+
+        Parameters
+        ----------
+        end : {"a", "b"}
+            The end that it leaves.
+        packet : bytes
+            What it holds.
+        now : float
+            The time in seconds.
+        """
         self.carried += 1
         is_cut = self.cut_ab if end == "a" else self.cut_ba
         due = self._due(end, len(packet), now)

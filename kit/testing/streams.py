@@ -22,6 +22,13 @@ _MOST_AT_ONCE = 1_000_003
 def memory_pair(names: tuple[str, str] = ("left", "right")) -> tuple[Stream, Stream]:
     """Return the two ends of a connection that lives in this process.
 
+    Parameters
+    ----------
+    names : (str, str), default ("left", "right")
+        What the ends are called; each has the other's as its `peer`.
+
+    Examples
+    --------
     >>> left, right = memory_pair()
     >>> left.write([b"hel", b"lo"])
     5
@@ -110,9 +117,16 @@ class MemoryStream:
 
 
 def sliced(stream: Stream, n_bytes: int = 1) -> Stream:
-    """Return `stream` cut into reads and writes of at most `n_bytes`; it owns it.
+    """Return `stream` cut into reads and writes of a few bytes; it owns it.
 
-    What survives this reads no frame by accident, as a whole.
+    A reader that survives this never relies on a frame arriving whole.
+
+    Parameters
+    ----------
+    stream : Stream
+        One end of a connection, taken over.
+    n_bytes : int, default 1
+        How many bytes a read or write moves at most.
     """
     return _Sliced(stream, n_bytes)
 

@@ -1,8 +1,8 @@
-"""The names of TensorFlow 1.x: `from kit import tf1 as tf` in the place of its import.
+"""The names of TensorFlow 1.x: `from kit import tf1 as tf` in place of its import.
 
 Graphs, sessions, servers, variables, placement and optimizers of the original's
 distributed runtime, on top of `kit`. Values, names, dtypes and types of errors are the
-original's; where it would wait for ever, a `DeadlineExceededError` tells what is
+original's; where it would wait for ever, a `DeadlineExceededError` says what is
 missing.
 """
 

@@ -40,7 +40,7 @@ class QueueBase:
 
         Raises `TypeError` for anything that is not a list of queues with the same
         components, `InvalidArgumentError` for a place that is not in it,
-        `NotImplementedError` for one that only a run tells.
+        `NotImplementedError` for one that only a run can give.
         """
         if not queues or not isinstance(queues, list):
             raise TypeError("A list of queues expected")
@@ -101,7 +101,7 @@ class QueueBase:
         return self._put("QueueEnqueueV2", vals, name, f"{self.name}_enqueue")
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """Return what puts the rows of each component in, as so many elements."""
+        """Return what puts the rows of each component in, each row as one element."""
         default = f"{self.name}_EnqueueMany"
         return self._put("QueueEnqueueManyV2", vals, name, default)
 

@@ -1,4 +1,4 @@
-"""`tf.random`: numbers by chance, under the names of the last releases."""
+"""`tf.random`: random numbers, under the names of the last releases."""
 
 from __future__ import annotations
 

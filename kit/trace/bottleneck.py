@@ -53,7 +53,7 @@ class Bottleneck(NamedTuple):
     task : str
         Who makes the others wait, such as "worker:2"; empty if nobody in particular.
     link : tuple of str
-        Of a slow link the two ends, such as ("worker:2", "ps:0"); else empty.
+        The two ends of a slow link, such as ("worker:2", "ps:0"); else empty.
     cost_ms, step_ms : float
         Milliseconds of a step that the cause takes, and those of a whole step.
     first_step, last_step : int
@@ -99,7 +99,7 @@ def bottleneck(trace: Trace, most_steps: int = _MOST_STEPS) -> Bottleneck:
 
     It speaks of at most `most_steps` of the newest configuration, and of fewer where
     they have many messages, so it costs at most some 30 ms. A slow data source inside a
-    step function counts as computing; only that of `kit.train` is told from it.
+    step function counts as computing; only that of `kit.train` is counted apart.
 
     >>> from kit.trace.trace import Trace
     >>> str(bottleneck(Trace(("/job:worker/task:0",))))
@@ -125,7 +125,7 @@ def _unknown(why: str) -> Bottleneck:
 
 @dataclass(frozen=True)
 class _Suspect:
-    """A cause with what it costs (ns of all steps), and how it is told of."""
+    """A cause with what it costs (ns of all steps), and how it is reported."""
 
     cause: Cause
     ns: float

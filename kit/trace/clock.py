@@ -21,7 +21,7 @@ _TIMES: Final = ("start", "end")
 class ClockOffset:
     """An estimate from questions and answers; all times are in nanoseconds.
 
-    An answer was told at some time between the question and its arrival, so half of
+    An answer was given at some time between the question and its arrival, so half of
     that is the most that an estimate can be wrong (Cristian's algorithm). The best one
     is kept until clocks may have drifted apart by more than a new one is uncertain.
     Tasks of one machine have one clock, so where the answer allows an offset of 0, that
@@ -41,7 +41,7 @@ class ClockOffset:
     _heard: int = 0
 
     def hear(self, asked: int, told: int, heard: int) -> None:
-        """Learn from one answer: asked and heard by this clock, told by the other."""
+        """Learn from one answer: asked and heard by this clock, given by the other."""
         uncertain, ahead = (heard - asked) / 2, told - (asked + heard) // 2
         if uncertain <= self._uncertain + _DRIFT * (heard - self._heard):
             self.ahead = 0 if abs(ahead) <= uncertain + 1 else ahead

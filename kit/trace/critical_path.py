@@ -1,4 +1,4 @@
-r"""What the end of some steps waited for, back to their begin: the critical path.
+r"""What the end of some steps waited for, back to their start: the critical path.
 
 Pure. From the end of the last step backwards: as long as a task was busy, that is where
 the time went; where it waited for a message, the time went to the message while it was
@@ -139,7 +139,7 @@ class Walker:
             path.spent[task, Phase.WAIT] += at - since
             return None, task, since
         end = arrived.end[place]
-        # Of those taken at the same time all but the first were there already.
+        # When several are taken at the same time, all but the first were there already.
         place = bisect_left(arrived.end, end)
         start = arrived.start[place]
         # Messages are taken one after the other: until then it waited for the last one.

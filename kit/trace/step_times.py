@@ -44,7 +44,7 @@ class StepWindow:
 
 
 def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
-    """Return the newest steps that all tasks have told of as a whole; None if too few.
+    """Return the newest steps that all tasks have reported completely; None if too few.
 
     At most `most_steps`, and fewer where they have many spans; of the configuration
     before, if there is but one step of the newest.
@@ -55,7 +55,7 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
     epoch, *before = sorted(trace.epochs, reverse=True)[:2]
     told = steps["step"][steps["epoch"] == epoch.number]
     if before and len(told) and told.min() == told.max():
-        # A single one tells nothing: workers that did not agree end with such a step.
+        # A single one says nothing: workers that did not agree end with such a step.
         epoch = before[0]
     steps = steps[steps["epoch"] == epoch.number]
     if not len(steps):

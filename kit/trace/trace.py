@@ -180,7 +180,7 @@ class Trace:
         return _means(self.steps[counts], "loss")
 
     def measured(self, name: str) -> tuple[Ints, Floats]:
-        """Return the steps and the value of each of a measure, as the mean over all examples.
+        """Return the steps and a measure's value in each, the mean over all examples.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class Trace:
         task : str or int
             Its name or number.
         epoch : int, optional
-            Of this epoch only; by default of the whole run.
+            Only this epoch; by default the whole run.
         kinds : collection of TransferKind
             Why the bytes moved; by default what moves in every step.
 
@@ -338,7 +338,7 @@ class Trace:
         Parameters
         ----------
         epoch : int, optional
-            Of this epoch only; by default of all.
+            Only this epoch; by default all.
         """
         table = self.steps
         if epoch is not None:
@@ -361,7 +361,7 @@ class Trace:
         Returns
         -------
         numpy.ndarray
-            Of the shape (tasks, 1 + number of phases). Column `Phase.WAIT` is waiting.
+            Its shape is (tasks, 1 + number of phases); column `Phase.WAIT` is waiting.
         """
         table = self.spans
         if first is not None:
@@ -384,7 +384,7 @@ class Trace:
         Parameters
         ----------
         path : str or PathLike
-            Of the file. It appears whole or not at all.
+            The file to write. It appears whole or not at all.
         max_rows : int, default 100,000
             How many of the newest transfers and spans viewers show. All rows are
             written.
@@ -405,7 +405,7 @@ class Trace:
         Parameters
         ----------
         path : str or PathLike
-            Of the file, at most 512 MiB.
+            The file, at most 512 MiB.
 
         Raises
         ------

@@ -90,7 +90,7 @@ class StepRow(NamedTuple):
 
 
 class MeasureRow(NamedTuple):
-    """One number beside the loss, of one task's share of one step."""
+    """One number besides the loss, of one task's share of one step."""
 
     task: int
     step: int
@@ -175,7 +175,7 @@ class Meter:
         self.steps.add(row)
 
     def measured(self, row: MeasureRow) -> None:
-        """Note a number beside the loss."""
+        """Note a number besides the loss."""
         if self.measures is None:
             self.measures = Log(MEASURE, self._limit)
         self.measures.add(row)

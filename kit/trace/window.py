@@ -113,7 +113,7 @@ class Window:
             self._size = end
 
     def _chosen(self, steps: Ints, most: int) -> Flags:
-        """Return which rows are kept, at most so many."""
+        """Return which rows are kept, at most `most`."""
         kept = np.zeros(len(steps), np.bool_)
         kept[-most:] = True
         self.lack(int(steps[:-most].max()))

@@ -50,7 +50,7 @@ def check_switch(job: Job, name: str, synchronous: bool = True) -> None:
         return
     raise InvalidArgumentError(
         f"an elastic training does its newest steps again after a loss, as they were "
-        f"done; so it cannot switch between {job.topology!r} and {name!r}, by one of "
-        f"which workers agree after a step and by the other not. Begin with the other "
+        f"done; so it cannot switch between {job.topology!r} and {name!r}, of "
+        f"which only one makes workers agree after a step. Begin with the other "
         f"one, or leave out elastic."
     )

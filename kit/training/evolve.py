@@ -174,7 +174,7 @@ class EvolutionStep:
         except (TypeError, ValueError) as error:
             raise StepFailed(
                 f"step {step}: loss() returned {found!r}; return one number, which "
-                f"tells how bad a network is.",
+                f"says how bad a network is.",
                 step=step,
             ) from error
         if not math.isfinite(value):

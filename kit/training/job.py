@@ -89,7 +89,7 @@ class Job:
     run: str  # 32 hexadecimal digits
     tasks: tuple[Task, ...]
     specs: tuple[Spec, ...]
-    optimizer: Optimizer  # of whoever owns a range; with local steps the outer one
+    optimizer: Optimizer  # for the owner of each range; with local steps the outer one
     topology: str
     steps: int
     batch: int
@@ -189,12 +189,12 @@ class Job:
         if not synchronous and self.aggregate:
             raise InvalidArgumentError(
                 f"aggregate={self.aggregate} says for how many gradients a synchronous "
-                f"step waits; such a training cannot become asynchronous."
+                f"step waits; this training cannot become asynchronous."
             )
         if not synchronous and self.local_steps:
             raise InvalidArgumentError(
-                f"local_steps={self.local_steps} takes workers that exchange together "
-                f"after as many steps each; such a training cannot be asynchronous. "
+                f"local_steps={self.local_steps} needs workers that all exchange after "
+                f"the same number of steps; this training cannot be asynchronous. "
                 f"Leave out local_steps, or sync=False (run.synchronous = False)."
             )
         if not topology.agrees:
@@ -216,7 +216,7 @@ class Job:
             raise InvalidArgumentError(
                 f"topology {topology.name!r} says that it may be asynchronous or have "
                 f"backups, where workers meet at the parameter servers; but these do "
-                f"not own all that they hold. Mend its plan or owners, or use "
+                f"not own all that they hold. Fix its plan or owners, or use "
                 f"topology={first(lambda one: one.needs_ps)!r} with parameter servers."
             )
 

@@ -7,7 +7,7 @@ split, and the gradients. It may be a generator that yields `(name, gradient)`, 
 layers first, and returns the loss; then the exchange goes on beside the rest. A
 parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
 returns the loss alone then, or yields names. `return loss, gradients, {"accuracy": a}`
-tells more of a step, see `kit.training.worker.worker`.
+gives more of a step, see `kit.training.worker.worker`.
 
 A parameter called `rng` gets a `numpy.random.Generator` for dropout and noise. What it
 draws depends on the seed, the step and the worker alone, so a training with chance in
@@ -263,15 +263,15 @@ def train(
         Whether the training survives the loss of tasks: it goes on with those that
         are left, from a copy of its state in their memory. With `sync`, the result
         has the bits of an undisturbed training.
-        `run.losses` tells what was lost, `run.resize` spreads it over more or fewer
+        `run.losses` says what was lost, `run.resize` spreads it over more or fewer
         tasks. `kit.Elastic(...)` begins it with other numbers of logical workers, or
         with tasks to spare. Costs three copies of its state a second at most.
-        `hooks` are told of each step once; if the first worker's process is lost they
+        `hooks` hear of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
     record : str, PathLike or Recording, optional
         A new folder to record the training to: `kit.load_run` shows it again,
         `kit.replay` computes it again, `kit.diff` compares two. `kit.Recording(...)`
-        has more wishes, such as to store the data. Costs some percent of the steps.
+        sets more, such as whether to store the data. Costs some percent of the steps.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.

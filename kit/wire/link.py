@@ -99,9 +99,9 @@ class Link:
 
     @property
     def stream(self) -> Stream:
-        """The stream below, for the data path, which brings its own frames.
+        """The stream below, for the data path, which has its own frames.
 
-        Of links for data and copies: others read ahead, so bytes would be missing.
+        Only of links for data and copies: others read ahead, so bytes would be missing.
         """
         return self._stream
 
@@ -210,6 +210,7 @@ class Link:
             if self._is_closed:
                 return
             self._is_closed = True
+        # Before the locks: those that hold them wait on the stream, and wake by this.
         self._fail(LinkLost(f"the link to {self.peer.short} was closed on this side."))
         # The descriptor must not be reused under a thread that is about to poll it.
         locks = self._sending, self._receiving
@@ -264,6 +265,7 @@ class Link:
 
     def _take(self, lock: threading.Lock, deadline: float, doing: str) -> None:
         """Take one direction of the link, if the link is still good."""
+        # Without the clock first: nearly always the lock is free.
         if not lock.acquire(False) and not lock.acquire(
             timeout=max(0.0, deadline - self._clock())
         ):

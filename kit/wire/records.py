@@ -38,12 +38,12 @@ grows with what one key has sealed: RFC 8446, 5.5, allows TLS 1.3 2^24.5 records
 16 KiB under one AES-GCM key, which is 2^20.5 of 256 KiB. So after 2^20 records the
 sender sends REKEY and both ends go on with HKDF-Expand of the key, counting from 0; the
 old key is forgotten, and cannot be computed from the new one. A receiver takes no
-more than so many records under one key, whatever the sender does.
+more than that many records under one key, whatever the sender does.
 
-How an end is told from a cut. Whoever closes or shuts the stream down sends CLOSE. The
-end of the connection without it is a `LinkLost`: bytes may be missing. CLOSE is sent if
-the socket takes it at once, since neither call may wait; if not, the other end sees a
-cut, which is what a peer that does not read has caused.
+How an end differs from a cut. The side that closes the stream or shuts it down sends
+CLOSE. The end of the connection without it is a `LinkLost`: bytes may be missing. CLOSE
+is sent if the socket takes it at once, since neither call may wait; if not, the other
+end sees a cut, which is what a peer that does not read has caused.
 
 What this does not do: hide how much is sent and when, or keep an attacker from ending
 a connection. Both are so with TLS, too.
@@ -90,7 +90,7 @@ _AHEAD: Final = 128
 
 
 class RecordKind(IntEnum):
-    """What a record is for; 0 is none, so zeros are no record."""
+    """What a record is for; 0 is none, so zeros are not a record."""
 
     DATA = 1
     REKEY = 2
@@ -161,13 +161,13 @@ class RecordStream:
         """
         self.peer = stream.peer
         self._stream, self._sends, self._takes = stream, sends, takes
-        # Of what is sealed: sent up to `_at`; where each record ends, and its data.
+        # What is sealed: sent up to `_at`; where each record ends, and its data.
         self._out = memoryview(bytearray(_ROOM))
         self._at = self._end = 0
         self._records: deque[tuple[int, int]] = deque()
         self._sending = threading.Lock()  # `shutdown` may come from any thread
         self._is_shut = False
-        # Of what came: taken apart up to `_begun`, and here up to `_came`.
+        # What came: taken apart up to `_begun`, and here up to `_came`.
         self._in = memoryview(bytearray(MAX_DATA + _OVERHEAD + 2 * _AHEAD))
         self._begun = self._came = 0
         self._head, self._due = b"", HEAD_BYTES  # of the next record: its bytes in all

@@ -148,12 +148,15 @@ class Caller:
                     self._changed.wait(rest)
                 if found is not None:
                     return found
+                # One thread reads for all that wait; when it has its own answer, one
+                # of the others takes over.
                 reads = self._is_reading = True
             while (found := self._answers[number]) is None:
                 rest = max(0.0, deadline - time.monotonic())
                 answer, body = self.link.recv_message(deadline_s=rest)
                 with self._changed:
                     whose = answer.pop(_NUMBER, None)
+                    # Late answers, which nobody waits for any more, are dropped.
                     if type(whose) is int and whose in self._answers:
                         self._answers[whose] = answer, body
                         self._changed.notify_all()
@@ -269,12 +272,13 @@ class ReconnectingCaller:
             old = self._caller
             is_useless = old is None or old.is_closed or self._is_silent
             if is_useless and not self._is_closed:
+                # Without the guard: it takes seconds, and answers are noted meanwhile.
                 new = self._dial(give_up)
                 with self._guard:
                     self._caller, self._is_silent = new, False
                     self._given_up += filter(None, [old])
             if self._is_closed or self._caller is None:
-                self.close()
+                self.close()  # once more: it has not seen a link dialled just now
                 raise LinkLost("the link was closed on this side.")
             return self._caller
 

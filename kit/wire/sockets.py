@@ -1,6 +1,6 @@
 """The only file that knows sockets: the streams over them, and what they are made of.
 
-    unix   a socket in a folder of this user alone; the kernel tells the peer's user id
+    unix   a socket in a folder of this user alone; the kernel gives the peer's user id
     tcp    plain, for this machine's own addresses (or insecure=True)
 
 It opens nothing by itself: `listener.py` and `dialer.py` do, with the pieces from here.
@@ -263,7 +263,7 @@ def resolve(
 ) -> list[tuple[int, Any]]:
     """Return the (family, socket address) pairs behind a host, numbers without a wait.
 
-    A name is looked up in a thread of its own, since the system's resolver knows no
+    A name is looked up in its own thread, since the system's resolver knows no
     deadline. Raises `UnavailableError` when none was found in time.
     """
     found: list[tuple[int, Any]] = []

@@ -236,7 +236,7 @@ def test_a_task_is_added_and_removed(notebook: Kernel) -> None:
 
     assert added.printed.startswith("worker:2 is ready after")
     assert "worker:2 │ /job:worker/task:2" in answer.printed
-    assert removed.printed == "worker:2 has ended, and is no task any more.\n"
+    assert removed.printed == "worker:2 has ended, and is not a task any more.\n"
     assert without.errors.startswith("UsageError: %cluster add needs a job")
     assert "worker:2" not in notebook.run("%%on all\nprint('here')").printed
 

@@ -77,7 +77,7 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
     [
         (
             "--launcher shs",
-            "--launcher shs is neither one that there is nor a variable. Did you mean "
+            "--launcher shs is neither a known one nor a variable. Did you mean "
             "ssh? Give one of htcondor, lsf, mpi, pbs, sge, slurm, "
             "ssh, or a variable that holds one of "
             "kit.launchers.",

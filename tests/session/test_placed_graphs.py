@@ -189,13 +189,13 @@ def test_a_control_edge_to_another_task_is_a_move_without_value(graph: Graph) ->
     assert move.tensor == f"^{first.name}"
 
 
-def test_a_graph_with_a_circle_is_refused() -> None:
+def test_a_graph_with_a_cycle_is_refused() -> None:
     from kit.errors import InvalidArgumentError
 
     a = Node("a", "Identity", (("b", 0),), (), {}, "", (), "", "")
     b = Node("b", "Identity", (("a", 0),), (), {}, "", (), "", "")
 
-    with pytest.raises(InvalidArgumentError, match="circle"):
+    with pytest.raises(InvalidArgumentError, match="cycle"):
         prune({"a": a, "b": b}, [("a", 0)], [], [])
 
 

@@ -175,7 +175,7 @@ class Sleepy(TrainingCoordinator):
         (Hasty, "not all members have come to boundary 0, and a member hears .*GO"),
         (EveryTimeAnother, "all have to hear the same, however often they ask"),
         (Halfway, "one member refused epoch 2, and a member hears .*COMMIT"),
-        (Deaf, "a member failed, and beat of /job:ps/task:0 tells nothing of it"),
+        (Deaf, "a member failed, and beat of /job:ps/task:0 says nothing of it"),
         (Unfenced, "two processes said that they are incarnation 1"),
         (Unwelcoming, r"a member asks to come back, and wants_halt\(1\) is False"),
         (Sleepy, "worker/task:2 was silent for longer than dead_after_s, and beat"),

@@ -165,9 +165,7 @@ def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
 
 @pytest.mark.parametrize("given", [7, SessionRunHook, "stop"])
 def test_what_is_no_hook_is_refused(cluster: LocalCluster, given: Any) -> None:
-    with pytest.raises(
-        InvalidArgumentError, match="is not a hook; a hook is of a class"
-    ):
+    with pytest.raises(InvalidArgumentError, match="is not a hook; derive its class"):
         begin(cluster, given)
 
 

@@ -343,7 +343,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(
 def test_it_does_not_become_asynchronous_on_the_way(cluster: LocalCluster) -> None:
     run = begin(cluster, topology="ps", steps=100_000)
     try:
-        with pytest.raises(InvalidArgumentError, match="local_steps=3 takes workers"):
+        with pytest.raises(InvalidArgumentError, match="local_steps=3 needs workers"):
             run.synchronous = False
     finally:
         run.stop()

@@ -137,7 +137,7 @@ def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
 @for_each(
     ("given", "said"),
     [
-        ([0.5], r"gave \[0.5\] beside loss and gradients; give a dict"),
+        ([0.5], r"gave \[0.5\] besides loss and gradients; give a dict"),
         ({f"m{i}": 1.0 for i in range(17)}, "17 of them"),
         ({"": 1.0}, "called ''"),
         ({"a" * 33: 1.0}, "1 to 32"),

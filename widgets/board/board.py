@@ -207,7 +207,7 @@ class TrafficBoard:
         Parameters
         ----------
         path : str or PathLike
-            Of the file. It appears whole or not at all.
+            The file to write. It appears whole or not at all.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class TrafficBoard:
         AddressInUse
             Something else listens there.
         InvalidArgumentError
-            The host is no address of this machine.
+            The host is not an address of this machine.
         """
         from widgets.sharing.share import Share  # a server is loaded by who wants it
 

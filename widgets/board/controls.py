@@ -76,7 +76,7 @@ class Controls:
     def __init__(self, run: Run, ask: Ask) -> None:
         """Make them; `ask` hands a request over and returns at once."""
         self._ask = ask
-        self._follower = 0  # the thread that moves controls without wishing
+        self._follower = 0  # the thread that moves controls, not the user
         self._has_asked = False
         why = why_always_synchronous(run)
         self._can_choose_pace = not why

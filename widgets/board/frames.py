@@ -53,7 +53,7 @@ def stretches(steps: Rows, most: int) -> list[EpochSpan]:
     """
     order = np.lexsort((steps["epoch"], steps["step"]))
     numbers, epochs = steps["step"][order], steps["epoch"][order]
-    # Of steps that were done again, the last time counts.
+    # Where steps were done again, the last time counts.
     is_last = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
     numbers, epochs = numbers[is_last].tolist(), epochs[is_last].tolist()
     _, held = np.unique(epochs, return_counts=True)

@@ -8,7 +8,7 @@ nothing to do stands aside.
 
     [w:0]    [w:1]    [w:2]        [worker:2]  [worker:1]
 
-Of an elastic training the tasks are processes (`widgets.board.hosting`). Where there
+In an elastic training the tasks are processes (`widgets.board.hosting`). Where there
 are several hosts, each has a panel with its tasks in it, in such rows.
 """
 

@@ -43,7 +43,7 @@ class TrainingHistory:
         self.origin = 0  # of all times: the first event
         self.epochs: tuple[EpochRow, ...] = ()
         self._whole_from: int | None = None  # the step from which all bytes are known
-        # Of each generation of an elastic training: the first step that it did again,
+        # For each generation of an elastic training: the first step that it did again,
         # and the first that it did not.
         self._again: dict[int, tuple[int, int]] = {}
         self._start = np.full(most, _FAR)

@@ -3,7 +3,7 @@
 Pure. The board draws processes, each known by the task that it was started for: a
 process that is lost leaves the ring, and another one hosts its member from then on. So
 the links between members are added up to those between their processes, and what
-members of one process tell each other is no link.
+members of one process tell each other uses no link.
 
     worker:0 --> worker:1 --> worker:2           worker:0 <--> worker:1
         ^                         |      ==>

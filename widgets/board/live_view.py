@@ -2,8 +2,8 @@
 
 It fits one screen: the picture of the traffic stands beside tabs of one height, the
 first of which has the loss. It lives while somebody looks: the page counts its views,
-and tells when it is hidden or closed. A view that begins later (a reload, a second one)
-gets everything again.
+and reports when it is hidden or closed. A view that begins later (after a reload, or a
+second one) gets everything again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LiveView:
         """Make them; `shown` is called when the first view appears or the last goes."""
         self._clock, self._shown = clock, shown
         self._is_shown = False
-        self._seen_on: set[str] = set()  # pages that have told so
+        self._seen_on: set[str] = set()  # pages that have said so
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0, "beat": 0.0}
         self._n_beats = 0

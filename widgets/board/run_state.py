@@ -59,7 +59,7 @@ class Moment:
     the newest steps waited for, as it was known at most two seconds ago. `stretch`
     names the steps that all this is of, if they are not those of the last second.
 
-    Of an elastic training `tasks` are those whose processes take part or have done so,
+    In an elastic training `tasks` are those whose processes take part or have done so,
     and rates are between processes; `hosting` says who hosts which member.
     """
 
@@ -251,7 +251,7 @@ def measured(
 
 
 def _whole_before(recent: Trace, epoch: int) -> int:
-    """Return the newest step of which all tasks told before an epoch; -1 if none is."""
+    """Return the newest step that all tasks reported before an epoch; -1 if none is."""
     steps = recent.steps[recent.steps["epoch"] < epoch]
     steps = steps[steps["epoch"] == steps["epoch"].max(initial=0)]
     return whole_steps(steps["task"], steps["step"], is_complete=True)[1]
@@ -260,7 +260,7 @@ def _whole_before(recent: Trace, epoch: int) -> int:
 def needed_from(recent: Trace) -> int:
     """Return when the oldest rows ended (ns) that `measured` needs; 0 for all of them.
 
-    It leaves out the outermost steps that a task has told of, and tasks may be a step
+    It leaves out the outermost steps that a task has reported, and tasks may be a step
     apart, so that four steps of each task have one in their midst that is whole.
     """
     steps = recent.steps

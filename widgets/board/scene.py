@@ -29,7 +29,7 @@ from widgets.drawing.feed import MB
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 56  # for the two lines below
 _LABELS = 12  # more arrows than that are not labelled one by one
-_BOTH = 8  # of so many arrows the bytes of a step are written too
+_BOTH = 8  # with up to this many arrows, the bytes of a step are written too
 _UNIT = " MB/s"
 # Text is half as large again as it is seen: a board is about 420 pixels wide.
 _MOST_PX = 350  # in height, if the width can be less: so much has a board for it
@@ -274,7 +274,7 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
         lines.append([f"now on {elsewhere}", elsewhere])
     elif members and members != (name,):
         told, job = compact(members), name.partition(":")[0]
-        # Of its own job the numbers are enough.
+        # Within its own job the numbers are enough.
         short = told.removeprefix(f"{job}:")
         short = told if ":" in short else short
         lines.append([f"hosts {told}", f"hosts {short}", f"hosts {len(members)}"])

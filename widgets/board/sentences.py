@@ -158,7 +158,7 @@ def kept(moment: Moment) -> str:
 def newest_steps(
     recent: Trace, n_steps: int = 3, *, is_complete: bool = False
 ) -> TimeWindow:
-    """Return the newest steps that all members have told of, as a window.
+    """Return the newest steps that all members have reported, as a window.
 
     With `is_complete` no news are missing, so that even a single step is whole.
     """

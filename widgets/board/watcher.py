@@ -72,7 +72,7 @@ class RunFollower:
         self._tasks = tasks
         self._formulas: dict[str, dict[Link, int]] = {}  # by topology
         self._cursors: Cursors = ()
-        # Of each piece of news: when it ended, and where it began.
+        # For each piece of news: when it ended, and where it began.
         self._pieces: deque[tuple[int, Cursors]] = deque()
         self._newest, self._needed, self._heard_at = 0, 0, clock()
         self._peak = 0.0

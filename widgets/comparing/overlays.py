@@ -22,7 +22,7 @@ from widgets.drawing.words import listed
 
 #: By what curves can be laid over each other, and how a heading says it.
 ALONG = {"step": "by step", "seconds": "by time", "bytes": "by bytes moved"}
-_FEW = 6  # runs, of each of which a sentence tells
+_FEW = 6  # runs that get a sentence each
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 

@@ -131,7 +131,7 @@ def loss(
     measures: Mapping[str, Columns] | None = None,
     changes: Columns | None = None,
 ) -> Chart:
-    """Describe the loss of stretches of steps, and what was measured beside it.
+    """Describe the loss of stretches of steps, and what was measured besides it.
 
     `loss` has step, loss, low and high, `regions` left, right and topology, each of
     `measures` step and value, `changes` those of `feed.changes_of`. Of the measures

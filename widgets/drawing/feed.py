@@ -335,7 +335,7 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
 
 
 def tasks_of(trace: Trace, *drawn: Columns) -> list[str]:
-    """Return the tasks of which any of the columns tells, in the order of the trace."""
+    """Return the tasks that any of the columns has, in the order of the trace."""
     told = {name for columns in drawn for name in columns["task"]}
     return [name for name in trace.names if name in told]
 

@@ -33,7 +33,7 @@ tell();
 
 # Runs in the page once a second, for all boards there: what a kernel that is gone
 # cannot do. It counts its own turns, not time, so a laptop that wakes up has lost
-# nothing. It tells when nobody can see the page, so that nothing is drawn for it and it
+# nothing. It says when nobody can see the page, so that nothing is drawn for it and it
 # has nothing to catch up with. A radio button of ipywidgets has no name, so each is a
 # stop of the Tab key; its sliders and players have none for a screen reader.
 WATCH = """
@@ -183,7 +183,7 @@ def _bokeh() -> str:
     with capture_output() as caught:  # it displays two forms, of which one is enough
         load_notebook(Resources(mode="inline", components=["bokeh"]), hide_banner=True)
     # The plain script: it runs when a loaded page is put together, before the kernel
-    # tells of any figure. Bokeh's own form waits until the page shows its cell.
+    # knows of any figure. Bokeh's own form waits until the page shows its cell.
     forms = [output.data for output in caught.outputs if _SCRIPT in output.data]
     return "\n".join(form[_SCRIPT] for form in forms)
 

@@ -252,7 +252,7 @@ class TimelinePlot:
         self._steps.ticker.ticks = [at for at, _ in chart.starts]
         self.figure.xaxis[-1].axis_label = chart.x.label
         spans = chart.spans
-        # Of a phase without a bar, even one of no length, the legend has no sample.
+        # The legend has no sample of a phase without a bar, even one of no length.
         missing = [
             p.name.lower() for p in Phase if p.name.lower() not in spans["phase"]
         ]

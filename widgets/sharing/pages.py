@@ -1,6 +1,6 @@
 """The pages of a shared board: what a class sees, and what who teaches sees.
 
-Pure text. A page is told HTML for its places by a socket, and shows it; it can be read
+Pure text. A page gets HTML for its places by a socket, and shows it; it can be read
 and answered, and nothing else. It asks no other host for anything.
 """
 

@@ -59,7 +59,7 @@ class Poll:
     def take(self, who: str, text: str) -> str:
         """Lock the answer of a viewer in; return it in words.
 
-        Raises `InvalidArgumentError` for what is no answer, and
+        Raises `InvalidArgumentError` for what is not an answer, and
         `FailedPreconditionError` for a second one and while none is asked for.
         """
         if self.state != "open":

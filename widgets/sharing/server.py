@@ -1,4 +1,4 @@
-"""A web server for a class: pages that are told news, and take nothing but answers.
+"""A web server for a class: pages that get news, and send nothing but answers.
 
 It is bokeh's server, in a thread with a loop of its own, with pages of ours in it. A
 bokeh document of a session may be changed by its page, so it is not read-only; and each
@@ -162,7 +162,9 @@ class _Handler(RequestHandler):
         role = self.share.role(self.path_kwargs["token"])
         if role is None:
             self.set_status(403)
-            self.finish("This is no address of a shared board; ask for the whole one.")
+            self.finish(
+                "This is not the address of a shared board; ask for the whole one."
+            )
             return
         self.role = role
         self.set_header("Cache-Control", "no-store")
@@ -204,7 +206,7 @@ class Said(_Handler):
 
 
 class NewsHandler(_Handler, WebSocketHandler):
-    """A page that is told news; one at a time, the next when it has taken that."""
+    """A page that gets news, one at a time: the next when it has taken that."""
 
     @property
     def ping_interval(self) -> float:
@@ -213,7 +215,7 @@ class NewsHandler(_Handler, WebSocketHandler):
 
     @property
     def max_message_size(self) -> int:
-        """Of what it may say."""
+        """The most bytes that a page may send at once."""
         return _MOST_BYTES
 
     def check_origin(self, origin: str) -> bool:

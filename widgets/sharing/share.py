@@ -1,6 +1,6 @@
 """A board that a class watches: what it is told, and what it is asked.
 
-All that pages show is drawn here once, twice a second at most, whoever watches; while
+All that pages show is drawn here once, at most twice a second however many watch; while
 nobody does, nothing is drawn.
 """
 
@@ -35,7 +35,7 @@ class Share:
     Attributes
     ----------
     url : str
-        The address for the class. Whoever has it may watch, and do nothing else.
+        The address for the class. Anybody who has it may watch, and do nothing else.
     teacher_url : str
         The address for who teaches: it begins and ends a question.
     """
@@ -154,9 +154,22 @@ class Share:
         self._change(Poll.start)
 
     def reveal(self, measured: Answer | None = None) -> str:
-        """Take no more answers, show them with what was measured; return it in words.
+        """Take no more answers, and show them with what was measured.
 
-        `FailedPreconditionError` if neither this nor `ask` says what that is.
+        Parameters
+        ----------
+        measured : number or str, optional
+            A number, or one of the choices. By default what was given to `ask`.
+
+        Returns
+        -------
+        str
+            The verdict, in words.
+
+        Raises
+        ------
+        FailedPreconditionError
+            Neither this nor `ask` says what was measured, or nothing was asked.
         """
         self._change(lambda poll: poll.reveal(measured))
         return self._need_poll().verdict()

@@ -118,8 +118,18 @@ class ExchangeStepper:
     def held(self, task: str) -> npt.NDArray[np.float64]:
         """Return the numbers that a task holds at this position, NaN where none.
 
-        `task` is a short name, such as "worker:0"; `NotFoundError` lists them.
+        Parameters
+        ----------
+        task : str
+            Its short name, such as "worker:0".
 
+        Raises
+        ------
+        NotFoundError
+            There is no such task; the message lists them.
+
+        Examples
+        --------
         >>> RingStepper(n=2, size=2).held("worker:0").tolist()
         [1.0, 4.0]
         """
@@ -146,8 +156,17 @@ class ExchangeStepper:
         """Write all positions as one HTML file that plays and needs nothing else.
 
         One slider goes over the messages. Unless values were given, another one chooses
-        the number of workers, 2 to 8. The file appears whole or not at all; raises
-        `OSError` as the file system gives it.
+        the number of workers, 2 to 8.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file to write. It appears whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
         """
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
         found = self._with_other_workers()

@@ -20,7 +20,14 @@ Arrays: TypeAlias = dict[str, Array]
 class Turn(NamedTuple):
     """Whose gradients of which step a compressor is given.
 
-    `worker` is a place in the order of the workers, from 0 on.
+    Parameters
+    ----------
+    step : int
+        From 0.
+    worker : int
+        A place in the order of the workers, from 0.
+    n_workers : int
+        How many workers there are.
     """
 
     step: int
@@ -65,7 +72,7 @@ class Compressor(ABC):
 
     Examples
     --------
-    Of each element only the sign, in one byte, for a step of fixed size: signSGD with
+    Only the sign of each element, in one byte, for a step of fixed size: signSGD with
     error feedback (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019).
 
     >>> import numpy as np
@@ -90,21 +97,46 @@ class Compressor(ABC):
 
     @abstractmethod
     def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
-        """Return the arrays of each stage, for parameters of these specs.
+        """Return the arrays of each stage. It may depend on the arguments alone.
 
-        At least one stage, and at least one array in each; their names differ within a
-        stage. Dtypes are float16, float32, float64, int8 and int32. Sums are made in
-        the dtype itself, so leave room for `n_workers` summands. Raises
-        `InvalidArgumentError` for what cannot be compressed so.
+        Parameters
+        ----------
+        specs : sequence of Spec
+            The parameters.
+        n_workers : int
+            How many workers add up. Sums are made in the dtype itself, so leave room
+            for so many summands.
+
+        Returns
+        -------
+        sequence of sequences of Spec
+            At least one stage, and at least one array in each; names differ within a
+            stage. Dtypes are float16, float32, float64, int8 and int32.
+
+        Raises
+        ------
+        InvalidArgumentError
+            These parameters cannot be compressed so.
         """
 
     @abstractmethod
     def exchange(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
         """Yield the arrays of each stage, to get their sums; return what they come to.
 
-        `gradients` has what was not sent before in it, and is only read; so are the
-        sums, which stay until the step is over. `state` is a dict of arrays that the
-        worker keeps from step to step, empty before the first one.
+        Parameters
+        ----------
+        gradients : dict of str to array
+            This worker's, plus what was not sent before. Only to be read, as the sums,
+            which stay until the step is over.
+        state : dict of str to array
+            What this worker keeps from step to step; empty before the first one.
+        turn : Turn
+            The step, the worker and the number of workers.
+
+        Returns
+        -------
+        Exchanged
+            The mean gradient, and this worker's gradients as they were sent.
         """
 
     def __str__(self) -> str:

@@ -39,7 +39,7 @@ from kit.exchange.ports.memory import Array
 
 @dataclass(frozen=True)
 class PowerSGD(Compressor):
-    """Matrices of a low rank in the place of gradients.
+    """Matrices of low rank in place of gradients.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class TopK(Compressor):
 def largest(values: Array, k: int) -> Array:
     """Return the places of the k largest magnitudes, in their order.
 
-    Of equal ones, those that come first: the places are the same on any processor.
+    Among equal ones, those that come first: the places are the same on any processor.
 
     >>> largest(np.float32([1, -3, 2, 3]), 2).tolist()
     [1, 3]

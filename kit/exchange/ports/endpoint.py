@@ -52,7 +52,7 @@ class Endpoint:
         """`names` are the members' task names; `asleep` is our word in our arena.
 
         `native`: the compiled loop may be used, where it was built. `on_loss` is called
-        when a wait sees a link end, whoever it waits for.
+        when a wait sees a link end, even one it does not wait for.
         """
         self.native, self.on_loss = native, on_loss
         self.names, self.me, self.stamp = tuple(names), me, stamp
@@ -238,7 +238,7 @@ class Endpoint:
             now = self.clock()
             if port is not None and self.is_gone(port) and not ready():
                 lost_at = lost_at or now
-                # Of one that is known to be lost nothing more is told.
+                # Nothing more is reported of one that is known to be lost.
                 if port.peer in self.lost or now - lost_at > _GRACE_S * 1e9:
                     raise self._gone(port)
             # One that was stopped finds the others gone, and that explains more.

@@ -1,7 +1,7 @@
 """One member's end of the data link to one other member.
 
 A port does four things: it announces our ranges (`post`), it lets us read the other's
-memory (`window`), it tells whether the next message has arrived, and takes it. Two
+memory (`window`), it says whether the next message has arrived, and takes it. Two
 kinds exist: `SharedPort` reads a neighbour's arena in place, `StreamPort` carries bytes
 over a socket. What a plan means is the same over both.
 """
@@ -27,7 +27,7 @@ class Expected(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What a message carries beside its range."""
+    """What a message carries besides its range."""
 
     posted: int  # when it was handed over, nanoseconds
     usable: int  # when it may be used, nanoseconds

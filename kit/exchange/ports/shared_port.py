@@ -118,6 +118,8 @@ class SharedPort:
         )
         notes[place + 2] = stamp.step
         notes[place + 3] = stamp.halt
+        # The counter last: a peer that sees it reads the notes at once. Then the word:
+        # a peer sets it before it looks at the counter again, so it misses none.
         self._out[0] = number
         if self._asleep[0]:
             os.eventfd_write(self._own[_BELL], 1)

@@ -1,7 +1,7 @@
 """A port to a member on another host: ranges travel as frames over a socket.
 
 One thread does everything: frames wait in a queue and leave when the socket takes them,
-bytes are read straight to where they belong. The plan tells what each incoming frame
+bytes are read straight to where they belong. The plan says what each incoming frame
 must be, so no size, place or name is believed from the wire; a frame that differs is a
 `ProtocolError` that names both.
 
@@ -26,7 +26,7 @@ from kit.wire.stream import Stream
 
 _DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
-_FAR = (1 << 32) - 1  # no halt is announced so many steps before
+_FAR = (1 << 32) - 1  # no halt is announced this many steps before
 
 
 class StreamPort:
@@ -82,6 +82,7 @@ class StreamPort:
         payload = self._memory.raw(region, part)
         ahead = stamp.halt - stamp.step - 1  # steps of which this one knows nothing
         halting, ahead = (frame.HALT, max(0, ahead)) if ahead <= _FAR else (0, 0)
+        # A slow line is simulated by the receiver, which holds the frame for so long.
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
         self._sequence += 1

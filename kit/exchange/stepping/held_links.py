@@ -1,4 +1,4 @@
-"""Links in memory that hold each message until they are told to let it go.
+"""Links in memory that hold each message until they are told to release it.
 
 A `HeldPort` keeps what arrives where a port between two hosts keeps it: a gradient in a
 window of its own, a finished range in the receiver's own region. The difference is
@@ -22,7 +22,7 @@ from kit.wire.shaping import LineOut
 class HeldMessage(NamedTuple):
     """A message on its way: between which members, for which place, and its bytes.
 
-    `arrival` is what it carries beside them; there is no time here.
+    `arrival` is what it carries besides them; there is no time here.
     """
 
     source: int

@@ -1,9 +1,9 @@
 """What the plans of a step move and do, counted by walking them.
 
 Pure. A topology that states no formulas is described by these counts, and the formulas
-of those that do are compared with them (`kit.testing.check_topology`). Counted is what
-carries something, as the meter does: an empty message that only keeps two members in
-step is not.
+of those that do are compared with them (`kit.testing.check_topology`). Only messages
+with a payload are counted, as by the meter: an empty message that only keeps two
+members in step is not.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ stochastic gradient descent", 2017), on a ring with equal weights:
 
 Nobody waits for more than its neighbours: no message follows on another in a step,
 where a ring all-reduce has 2(n-1) in a row. But the workers agree only in the long run.
-Of what they differ by, a step leaves (1 + 2 cos(2 pi / n)) / 3 at most: nothing with
+A step leaves at most (1 + 2 cos(2 pi / n)) / 3 of their difference: nothing with
 three workers, 80 % with eight. Two workers take the mean of both.
 
 The mean of all workers stays what it was. Each sum is in the order of the workers. A

@@ -97,7 +97,7 @@ class Hierarchical(Topology):
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
-        """Return whoever completes the sum of a chunk."""
+        """Return the member that completes the sum of a chunk."""
         hosts = self._hosts(layout, group)
         return tuple(
             Owned(part, (block[0],))
@@ -284,6 +284,8 @@ class _Leader:
         """Begin the sums of our own chunks; keep what is to be added last."""
         hosts, number = self._hosts, self._number
         rests = hosts.rests(number, bucket)
+        # A chunk is summed from its own worker on, as on a ring, so the terms of the
+        # workers before it come last. Copied first: a sum overwrites our gradient.
         for place, rest in enumerate(rests):
             yield Copy(self._own[place], SPARE + place, rest)
         if hosts.is_long:
@@ -327,6 +329,7 @@ class _Leader:
 
     def hand_out(self, layout: Layout) -> Iterator[Op]:
         hosts = self._hosts
+        # All that is ours leaves before any wait, so all hosts send at once.
         for bucket in layout.buckets:
             for part in hosts.completes(self._number, bucket):
                 yield Apply(part)
@@ -338,6 +341,7 @@ class _Leader:
                 for part in parts:
                     yield Receive(self._before, NEXT, part, TransferKind.GATHER)
                     yield Copy(Term(self._before, NEXT), NEXT, part)
+                # After the last hop the next host has it: it completed that sum.
                 for part in parts if hop < hosts.n - 1 else ():
                     yield Send(self._after, NEXT, part, TransferKind.GATHER)
         for bucket in layout.buckets:

@@ -142,6 +142,7 @@ def _work(
         for server in group.ps
         for part in parts(layout, group, server, bucket)
     ]
+    # All pushes leave before the first pull is waited for: servers work side by side.
     reduce: list[Op] = [Send(ps, GRAD, part, TransferKind.PUSH) for ps, part in pairs]
     finish: list[Op] = []
     for server, part in pairs:

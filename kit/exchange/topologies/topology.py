@@ -39,22 +39,31 @@ AUTO = "auto"  # what `kit.train` is given to choose one; a job has a topology's
 class Topology(ABC):
     """How the gradients of one step meet and how the parameters come back.
 
-    A class gives its `name` and its plan, and may state the rest.
+    A class gives its `name` and its `plan`, and may override the rest. Methods get the
+    `layout` of the parameters in buckets and chunks, and the `group` of members, which
+    are numbered from 0.
 
-    Attributes:
-        name: What it is called in `kit.train`, `run.topology` and `%topology`.
-        needs_ps: Whether it needs a parameter server; False.
-        agrees: Whether all workers have the same parameters after a step; True. Where
-            they have not, workers send their own parameters, the plan adds those of
-            each one's `neighbourhood` into NEXT and applies nothing, and the training
-            needs `local_steps`.
-        may_be_asynchronous, may_have_backups: Whether a training may be so, or go on
-            without some gradients; False. Such steps are not carried out by the plan:
-            workers push to the servers what these hold, and pull it, as in `ps`. So
-            each server must own what it holds, and nobody else anything.
-        hue: The number of its colour in the palette of the figures; None: the next one
-            that is free.
+    Attributes
+    ----------
+    name : str
+        What it is called in `kit.train`, `run.topology` and `%topology`.
+    needs_ps : bool, default False
+        Whether it needs a parameter server.
+    agrees : bool, default True
+        Whether all workers have the same parameters after a step. If False, workers
+        send their own parameters, the plan adds those of each one's `neighbourhood`
+        into NEXT and applies nothing, and the training needs `local_steps`.
+    may_be_asynchronous, may_have_backups : bool, default False
+        Whether a training may be asynchronous, or go on without some gradients. The
+        plan does not carry out such steps: workers push to the servers what these hold,
+        and pull it, as in `ps`. So each server must own what it holds, and nobody else
+        anything.
+    hue : int, optional
+        The number of its colour in the palette of the figures; by default the next one
+        that is free.
 
+    Examples
+    --------
     >>> from kit.exchange.topologies.ring import Ring
     >>> class Circle(Ring):
     ...     name, title = "circle", "A ring by another name"
@@ -76,10 +85,27 @@ class Topology(ABC):
 
     @abstractmethod
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        """Return what `member` does in a step; None if it does nothing at all."""
+        """Return what a member does in a step.
+
+        It must depend on the arguments alone: every member makes all plans by itself.
+
+        Parameters
+        ----------
+        layout : Layout
+            Where the parameters lie, in buckets and chunks.
+        group : Group
+            The members that take part, and what each server holds.
+        member : int
+            The number of one of them.
+
+        Returns
+        -------
+        Plan or None
+            Its operations in order; None if it does nothing at all.
+        """
 
     def plans(self, layout: Layout, group: Group) -> dict[int, Plan]:
-        """Return the plans of all members that do something."""
+        """Return the plans of all members that do something, by member number."""
         made = {member: self.plan(layout, group, member) for member in group.members}
         return {member: plan for member, plan in made.items() if plan is not None}
 
@@ -96,16 +122,27 @@ class Topology(ABC):
         return tuple(Owned(part, tuple(found[part])) for part in sorted(found))
 
     def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
-        """Return the workers whose numbers a worker ends with the sum of.
+        """Return the workers whose numbers are added up at one worker, itself included.
 
-        It is among them. Where not all agree, they are added in this order, and each
-        worker weighs 1 in all the means that it is in, so that the mean of all stays.
-        Default: all workers.
+        Where not all agree, they are added in this order, and each worker weighs 1 in
+        all the means that it is in, so that the mean of all stays. Default: all
+        workers.
+
+        Parameters
+        ----------
+        group : Group
+            The members that take part.
+        worker : int
+            The member number of a worker.
         """
         return group.workers
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
-        """Return the bytes of a step, best by a closed formula; default: counted."""
+        """Return the bytes of a step, by (source, destination, kind of transfer).
+
+        State them by a closed formula: a test then compares it with what is measured.
+        Default: counted in the plans.
+        """
         return counted_traffic(self.plans(layout, group))
 
     def n_messages(self, layout: Layout, group: Group) -> int:
@@ -113,20 +150,28 @@ class Topology(ABC):
         return counted_messages(self.plans(layout, group))
 
     def hops(self, layout: Layout, group: Group) -> int:
-        """Return how many messages between hosts follow on each other in a step.
+        """Return how many messages between hosts follow one another in a step.
 
         Each waits for the one before it, so with a latency of L a step that all begin
-        together takes as many times L at least. With the buckets one after the other;
-        default: counted.
+        together takes at least as many times L. Buckets count one after the other.
+        Default: counted.
         """
         return counted_hops(self.plans(layout, group), group)
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
-        """Return what a step costs on its longest way, and all tasks together.
+        """Return what a step costs on its longest path, and all tasks together.
 
-        Of `n` workers, `n_ps` servers and `n_bytes` of parameters in `n_buckets`, for
-        the model of `kit.exchange.topologies.cost`. Default: counted in the plans of
-        float32 parameters of that size.
+        `kit.exchange.topologies.cost` predicts times from it. Default: counted in the
+        plans of float32 parameters of this size.
+
+        Parameters
+        ----------
+        n, n_ps : int
+            Numbers of workers and of parameter servers.
+        n_bytes : int
+            Size of the parameters.
+        n_buckets : int
+            Into how many buckets they are cut.
         """
         specs = [Spec("w", (-(-n_bytes // 4),), "float32")]
         layout = lay_out(specs, n, -(-n_bytes // n_buckets))
@@ -140,11 +185,11 @@ class Topology(ABC):
         return ""
 
     def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
-        """Return who stands in which row of its picture, from the top to the bottom.
+        """Return who stands in which row of its picture, from top to bottom.
 
-        With no rows the workers stand in a circle. A member in neither stands aside,
-        having no part. The arrows of the picture are the links of `traffic`.
-        Default: servers above workers, where it needs servers; else a circle.
+        Without rows the workers stand in a circle. A member in neither takes no part
+        and stands aside. The arrows of the picture are the links of `traffic`. Default:
+        servers above workers if it needs servers, else a circle.
         """
         return (group.ps, group.workers) if self.needs_ps else ()
 
@@ -153,10 +198,20 @@ _table: dict[str, Topology] = {}
 
 
 def register(topology: Topology) -> Topology:
-    """Add a topology to the table under its name; it replaces one of that name.
+    """Add a topology to the table, so that trainings can name it; returns it.
 
-    Raises `InvalidArgumentError` for what is not a topology and for a name that cannot
-    be one.
+    It replaces one of the same name. Each process has a table of its own: a training
+    carries a topology of yours to the tasks.
+
+    Parameters
+    ----------
+    topology : Topology
+        An instance, with a `name` that is not "auto" and does not end in "-async".
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not a topology, or its name cannot be one.
     """
     if not isinstance(topology, Topology):
         raise InvalidArgumentError(

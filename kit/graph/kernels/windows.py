@@ -121,7 +121,7 @@ def check_like(what: str, shape: Sequence[int], wanted: Sequence[int]) -> None:
     if tuple(shape) != tuple(wanted):
         raise InvalidArgumentError(
             f"{what} has the shape {list(shape)}, but the windows make "
-            f"{list(wanted)}; hand over the array that belongs to this input."
+            f"{list(wanted)}; pass the array that belongs to this input."
         )
 
 

@@ -1,10 +1,10 @@
 """In which order an asynchronous training was updated that lost tasks meanwhile.
 
-A worker that is lost may have pushed what it is never told of. With one server there is
+A worker that is lost may have pushed without reporting it. With one server there is
 one order all the same: that of the steps which the workers were told, and, of those
 that nobody was told, of the pushes that the server took. With several servers a push
 may have been complete at some of them alone. Steps that were done again, in another
-order, are told twice.
+order, are reported twice.
 
 Pure.
 """

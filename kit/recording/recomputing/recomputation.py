@@ -227,7 +227,7 @@ class Recomputation:
     def exchanges(self, gradients: Sequence[Array], most: int) -> list[SteppedExchange]:
         """Return the exchange of a step, message by message; nothing moves on.
 
-        Of compressed gradients there is one for each stage. `gradients` are flat, as
+        With compressed gradients there is one for each stage. `gradients` are flat, as
         `gradients` gives them; of a column `most` numbers are written down.
         """
         job, topology = self.job, self.topology()

@@ -1,1 +1,1 @@
-"""What a process does for an elastic training, beside its members."""
+"""What a process does for an elastic training, besides hosting members."""

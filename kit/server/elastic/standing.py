@@ -56,7 +56,7 @@ class Standing:
         seen: to which step the notebook has seen the training come, where it said so.
         error: with what the training has ended for this process.
         is_closed: whether the process takes no part any more.
-        clock: tells the time in seconds.
+        clock: gives the time in seconds.
     """
 
     def __init__(self, me: str, job: Job, clock: Callable[[], float]) -> None:
@@ -89,7 +89,7 @@ class Standing:
 
     @property
     def electorate(self) -> tuple[str, ...]:
-        """The processes whose agreement is needed beside the newest generation's own.
+        """The processes whose agreement is needed besides the newest generation's.
 
         Those of the generation before it, as long as it may not have begun everywhere.
         """
@@ -114,7 +114,7 @@ class Standing:
     def takes(self, run: str) -> bool:
         """Whether this process has promised no newer ballot than that of a run.
 
-        Then whoever leads next hears what it knows of that run.
+        Then the next leader hears what it knows of that run.
         """
         is_begun = self.has_begun and self.promised == self.began_with
         return run == self.job.run and is_begun and not self.is_closed

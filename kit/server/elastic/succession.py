@@ -51,9 +51,9 @@ _FINAL: Final = (
 STANDBY: Final = "kit-standby"
 _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
-# Who hears for so long of a generation that it was not told to begin has missed that.
+# A process that hears so long of a generation it was not told to begin has missed it.
 _MISSED_S: Final = 1.0
-# So long a process may take to promise when the others have.
+# How long a process may take to promise when the others have.
 _PROMISES_S: Final = 1.0
 
 
@@ -66,13 +66,13 @@ class Succession:
         """`forget` lets go of the copies that the process holds."""
         self._now, self._processes = standing, processes
         self._forget = forget
-        # Of a generation that has not begun here: which, and when it was heard of.
+        # A generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
 
     def notice(self, number: int, reason: str) -> None:
         """Hear why generation `number` must be followed by another; returns at once.
 
-        What is told so late that there is another one already says nothing of that.
+        News that comes when there is another one already says nothing of that.
         """
         with self._now.changed:
             if self._now.has_moved(number) or self._now.noticed is not None:
@@ -226,7 +226,7 @@ class Succession:
         if began is None:  # another one has led meanwhile
             return
         counts = self._now.promised[0], self._now.heard, rules.count_of(old.number)
-        ballot = max(counts) + 1, self._now.me
+        ballot = max(counts) + 1, self._now.me  # an older one would be refused
         asked_at = self._now.clock()
         asked = {*self._electors, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
@@ -245,7 +245,7 @@ class Succession:
         if not self._may_go_on(stay, [*ended, *fresh]):
             names = ", ".join(lost)
             raise PeerLost(
-                f"there is no answer from {names}, and only {len(stay)} of "
+                f"{names} did not answer, and only {len(stay)} of "
                 f"{len(old.processes)} tasks are here: the others may go on, so these "
                 f"do not.",
                 task=names,
@@ -260,7 +260,7 @@ class Succession:
         moment, holders = found or (CopyPoint(0), {})
         requests = yield from self._requests(good, holders)
         placing = _placing(old, requests, fresh)
-        # Of a generation that was still doing steps again, those count that it did.
+        # If the generation was still doing steps again, only those that it did count.
         reached = max(moment.step, *(good[n]["step"] for n in stay))
         is_paused = requests is not None and bool(requests.get("paused"))
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
@@ -360,7 +360,7 @@ class Succession:
         }
         # Those that host none first: no step is committed before all have begun, so not
         # in two attempts. One that leaves must know, too: it would promise another one.
-        # Of the hosts that of the coordinator: the others come to it.
+        # Then the coordinator's host: the others come to it.
         first = (*following.standby, *leaving)
         leader = places[job.coordinator]
         others = [one for one in all_of if one not in (*first, leader)]
@@ -368,7 +368,7 @@ class Succession:
         for some in filter(None, (first, [leader], others)):
             for reply in (yield Ask(some, "elastic.begin", told_all)).values():
                 if isinstance(reply, KitError):
-                    if has_begun:
+                    if has_begun:  # by some: take it for the newest, and go beyond it
                         self._adopt(job, f"not all could begin: {reply.message}")
                     raise reply
             has_begun = True
@@ -376,8 +376,8 @@ class Succession:
     def share(self, run: str, requests: Plain) -> Coroutine[None]:
         """Let the processes know what is requested of a run; return when enough do.
 
-        Any of two sets that may go on share a process, so whoever leads next hears of
-        it. Raises `UnavailableError` if too few can be told.
+        Any two sets that may go on share a process, so the next leader hears of it.
+        Raises `UnavailableError` if too few answer.
         """
         values, limits = {"run": run, "requests": requests}, self._now.job.settings
         told = yield Ask(

@@ -44,9 +44,9 @@ from kit.wire.rpc import Answer
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
 
-# So long a process that takes part may not have begun yet, and ask to take part.
+# How long a process that takes part may not have begun yet, and ask to take part.
 _BEGINS_S: Final = 1.0
-# So long a member is waited for that was told to end; one that computes ends later.
+# How long to wait for a member that was told to end; one that computes ends later.
 _ENDS_S: Final = 0.2
 
 
@@ -110,6 +110,7 @@ class ElasticTraining:
         """Return the members that are hosted here, the coordinator first."""
         assert job.generation is not None, "it is elastic"
         hosted = job.generation.hosted_by(self._now.me)
+        # The others come to the coordinator, and would wait for it to begin.
         return sorted(hosted, key=lambda one: one != job.coordinator)
 
     def give_up(self) -> None:
@@ -123,7 +124,7 @@ class ElasticTraining:
         self._succession.join(job)
 
     def rebuilt(self, plain: Plain) -> Job:
-        """Return the job of a generation of this training, of which another told."""
+        """Return the job of a generation of this training that another process sent."""
         return Job.from_plain(plain, self._now.job)
 
     # -- what the members of this process tell ------------------------------------
@@ -188,7 +189,7 @@ class ElasticTraining:
             self._work.params = None  # the first copy is whole: nobody begins anew
 
     def share(self, run: str, requests: Plain) -> None:
-        """Let so many processes know what is requested that it cannot be lost.
+        """Let enough processes know what is requested, so that it cannot be lost.
 
         Raises `UnavailableError` if it may be.
         """
@@ -210,7 +211,7 @@ class ElasticTraining:
             return
         self.buffers.keep_only(())
         with self._now.changed:
-            self._now.is_closed = True
+            self._now.is_closed = True  # first: whom a closed link wakes looks at it
             self._now.changed.notify_all()
         self._processes.close()
         for server in [*self._stand_ins.values()]:  # another thread may add one
@@ -226,7 +227,7 @@ class ElasticTraining:
         with self._now.changed:
             self._now.establish(begun)
             error, is_done = self._now.error, self._is_done
-            # That the others go on without this process is no end of the training.
+            # The training has not ended when the others go on without this process.
             is_end = error is not None and not isinstance(error, Fenced)
             return {
                 "job": self._now.job.to_plain(),

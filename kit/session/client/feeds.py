@@ -1,4 +1,4 @@
-"""Values that one run uses in the place of tensors: checked and turned into arrays.
+"""Values that one run uses in place of tensors: checked and turned into arrays.
 
 Pure.
 """
@@ -32,7 +32,7 @@ class Fed(Protocol):
         """Its shape and dtype."""
 
 
-# Returns what to feed tensors in the place of what dask has yet to compute.
+# Returns what to feed tensors in place of what dask has yet to compute.
 Later = Callable[[Sequence[tuple[Fed, Any]]], list[Any]]
 
 
@@ -114,7 +114,9 @@ def fed_tensor(graph: Graph, key: Any) -> Tensor:
             f"are tensors, variables and names such as 'x:0'."
         )
     if found.graph is not graph:
-        raise TypeError(f"feed_dict: {key!r} is of another graph than the session.")
+        raise TypeError(
+            f"feed_dict: {key!r} belongs to another graph than the session."
+        )
     return found
 
 

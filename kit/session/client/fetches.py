@@ -110,7 +110,7 @@ def element_of(graph: Graph, one: Any) -> Tensor | Op:
         )
     if found.graph is not graph:
         raise ValueError(
-            f"{one!r} is of another graph than the session; make the session with "
+            f"{one!r} belongs to another graph than the session; make the session with "
             f"graph=..., or build it in the session's graph."
         )
     return found

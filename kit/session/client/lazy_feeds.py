@@ -42,7 +42,7 @@ from kit.session.client.feeds import Fed, check_shape, fed_value
 # Calls a function with arguments on all tasks; takes `deadline_s` too.
 Carry = Callable[..., Any]
 
-# So many collections of one session are kept on the tasks, so many sessions' at most.
+# The most collections of one session, and sessions, that are kept on the tasks.
 _MOST: Final = 128
 _MOST_SESSIONS: Final = 64
 _CLOSE_S: Final = 2.0
@@ -90,7 +90,7 @@ class LazyFeeds:
         self._carrying = threading.Lock()
 
     def feed(self, fed: Sequence[tuple[Fed, Any]]) -> list[Any]:
-        """Return what to feed tensors in the place of collections.
+        """Return what to feed tensors in place of collections.
 
         What cannot travel (it is bound to this process) is computed here. Raises
         `ValueError` for a shape that is known to be wrong, before anything moves.

@@ -39,7 +39,7 @@ from kit.session.worker.step import Records
 from kit.task import Task
 from kit.wire.link import Link
 
-# An answer may come a little after the deadline that it tells of.
+# An answer may come a little after the deadline that it reports.
 _GRACE_S = 5.0
 _CLOSE_S = 2.0
 _TARGET = Task("target", 0)  # the only one there is a way to

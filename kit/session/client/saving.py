@@ -24,13 +24,36 @@ def save_variables(
     path: str | os.PathLike[str],
     variables: Sequence[Variable] | None = None,
 ) -> Path:
-    """Write the values of `variables`, by default all of the session's graph.
+    """Write the values of variables to a checkpoint.
 
-    They are read in one run, and written by this process to `path` with the endings
-    `.index` and `.data-00000-of-00001`; what is there is replaced in one step, and then
-    the first number of the second ending differs. Returns the path. Raises
-    `FailedPreconditionError` when one has no value, `NotFoundError` without the folder,
-    `ResourceExhaustedError` and `PermissionDeniedError` as the disk refuses.
+    They are read in one run and written by this process. An older checkpoint of that
+    path is replaced in one step.
+
+    Parameters
+    ----------
+    session : Session
+        Reads the variables.
+    path : str or PathLike
+        Where, without an ending: the files end in `.index` and `.data-00000-of-00001`
+        (when they replace others, the first number of the second ending differs).
+    variables : sequence of Variable, optional
+        By default all of the session's graph.
+
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no variables.
+    FailedPreconditionError
+        A variable has no value.
+    NotFoundError
+        The folder does not exist.
+    ResourceExhaustedError, PermissionDeniedError
+        The disk is full, or refuses.
     """
     chosen = _chosen(session, variables)
     names = [one.op.name for one in chosen]
@@ -44,11 +67,27 @@ def restore_variables(
     path: str | os.PathLike[str],
     variables: Sequence[Variable] | None = None,
 ) -> None:
-    """Set `variables`, by default all of the session's graph, to what was saved.
+    """Set variables to what `save_variables` wrote; nothing changes on an error.
 
-    It does not matter whether they had a value. Raises `NotFoundError` when the
-    checkpoint, or a variable in it, is missing, `InvalidArgumentError` for another
-    shape or dtype, `CheckpointFailed` for damage; nothing has changed then.
+    It does not matter whether they had a value.
+
+    Parameters
+    ----------
+    session : Session
+        Sets the variables.
+    path : str or PathLike
+        The path that was given to `save_variables`.
+    variables : sequence of Variable, optional
+        By default all of the session's graph.
+
+    Raises
+    ------
+    NotFoundError
+        The checkpoint, or a variable in it, is missing.
+    InvalidArgumentError
+        There are no variables, or one has another shape or dtype there.
+    CheckpointFailed
+        The checkpoint is damaged.
     """
     chosen = _chosen(session, variables)
     found = _read(os.fspath(path), {one.op.name: one.ref.static for one in chosen})

@@ -122,7 +122,7 @@ class Session:
             wanted = Fetches(self.graph, fetches)
             feeds = self._read(feed_dict)
             cached = CachedRun(self._sent, wanted, list(feeds))
-            if key is not None:  # else it would be told apart from no other one
+            if key is not None:  # without a key it could not be found again
                 self._cached[key] = cached
         else:
             feeds = self._read(feed_dict)
@@ -138,7 +138,8 @@ class Session:
     ) -> Any:
         """Do what `run` does, in a thread, while the event loop goes on.
 
-        To stop waiting does not stop the run; its deadline does, or `close`.
+        Cancelling the wait does not stop the run; its deadline does, or `close`.
+        Arguments, result and errors are those of `run`.
         """
         call = partial(self.run, fetches, feed_dict)
         return await asyncio.to_thread(call, deadline_s=deadline_s, metadata=metadata)
@@ -150,9 +151,29 @@ class Session:
         *,
         deadline_s: float | None = None,
     ) -> str:
-        """Declare a run in several parts; returns its handle for `partial_run`.
+        """Declare a run in several parts; return its handle for `partial_run`.
 
-        Raises `TypeError` and `ValueError` for what cannot be fetched or fed.
+        Parameters
+        ----------
+        fetches : Tensor, Op, or a list, tuple or dict of these
+            Everything that the parts may fetch.
+        feeds : sequence of Tensor
+            Everything that the parts may feed.
+        deadline_s : float, optional
+            Seconds that all parts together may wait; by default the setting
+            `run_deadline_s`.
+
+        Returns
+        -------
+        str
+            The handle.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something cannot be fetched or fed.
+        RuntimeError
+            The session is closed, or the graph is empty.
         """
         self._check_open()
         wanted = Fetches(self.graph, fetches)
@@ -164,9 +185,40 @@ class Session:
     ) -> Any:
         """Give some of the declared feeds and take some of the declared fetches.
 
-        No op runs twice in all parts. Raises `InvalidArgumentError` for what was not
-        declared, is given or taken a second time, or needs feeds still to come, and for
-        an unknown or finished handle; `RuntimeError` for an op.
+        An op runs at most once in all parts together.
+
+        Parameters
+        ----------
+        handle : str
+            What `partial_run_setup` returned.
+        fetches : Tensor, Op, or a list, tuple or dict of these
+            Some of the declared fetches.
+        feed_dict : dict of Tensor to value, optional
+            Values for some of the declared feeds.
+
+        Returns
+        -------
+        object
+            The values, in the structure of `fetches`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Something was not declared, is given or taken a second time, or needs feeds
+            that are still to come; or the handle is unknown or its run is over.
+        RuntimeError
+            The session is closed.
+
+        Examples
+        --------
+        >>> import kit
+        >>> with kit.Graph().as_default(), kit.Session() as session:
+        ...     x, y = kit.placeholder("float32"), kit.placeholder("float32")
+        ...     double, total = x + x, x + y
+        ...     handle = session.partial_run_setup([double, total], [x, y])
+        ...     first = session.partial_run(handle, double, {x: 3.0})
+        ...     float(session.partial_run(handle, total, {y: first}))
+        9.0
         """
         self._check_open()
         wanted = Fetches(self.graph, fetches)
@@ -174,7 +226,24 @@ class Session:
         return wanted.rebuild(self._parts.part(handle, wanted.elements, feeds))
 
     def list_devices(self, deadline_s: float | None = None) -> list[tuple[Device, int]]:
-        """Return the devices of all tasks, the target's first, with incarnations."""
+        """Return the devices of all tasks, the target's first, with their incarnations.
+
+        Parameters
+        ----------
+        deadline_s : float, optional
+            Seconds that the tasks may take to answer; by default the setting
+            `run_deadline_s`.
+
+        Returns
+        -------
+        list of (Device, int)
+            An incarnation is a number that is another one after a restart of the task.
+
+        Raises
+        ------
+        RuntimeError
+            The session is closed.
+        """
         if self._sent.is_closed:
             raise RuntimeError("the session is closed; make a new one.")
         return self._connection.devices(limit_s(deadline_s))
@@ -182,7 +251,35 @@ class Session:
     def callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None
     ) -> Callable[..., Any]:
-        """Return a function of the values for `feed_list` that runs `fetches`."""
+        """Return a function that runs `fetches`; faster than `run` for many equal runs.
+
+        Parameters
+        ----------
+        fetches : Tensor, Op, or a list, tuple or dict of these
+            As for `run`.
+        feed_list : sequence of Tensor, optional
+            What the function's arguments are fed to, in this order.
+
+        Returns
+        -------
+        callable
+            Takes one value for each of `feed_list` and returns what `run` would. Raises
+            `ValueError` for another number of values.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something cannot be fetched or fed.
+
+        Examples
+        --------
+        >>> import kit
+        >>> with kit.Graph().as_default(), kit.Session() as session:
+        ...     x = kit.placeholder("float32")
+        ...     double = session.callable(x + x, [x])
+        ...     float(double(3.0)), float(double(4.0))
+        (6.0, 8.0)
+        """
         keys = [fed_tensor(self.graph, one) for one in feed_list or ()]
         wanted = Fetches(self.graph, fetches)
         cached = CachedRun(self._sent, wanted, list(dict.fromkeys(keys)))
@@ -204,13 +301,20 @@ class Session:
     ) -> None:
         """Clear containers on all tasks, and end all sessions of this one's target.
 
-        '' is the default container. Sessions at other targets stay open and find their
-        variables uninitialised. The next run of an ended one raises `AbortedError`.
+        Sessions at other targets stay open and find their variables uninitialised. The
+        next run of an ended one raises `AbortedError`.
+
+        Parameters
+        ----------
+        containers : sequence of str, default ("",)
+            Their names; "" is the default container.
+        deadline_s : float, optional
+            Seconds that the tasks may take; by default the setting `run_deadline_s`.
         """
         self._connection.reset(containers, limit_s(deadline_s))
 
     def close(self) -> None:
-        """End the session; runs under way are cancelled. May be called twice."""
+        """End the session and cancel its runs under way. May be called twice."""
         if not self._sent.is_closed:
             self._sent.is_closed = True
             self._connection.close()

@@ -1,7 +1,7 @@
 """From a session's target to its master: in this process, or at an address.
 
 Servers of this process are entered here when they start; a session on one of them calls
-it directly. What another target means is told by the layer above (`set_remote`).
+it directly. What another target means, the layer above says (`set_remote`).
 """
 
 from __future__ import annotations

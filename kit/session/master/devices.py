@@ -206,7 +206,7 @@ def _completed(device: str, request: str) -> str:
     try:
         mine, other = DeviceSpec.from_string(device), DeviceSpec.from_string(request)
     except ValueError:
-        return device  # what cannot be read is told when its op is placed
+        return device  # what cannot be read is reported when its op is placed
     both = merge(outer=other, inner=mine).to_string()
     return both if merge(outer=mine, inner=other).to_string() == both else device
 

@@ -177,7 +177,7 @@ def _append(
             continue
         if one.name in open_names:
             raise InvalidArgumentError(
-                f"the graph has a circle: op {one.name!r} needs its own result."
+                f"the graph has a cycle: op {one.name!r} needs its own result."
             )
         open_names.add(one.name)
         stack.append((one, True))
@@ -185,7 +185,7 @@ def _append(
         circle = next((n for n in before if n.name in open_names), None)
         if circle is not None:
             raise InvalidArgumentError(
-                f"the graph has a circle: {circle.name!r} and {one.name!r} need each "
+                f"the graph has a cycle: {circle.name!r} and {one.name!r} need each "
                 f"other's result."
             )
         stack.extend((n, False) for n in reversed(before))

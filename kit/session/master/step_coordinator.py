@@ -1,7 +1,7 @@
 """A master's part in one step: it begins the segments, and gathers their results.
 
 Its own task's segment runs in the same thread; this is also how its tensors move. How a
-run begins and ends is told in `session.py`.
+run begins and ends is described in `session.py`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class StepCoordinator(Ways):
     def _ended(self, step: Step, task: Task, channel: Channel) -> None:
         """Take the news that a task closed its channel: it failed, or has died."""
         if not channel.is_done:
-            reason = "its process has ended, or the way is cut."
+            reason = "its process has ended, or the line is cut."
             self._worker.abort(step, _lost(task, reason), spare=channel.link)
 
     def _naming(self, task: Task, call: Callable[..., T], *args: Any) -> T:

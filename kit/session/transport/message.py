@@ -34,7 +34,7 @@ _MOST_MS: Final = 2**32 - 1
 
 
 class Act(IntEnum):
-    """What a message asks for or tells."""
+    """What a message asks for or reports."""
 
     ASK = 0
     RUN = 1

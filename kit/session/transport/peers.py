@@ -22,7 +22,7 @@ from kit.session.worker.step import Step
 from kit.task import Task
 from kit.wire.link import Link
 
-# Opens a link to a task within so many seconds.
+# Opens a link to a task within a number of seconds.
 Dial = Callable[[Task, float], Link]
 
 
@@ -32,7 +32,7 @@ class Peers:
     def __init__(
         self, dial: Dial, watch: Watch | None = None, *, name: str | None = None
     ) -> None:
-        """`watch` is told of all links; without it nobody notices their end early.
+        """`watch` gets all links; without it nobody notices their end early.
 
         `name` stands for the task in messages, where one way leads to one task only.
         """

@@ -58,7 +58,7 @@ _LONGEST: Final = 2**32 - 1
 LEAST_LENT: Final = 2**18  # below this, lending gains less than it costs
 _HERE, _LENT, _TICKET_SIZE = 0, 1, 32
 
-# Joining so many bytes to the head takes as long as preparing a buffer of their own.
+# Joining this many bytes to the head takes as long as preparing their own buffer.
 _SMALL: Final = 8192
 # An empty array may have any sizes, up to what numpy can still multiply.
 _MOST_ITEMS: Final = sys.maxsize // 16

@@ -2,7 +2,7 @@
 
 A run reads one link at a time, for as long as its deadline allows, because that is the
 quickest way. Meanwhile another task may die, or its client may go away. The kernel
-tells so for every link at once, and one thread of each task waits for that alone.
+reports that for every link at once, and one thread of each task waits for that alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Watch:
             self._links[fd] = link
             if self._epoll is not None:
                 with suppress(OSError, ValueError):  # it has just been closed
-                    # Once: a link that has ended would be told of for ever.
+                    # Once: a link that has ended would be reported for ever.
                     self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
 
     def during(self, link: Link, call: Callable[[], None]) -> None:

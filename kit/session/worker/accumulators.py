@@ -152,7 +152,7 @@ class DenseAccumulator(Accumulator):
 # as if the indices of each were sorted; an index comes out twice where they are not.
 
 
-_UNKNOWN = -1  # a size that nobody has told
+_UNKNOWN = -1  # a size that is not known
 
 
 class RowAccumulator(Accumulator):

@@ -128,7 +128,7 @@ class SessionState:
         self._lock = threading.Lock()
 
     def put(self, name: str, value: Any) -> None:
-        """Keep something under a name, in the place of what was there."""
+        """Keep something under a name, in place of what was there."""
         with self._lock:
             self._own[name] = value
 

@@ -99,7 +99,7 @@ def check_compressor(
 
 @dataclass
 class _Check:
-    """The check of one compressor with so many workers."""
+    """The check of one compressor with `n` workers."""
 
     compressor: Compressor
     specs: tuple[Spec, ...]

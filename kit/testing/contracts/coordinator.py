@@ -1,7 +1,7 @@
 """What the members of a training rely on in its coordinator, as one check.
 
 No task is started and nothing waits: the check asks what members ask, with no patience,
-and turns the clock by hand. The theory is told in
+and turns the clock by hand. The theory is in
 `kit.training.coordination.membership`.
 """
 
@@ -337,7 +337,7 @@ def _all_hear(
         }
         for what, error in answers.items():
             assert error is not None, (
-                f"{because}, and {what} of {_TASKS[one]} tells nothing of it; every "
+                f"{because}, and {what} of {_TASKS[one]} says nothing of it; every "
                 f"answer does, since nobody else tells a member."
             )
             assert text in str(error), (

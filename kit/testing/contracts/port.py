@@ -36,17 +36,30 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
       counted by `n_arrived` until they are taken, and none arrives that was not posted;
     * `window` then shows the sender's numbers, those of a gradient without touching the
       receiver's own; a message without bytes arrives too;
-    * a message carries the step and the halt of who sent it;
-    * steps with other messages alternate, as `expect` was told;
+    * a message carries the step and the halt of its sender;
+    * steps with different messages alternate, as `expect` announced;
     * `post` never waits for the other side, however large a range is, and `is_idle`
       says when all of it has left;
     * what was posted before an end closed can still be taken, and then the other end is
       `lost`.
 
-    `make` is called with a layout and the number 2, once for each check. It returns a
-    context manager that gives two members which are linked to each other, as
-    `kit.testing.group.local_group` does. A message may take `deadline_s`.
+    Parameters
+    ----------
+    make : callable
+        Called with a layout and the number 2, once for each check. Returns a context
+        manager that gives two members linked to each other, as
+        `kit.testing.group.local_group` does.
+    deadline_s : float, default 10.0
+        Seconds that one message may take.
 
+    Raises
+    ------
+    AssertionError
+        With the kind of port, what it did and what was expected.
+
+    Examples
+    --------
+    >>> from kit.testing import check_port
     >>> from kit.testing.group import local_group
     >>> check_port(local_group)
     """

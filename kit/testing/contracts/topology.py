@@ -94,21 +94,44 @@ def check_topology(
     * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
       names members of the group.
 
-    It need not be registered. `workers` and `servers` are the numbers to try, without
-    0 servers for a topology that needs one; `models` the parameters, in buckets of
-    `bucket_bytes`, the last ones also over real ports. `seed` decides the gradients and
-    the orders in which members take turns. The default takes some seconds.
+    Parameters
+    ----------
+    topology : Topology
+        An instance of your class. It need not be registered.
+    workers : iterable of int, default (1, 2, 3, 5)
+        Numbers of workers to try.
+    servers : iterable of int, default (0, 1, 2)
+        Numbers of parameter servers to try; 0 is left out for a topology that needs
+        one.
+    models : iterable of sequences of Spec
+        Parameters to try. The last ones are also exchanged over real ports.
+    bucket_bytes : int, default 64
+        Size of the buckets into which the parameters are cut.
+    seed : int, default 0
+        Decides the gradients and the orders in which members take turns.
 
+    Raises
+    ------
+    AssertionError
+        With the group that was tried, what the topology says and what its plans do.
+    InvalidArgumentError
+        There is no model or no number of servers to try.
+
+    Notes
+    -----
+    The defaults take some seconds.
+
+    Examples
+    --------
     >>> from kit.exchange.topologies.ring import Ring
+    >>> from kit.testing import check_topology
     >>> check_topology(Ring(), workers=[2, 3])
     >>> class Boastful(Ring):
     ...     def traffic(self, layout, group):
     ...         return {}
     >>> check_topology(Boastful(), workers=[2])
     Traceback (most recent call last):
-    AssertionError: topology 'ring' with 2 workers, no servers and 96 bytes in 2 \
-buckets: traffic says nothing of REDUCE from worker:0 to worker:1, where the plans \
-move 48 bytes.
+    AssertionError: ...: traffic says nothing of REDUCE from worker:0 to worker:1, ...
     """
     chosen = [n for n in servers if n or not topology.needs_ps]
     tried = [tuple(model) for model in models]
@@ -278,7 +301,7 @@ class _Trial:
             for op in plan.ops
             if isinstance(op, Apply) and op.range.size
         }
-        if not self.topology.agrees:  # whoever is to keep the slots, nobody updates
+        if not self.topology.agrees:  # slots may have owners, but nobody updates
             says = set()
         for member, part in sorted(_bytes_of(says) ^ _bytes_of(does))[:1]:
             self.fail(

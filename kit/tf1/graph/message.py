@@ -99,13 +99,13 @@ class CheckedMessage:
     def CopyFrom(self, other: Self) -> None:
         """Take over all fields of another message."""
         if not isinstance(other, type(self)):
-            raise TypeError(f"{other!r} is no {type(self).__name__}.")
+            raise TypeError(f"{other!r} is not a {type(self).__name__}.")
         self.__dict__.update(copy.deepcopy(other.__dict__))
 
     def MergeFrom(self, other: Self) -> None:
         """Take over the fields that are set in another message; lists are joined."""
         if not isinstance(other, type(self)):
-            raise TypeError(f"{other!r} is no {type(self).__name__}.")
+            raise TypeError(f"{other!r} is not a {type(self).__name__}.")
         for name, value in copy.deepcopy(other._values).items():
             kind = self.FIELDS[name]
             if _is_message(kind):

@@ -160,7 +160,7 @@ def reciprocal(x: Any, name: str | None = None) -> Any:
     found = convert_to_tensor(x) if isinstance(x, ArrayProtocol) else x
     if isinstance(found, ArrayProtocol) and found.dtype.is_integer:  # type: ignore[attr-defined]
         raise InvalidArgumentError(
-            f"there is no reciprocal of whole numbers such as {found!r}; cast them."
+            f"whole numbers such as {found!r} have no reciprocal; cast them."
         )
     return unary("Reciprocal", found, name)
 

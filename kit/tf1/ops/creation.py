@@ -20,7 +20,7 @@ from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int32
 from kit.tf1.tensor.shape import TensorShape
 
-# From so many elements on zeros and ones are filled in a run, not carried in the graph.
+# From this many elements on, zeros and ones are filled in a run, not sent in the graph.
 _MANY = 1000
 
 

@@ -148,7 +148,7 @@ def dropout(
     name: str | None = None,
     rate: Any = None,
 ) -> Any:
-    """Return x with elements set to 0 by chance, and the others scaled up.
+    """Return x with random elements set to 0, and the others scaled up.
 
     `rate` is the share that is dropped, `keep_prob` the one that is kept. With
     `noise_shape` one decision holds for all elements along its axes of size 1. Raises

@@ -205,7 +205,7 @@ class TopKV2(NamedTuple):
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
     """Return the `k` greatest elements of each row, greatest first, and their places.
 
-    Of equal elements the first one counts as greater. They are always `sorted`. Raises
+    Among equal elements the first counts as greater. They are always `sorted`. Raises
     `ValueError` for a row that is shorter, in the run `InvalidArgumentError`.
     """
     with op_scope(name, "TopKV2", [input, k]) as scope:

@@ -61,7 +61,7 @@ def hinted(value: Any, name: str) -> Any:
 
 
 def ints(op_type: str, name: str, value: Any) -> Ints:
-    """Return an argument that tells sizes or axes: as integers if it is known now."""
+    """Return an argument of sizes or axes: as integers if it is known now."""
     found = index(op_type, name, value)
     known = found.static.value
     return found if known is None else known.tolist()

@@ -33,7 +33,7 @@ from kit.tf1.session.targets import (
 from kit.tf1.session.tf_errors import originals
 
 # --------------------------------------------------------------------------------------
-# What `session.list_devices()` tells of a device.
+# What `session.list_devices()` says of a device.
 
 
 # What the original says of every CPU; it is not a measure of anything.

@@ -1,4 +1,4 @@
-"""What a traced run tells: which node ran on which device, and when.
+"""What a traced run records: which node ran on which device, and when.
 
 Pure. Times are microseconds of the clock of the task that ran the node. In a
 Chrome trace each device is a process; what overlaps goes to another thread of it.

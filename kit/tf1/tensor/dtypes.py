@@ -225,7 +225,7 @@ def _is_no_type(given: Any) -> bool:
 
 
 def _of_numpy(given: Any) -> DType | None:
-    # Of a class `dtype` is not a dtype, but what gives one to its objects.
+    # A class's `dtype` is not a dtype, but what gives one to its objects.
     found = given if isinstance(given, type) else getattr(given, "dtype", given)
     try:
         dtype = np.dtype(found)

@@ -16,7 +16,7 @@ class Sums:
     def __init__(
         self, n: int, pieces: Sequence[tuple[int, Array, Mapping[int, Array]]]
     ) -> None:
-        """Of each piece its chunk, where its sum goes, and what each of `n` gave."""
+        """Each piece's chunk, where its sum goes, and what each of `n` gave."""
         self._n, self._pieces = n, pieces
 
     def add(self, ranks: Collection[int]) -> None:

@@ -1,6 +1,6 @@
 """A worker whose gradient counts if it is among the first of its step.
 
-What it says and hears is told in `kit.training.backup_workers.server`.
+What it says and hears is described in `kit.training.backup_workers.server`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _LOOK_S = 0.02
 class Saved(NamedTuple):
     """A checkpoint: steps done, its folder, bytes on disk, seconds until it was there.
 
-    Of one that was there before this training, bytes and seconds are 0.
+    For one that was there before this training, bytes and seconds are 0.
     """
 
     step: int
@@ -212,9 +212,25 @@ class CheckpointValues(Mapping[str, Array]):
 def load_checkpoint(folder: str | Path) -> CheckpointValues:
     """Return the newest good checkpoint of a folder, or the one that the path names.
 
-    `load_checkpoint("digits")`, `load_checkpoint("digits/step-400")`. All bytes are
-    compared with their digests. Raises `NotFoundError` when there is none, and
-    `CheckpointFailed` for damage; there is no partial result.
+    All bytes are compared with their digests; there is no partial result.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of a training, "digits", or one checkpoint in it, "digits/step-400".
+
+    Returns
+    -------
+    CheckpointValues
+        A mapping from the names of the parameters to arrays, with its `step` and what
+        else was saved.
+
+    Raises
+    ------
+    NotFoundError
+        There is no checkpoint.
+    CheckpointFailed
+        It is damaged.
     """
     path = Path(folder).expanduser()
     if _NAME.fullmatch(path.name) and not Folder(path).steps():

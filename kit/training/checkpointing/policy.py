@@ -34,9 +34,10 @@ class Checkpoints:
         On the host of the coordinator, the first worker. Tasks of other hosts write
         into it where they see it under this name, and else send their shards there.
     every_steps : int, optional
-        Save after every so many steps; 0 for never.
+        The number of steps between two checkpoints; 0 for never.
     every_s : float, optional
-        Save about every so many seconds; 0 for never. 60 if neither is given.
+        About how many seconds between two checkpoints; 0 for never. 60 if neither is
+        given.
     keep : int, default 5
         How many of the newest checkpoints to keep, at least 2.
 

@@ -119,7 +119,7 @@ class FolderLock:
             self._replace(folder / NAME)
 
     def _replace(self, path: Path) -> None:
-        """Put a mark of our own in the place of one that is locked."""
+        """Put our own mark in place of one that is locked."""
         old = self._file
         path.unlink()
         self._file = os.open(path, _FLAGS | os.O_EXCL, 0o600)

@@ -150,7 +150,7 @@ class SaveCoordinator:
         """`begun` hears the step of each save, `ended` also whether it was written.
 
         Both are called without a lock held, so the end of one save may be heard after
-        the begin of the next.
+        the start of the next.
         """
         assert job.checkpoints is not None
         self._job, self._wanted, self._folder = job, job.checkpoints, folder

@@ -30,7 +30,7 @@ class Dial(Protocol):
 def next_generation(job: Job, dial: Dial, step: int) -> Job | None:
     """Wait for the generation that follows a job's; None if the training is over.
 
-    If those that host members are all gone, those that stand by are told of it, and to
+    If those that host members are all gone, those that stand by hear of it, and to
     which `step` they had come.
     Raises what the training has failed with.
     """

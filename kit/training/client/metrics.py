@@ -58,7 +58,7 @@ def account(
     with backup workers not all do the same. Asynchronous epochs are left out: what a
     worker moves there depends on how many updates it made. Where an elastic training
     lost a task the measured bytes differ from the formula by the step under way, and
-    by what the task had not told.
+    by what the task had not reported.
     """
     entries = []
     for row, after in zip_longest(trace.epochs, trace.epochs[1:]):
@@ -85,7 +85,7 @@ def account(
 
 
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
-    """Return (epoch, measured, formula) of the bytes that move once, at its begin."""
+    """Return (epoch, measured, formula) of the bytes that move once, at its start."""
     found = []
     before, was_asynchronous = None, False
     generation = 0
@@ -187,7 +187,7 @@ _FEWEST_MEASURED = 3
 def measured_shares(job: Job, trace: Trace) -> dict[str, float]:
     """Return by process how fast it computes, relative to the slowest.
 
-    Of each worker's newest steps in the generation that goes on, the median counts.
+    The median of each worker's newest steps in the current generation counts.
     Raises `FailedPreconditionError` when there are too few of them.
     """
     generation = job.generation

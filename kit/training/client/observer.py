@@ -154,7 +154,7 @@ class Observer:
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
-        ticket = secrets.token_hex(8)  # it may be sent again, to whoever leads next
+        ticket = secrets.token_hex(8)  # it may be sent again, to the next leader
 
         def send() -> None:
             told = self._requests.send(what, values, self.step(), ticket)
@@ -289,7 +289,7 @@ class Observer:
         try:
             self._watch_to_its_end(caller, member, watched, job, others)
             goes_on = self._goes_on(watched, job)
-        except Exception as error:  # else who waits for the end would wait for ever
+        except Exception as error:  # else a wait for the end would never return
             watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
         if goes_on or self._job is not job:  # nobody asks this generation any more
@@ -326,7 +326,7 @@ class Observer:
             return bool(others) or self._has_failed()
 
         def dial(_: float) -> Caller:
-            # The run's name tells the task for whom to keep what it knows.
+            # By the run's name the task knows for whom to keep what it knows.
             return self._reach(member, job.run, is_useless)
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
@@ -361,7 +361,7 @@ class Observer:
     ) -> None:
         """Ask until a member is over, and with it the `others` that it can ask.
 
-        Of these it takes out those that are over or asked directly from now on.
+        It takes out those that are over or asked directly from now on.
         """
         limits, pause_s = job.settings, _FIRST_POLL_S
         last_news_by = float("inf")
@@ -540,7 +540,7 @@ class Observer:
         """Return how it ended: by the trusted member, else the lost, else anybody."""
         trusted = self._watched[self._trusted]
         states = [one.state for one in self._watched]
-        # Of an elastic training anybody may tell the end: the others are there too.
+        # In an elastic training anybody may report the end: the others are there too.
         is_elastic = self._job.generation is not None
         if trusted.state == "done" or (is_elastic and "done" in states):
             return None

@@ -1,4 +1,4 @@
-"""What all members have told of a training, in memory that does not grow for ever.
+"""What all members have reported of a training, in memory that does not grow for ever.
 
 News are folded in as they come, so looking costs nothing that depends on how long the
 training is: the tables are views, and the loss of the newest step is at hand.
@@ -50,7 +50,7 @@ class Recorded:
         self._lock = Lock()
 
     def add(self, news: News) -> None:
-        """Take what one member has told; the cost is that of the new rows."""
+        """Take what one member has reported; the cost is that of the new rows."""
         with self._lock:
             for table, new, unread in zip(self._tables, *news, strict=True):
                 if unread and len(new):
@@ -69,7 +69,7 @@ class Recorded:
 
     @property
     def kept(self) -> Kept:
-        """What is left of all that was told."""
+        """What is left of all that was reported."""
         with self._lock:
             return self._kept()
 

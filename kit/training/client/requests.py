@@ -26,7 +26,7 @@ class CommandSender:
     def __init__(
         self, job: Job, dial: Callable[[Task, str], Caller], is_over: Callable[[], bool]
     ) -> None:
-        """`is_over` tells whether the training is; then nothing is sent any more."""
+        """`is_over` says whether the training is; then nothing is sent any more."""
         self._job, self._dial, self._is_over = job, dial, is_over
         # Not shared with anything else: a coordinator that is gone is dialled for long.
         self._guard = threading.Lock()

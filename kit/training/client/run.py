@@ -80,7 +80,7 @@ class Run:
 
     Examples
     --------
-    Follow a training and change it on the way::
+    Follow a training and change it while it runs::
 
         run = kit.train(step, params, data, steps=300)
         run.topology = "ring"
@@ -103,7 +103,7 @@ class Run:
 
         `trusted` is the member whose word counts, by default the coordinator: it says
         how the training ended. A worker that watches its own training trusts itself.
-        `bring` lets the tasks have a topology of one's own, before a switch to it.
+        `bring` gives the tasks a topology of the user's, before a switch to it.
         """
         self.job, self._bring = job, bring
         self._observer = Observer(job, dial, trusted=trusted)
@@ -115,7 +115,7 @@ class Run:
 
     @classmethod
     def over(cls, job: Job, observer: Any) -> Run:
-        """Return the run of a training that is over, of which all is known already.
+        """Return the run of a training that is over, about which all is known.
 
         `observer` answers as an `Observer` of such a training does.
         """
@@ -310,15 +310,15 @@ class Run:
     def record(self, folder: str | PathLike[str] | Recording) -> Recorder:
         """Record the training to a folder, as far as it is not over; return at once.
 
-        `kit.train(..., record=folder)` does so from the first step on. Of the time
-        before, a recording that is begun later lacks digests, states, and messages that
-        are not kept any more.
+        `kit.train(..., record=folder)` does so from the first step on. A recording that
+        is begun later lacks the digests and states of the time before, and messages
+        that are not kept any more.
 
         Parameters
         ----------
         folder : str, PathLike or Recording
-            A folder that does not exist, or is empty; or a `kit.Recording` with more
-            wishes.
+            A folder that does not exist, or is empty; or a `kit.Recording`, which sets
+            more.
 
         Returns
         -------
@@ -412,7 +412,7 @@ class Run:
         return self
 
     def _interrupted(self, again: str) -> WaitInterrupted | None:
-        """Pause, and return what tells so to who waited and may wait `again`.
+        """Pause, and return what to tell the caller, who may wait `again`.
 
         None if it cannot pause: it may be over, or its coordinator gone.
         """
@@ -462,7 +462,7 @@ class Run:
     def show_progress(self, hooks: HookList) -> None:
         """Show the newest line of the hooks here; `kit.train` does so.
 
-        It is one output of the cell or one line of the terminal, which is written anew.
+        It is one output of the cell or one line of the terminal, which is overwritten.
         """
         if hooks and self._leads_here:
             teller = Teller(output_for(sys.stdout))
@@ -472,7 +472,7 @@ class Run:
 
     @property
     def messages(self) -> list[str]:
-        """The newest lines that hooks have told."""
+        """The newest lines that hooks have logged."""
         return [str(text) for _, _, text in self._observer.leader.said]
 
     def _saves(self) -> dict[str, Any]:
@@ -501,7 +501,7 @@ class Run:
     def frame(self) -> pd.DataFrame:
         """Return the metrics as a DataFrame, indexed by step.
 
-        What the step function tells beside its loss are columns too.
+        What the step function returns besides its loss are columns too.
         """
         import pandas as pd
 
@@ -542,7 +542,7 @@ class Run:
         """Return what each task did last and waits for, and the first cause.
 
         For a training that hangs, as well as for one that has failed: it is made of
-        what the tasks have told so far, ten times a second, and asks nobody.
+        what the tasks have reported so far, ten times a second, and asks nobody.
 
         Returns
         -------
@@ -570,7 +570,7 @@ class Run:
     def lost(self) -> dict[str, str]:
         """The tasks that are gone now, with what was said of them.
 
-        A worker that has come back is not among them; `run.trace.epochs` tells since
+        A worker that has come back is not among them; `run.trace.epochs` says since
         when.
         """
         found = self._observer.lost()
@@ -626,7 +626,7 @@ class Run:
         Raises
         ------
         InvalidArgumentError
-            There are not so many logical workers, or not so many tasks.
+            There are not that many logical workers, or not that many tasks.
         FailedPreconditionError
             The training is over, or is not elastic.
 

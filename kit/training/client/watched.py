@@ -59,7 +59,7 @@ class Teller:
 
 
 _N_SAID = 50  # lines of hooks that are kept
-_N_STEPS = 1024  # for so many there is room at first
+_N_STEPS = 1024  # room at first
 
 
 class Once:
@@ -138,10 +138,10 @@ class Watched:
     incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
     once: Once | None = None  # in an elastic training, which does steps again
-    # What earlier processes of the member had told.
+    # What earlier processes of the member had reported.
     _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
     _earlier_steps: Mapping[int, int] = field(default_factory=dict)
-    # Of the generations of an elastic training before this one.
+    # From earlier generations of an elastic training.
     _earlier_epochs: list[EpochRow] = field(default_factory=list)
     _earlier_said: list[Sequence[Any]] = field(default_factory=list)
     _n_epochs: int = 0
@@ -209,7 +209,7 @@ class Watched:
 
     @property
     def said(self) -> list[Sequence[Any]]:
-        """The newest lines of hooks: (number, kind, text) of each, told once."""
+        """The newest lines of hooks: (number, kind, text) of each, given once."""
         lines = (*self._earlier_said, *self.leads.get("said", ()))
         return list({line[0]: line for line in lines}.values())[-_N_SAID:]
 
@@ -295,7 +295,7 @@ def unwatchable(task: Task, step: int, error: Exception) -> InternalError:
 def gone(
     members: Sequence[Watched], told: Mapping[str, str], *, is_done: bool = False
 ) -> dict[int, str]:
-    """Return who is gone, and why: nobody here reaches it, or so it is told.
+    """Return who is gone, and why: nobody here reaches it, or the coordinator says so.
 
     `told` is by the number of a member what the coordinator says of those that it goes
     on without. Such a member may still be there and say itself why it gave up. When the

@@ -150,7 +150,7 @@ class TrainingCoordinator:
         return patience.wait(ask, self._changed, self._clock)
 
     def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
-        """Take what a member tells of its parameters; damage ends the training."""
+        """Take what a member reports of its parameters; damage ends the training."""
         with self._changed:
             for report in reports:
                 is_same = self._damage.note(member, report, self._clock())
@@ -460,7 +460,7 @@ class TrainingCoordinator:
         has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
         lost = agreement.lost | {member}
         if self._regrouping is not None and not agreement.epoch.synchronous:
-            # Of asynchronous workers each has its own steps: the others go on to where
+            # Asynchronous workers each have their own steps: the others go on to where
             # all copy, and lose none of theirs.
             return has_begun and self._job.keeps_all_without(lost)
         return has_begun and self._job.can_spare(lost)

@@ -27,7 +27,7 @@ Members = frozenset[int]
 
 
 class DigestReport(NamedTuple):
-    """What a member tells of the state before a step: digests by the share's writer."""
+    """What a member reports of the state before a step: digests by share's writer."""
 
     epoch: int
     step: int
@@ -43,7 +43,7 @@ class DigestReport(NamedTuple):
 
 
 class Digests:
-    """One member's side: it computes, and keeps what is not told yet."""
+    """One member's side: it computes, and keeps what is not reported yet."""
 
     def __init__(self, memory: Memory, me: int, *, is_worker: bool, every: int) -> None:
         """Begin without an epoch; a digest is due after `every` steps, with 0 never."""
@@ -88,11 +88,11 @@ class Digests:
 
     @property
     def are_awaited(self) -> bool:
-        """Whether a checkpoint waits for what is not told yet."""
+        """Whether a checkpoint waits for what is not reported yet."""
         return any(report.boundary >= 0 for report in tuple(self._untold))
 
     def take(self) -> list[DigestReport]:
-        """Return what is not told yet, oldest first; from any thread."""
+        """Return what is not reported yet, oldest first; from any thread."""
         found = []
         while self._untold:
             found.append(self._untold.popleft())
@@ -124,16 +124,16 @@ class DigestComparison:
     def __init__(self) -> None:
         self.agreed_at: int | None = None
         self.difference: Divergence | None = None
-        self.is_complete = False  # whether all have told of the state that differs
-        # State -> the share's writer -> digest -> who has told so.
+        self.is_complete = False  # whether all have reported the state that differs
+        # State -> the share's writer -> digest -> who has reported it.
         self._open: dict[State, dict[int, dict[int, set[int]]]] = {}
         self._agreed: dict[State, dict[int, int]] = {}
         self._n_agreed = 0
 
     def note(self, member: int, report: DigestReport, holders: Iterable[int]) -> None:
-        """Compare what a member tells; `holders` are all that will tell of a state."""
+        """Compare what a member reports; `holders` are all that will report a state."""
         state, everybody = (report.epoch, report.step), frozenset(holders)
-        if state in self._agreed:  # told of once more, later in the life of the state
+        if state in self._agreed:  # reported once more, later in the life of the state
             agreed = self._agreed[state]
             if any(agreed.get(one, value) != value for one, value in report.digests):
                 self._differ(report.step, frozenset({member}), everybody, everybody)

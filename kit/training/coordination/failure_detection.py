@@ -105,7 +105,7 @@ class Damage:
         self._holders: dict[int, frozenset[int]] = {}
 
     def note(self, member: int, report: DigestReport, now: float) -> bool:
-        """Take what a member tells; whether all that was told is the same."""
+        """Take what a member reports; return whether all reports are the same."""
         self._comparison.note(member, report, self._who_holds())
         if self._comparison.difference is not None and self._since is None:
             self._since = now
@@ -118,7 +118,7 @@ class Damage:
         return failures.differ(self._job, found, agreed_at) if found else None
 
     def is_certain(self, now: float) -> bool:
-        """Whether all have told of the state that differs, or had a moment to do so."""
+        """Whether all have reported the state that differs, or had time to do so."""
         since_s = 0.0 if self._since is None else now - self._since
         is_late = since_s > self._job.settings.suspect_after_s
         return is_late or self._comparison.is_complete

@@ -1,11 +1,11 @@
 """How long before a halt it must be announced, so that nobody goes past it.
 
 Pure. A halt travels with the messages of the steps. Where every result depends on all
-workers, whoever completes a step knows what the coordinator knew when it began it; else
-a word goes on to the neighbours with each step, and needs some steps to be with all.
+workers, a member that completes a step knows what the coordinator knew at its start;
+else news goes on to the neighbours with each step, and takes some steps to reach all.
 
     coordinator   at its step s, asks whether all are to meet before step s + ahead
-    boundary      what is due before that is told with the verdict to go on
+    boundary      what is due before that comes with the verdict to go on
 """
 
 from __future__ import annotations

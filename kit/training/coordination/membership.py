@@ -11,9 +11,9 @@ Theory of operation
 The members are the tasks of the job, numbered by their place in it. The first worker
 leads: its task holds the `TrainingCoordinator`, and its step loop asks that, before it
 contributes to a step, whether all have to meet after it. If so, a halt travels with the
-messages of that very step, so whoever completes the step knows of it, and nobody can be
-a step further. Asynchronous members come to the boundary as each hears of it. Members
-come to the coordinator, never the other way round:
+messages of that very step, so each member that completes the step knows of it, and
+nobody can be a step further. Asynchronous members come to the boundary as each hears of
+it. Members come to the coordinator, never the other way round:
 
     members   arrive ------------------> prepare ----------> go on
                      all are there: what             all could: commit
@@ -233,7 +233,7 @@ class Agreement:
         self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
 
     def pause(self, steps: int = 0) -> None:
-        """Stop at the next boundary; with `steps`, do so many more first."""
+        """Stop at the next boundary; with `steps`, do that many more first."""
         self.is_paused, self._budget, self._allowed_to = True, steps, 0
 
     def resume(self) -> None:

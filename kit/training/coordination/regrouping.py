@@ -151,5 +151,5 @@ def needs_elastic() -> FailedPreconditionError:
     """Say that the tasks of a training cannot change."""
     return FailedPreconditionError(
         "the tasks of this training stay as they are; begin it with "
-        "kit.train(..., elastic=True) to change them on the way."
+        "kit.train(..., elastic=True) to change them later."
     )

@@ -79,7 +79,7 @@ class BlockSource:
         """Return this worker's rows of `step`, copied; loads blocks when it must.
 
         Computes in the calling thread, for as long as the graph of the block takes.
-        What that graph raises comes through unchanged; `InvalidArgumentError` tells of
+        What that graph raises comes through unchanged; `InvalidArgumentError` reports
         a block that does not have the rows that its array announced.
         """
         check_step(step)

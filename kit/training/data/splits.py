@@ -64,7 +64,7 @@ def shuffled(
 
 
 def check_seed(seed: int) -> None:
-    """Refuse what is no 64-bit seed with `InvalidArgumentError`."""
+    """Refuse what is not a 64-bit seed with `InvalidArgumentError`."""
     if not 0 <= seed < 2**64:
         raise InvalidArgumentError(f"the seed is {seed}; give one from 0 to 2**64 - 1.")
 

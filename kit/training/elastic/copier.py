@@ -134,6 +134,7 @@ class CopyBuffers:
             # Another copy of the same moment takes the place of the first.
             old = [self._held.pop(moment)] if moment in self._held else []
             self._held[moment] = buffer
+            # Who keeps the copies keeps as many, so nobody looks into older buffers.
             old += [self._held.pop(one) for one in sorted(self._held)[:-N_KEPT]]
             self._give_back(old)
 

@@ -20,7 +20,7 @@ or otherwise spread (`placing`). Then there is time: the coordinator calls for o
 copy and holds all members there, so that no step is done again.
 
     lead        the first process that is left, by its task
-    promise     each process left ends its members, tells what copies it holds, and
+    promise     each process left ends its members, says what copies it holds, and
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
     begin       each starts its members, which read the copies of what they update;
@@ -41,10 +41,10 @@ generation share a process, which promises only one of them its newest ballot; t
 cannot begin.
 
 *Who may go on from what.* A generation that has not begun everywhere decides nothing by
-itself: of two processes that it was to have, one may be told of it alone, and the
-other go on with those before. Whoever would follow it needs enough of the generation
-before it as well, of the newest that has begun everywhere, until there is a copy of its
-own: then all have begun. Each attempt has a number of its own, made of its ballot.
+itself: of two processes that it was to have, only one may hear of it, and the other go
+on with those before. So the next one needs enough of the generation before it as well,
+the newest that has begun everywhere, until there is a copy of its own: then all have
+begun. Each attempt has its own number, made of its ballot.
 
 *Who cannot begin.* A generation in which a member cannot open its links in time is
 followed by another one. When that goes on for longer than a task may be silent and a
@@ -58,18 +58,18 @@ A copy that was whole when the promises were given is not passed over.
 looks whether this holds.
 
 *What is requested* of the coordinator, a pause for example, is noted by the processes
-before it is answered: by as many as may go on, so whoever leads next hears of it from
-one of them. One that has promised a newer ballot notes nothing any more. Who asks in
-vain asks again, whoever leads then; a request has a ticket, and counts once.
+before it is answered: by as many as may go on, so the next leader hears of it from one
+of them. One that has promised a newer ballot notes nothing any more. A request without
+an answer is sent again, to the next leader; it has a ticket, and counts once.
 
-*Who has seen more.* Those that had done the newest steps may all be lost, and the
-notebook have seen them. It says to which step it has seen the training come when it
-tells of the loss, and with each request: no pause and no end comes before these steps
-were done again.
+*Who has seen more.* All that had done the newest steps may be lost after the notebook
+has seen these steps. It says how far it has seen the training come when it reports the
+loss, and with each request: no pause and no end comes before these steps were done
+again.
 
-*Who misses a begin.* The one that leads may be lost between two begins, or an answer
-may. A process that hears of a generation which it is part of, but which it was not told
-to begin, takes it for the newest and asks for the next one. So does the one that leads
+*Who misses a start.* The leader may be lost between two starts, or an answer may be. A
+process that hears of a generation which it is part of, but which it was not told to
+begin, takes it for the newest and asks for the next one. So does the one that leads
 when not all could begin.
 
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
@@ -128,7 +128,7 @@ class Change(NamedTuple):
     reason: str
 
 
-#: So many changes go with a generation, whenever a process is told of it.
+#: The most changes that go with a generation whenever a process hears of it.
 MOST_CHANGES: Final = 50
 _FIELDS: Final = {
     "origin": text(pattern="[0-9a-f]{32}"),
@@ -232,7 +232,7 @@ class Generation:
         return tuple(n for n, place in enumerate(self.places) if place == process)
 
     def check(self, n_members: int) -> None:
-        """Raise `InvalidArgumentError` unless it fits so many members."""
+        """Raise `InvalidArgumentError` unless it fits this number of members."""
         if len(self.places) != n_members or len(self.addresses) not in (0, n_members):
             raise InvalidArgumentError(
                 f"a generation names the places {self.places} at {self.addresses} for "
@@ -299,13 +299,14 @@ def may_go_on(
 ) -> bool:
     """Whether those that answered are the greater part of those that may live.
 
-    Of two halves, that with the first process.
+    Of two halves, the one with the first process.
 
     >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=["ps:0"])
     True
     >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=[])
     False
     """
+    # Two such sets always share a process; of two halves only one has the first.
     may_live = set(processes) - set(ended)
     n_here = 2 * len(may_live & set(answered))
     is_half = n_here == len(may_live) > 0
@@ -344,7 +345,7 @@ def newest_whole(
 ) -> tuple[CopyPoint, dict[int, Holder]] | None:
     """Return the newest moment of which all writers' copies are left, and who has each.
 
-    Of other members, an older copy if there is no newer one. None if there is no such
+    For other members, an older copy if there is no newer one. None if there is no such
     moment. `held` says what each process holds.
 
     >>> at, before = CopyPoint(8), CopyPoint(4)
@@ -364,7 +365,7 @@ def newest_whole(
         wanted = {n for one, _ in found if one.moment == moment for n in one.writers}
         if wanted <= there:
             holders: dict[int, Holder] = {}
-            for one, holder in found:
+            for one, holder in found:  # from the newest on: the first one counts
                 if one.moment <= moment:
                     holders.setdefault(one.member, holder)
             return moment, {member: holders[member] for member in sorted(holders)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-#: Seconds between two copies at least: so many seconds of steps may be done again.
+#: Least seconds between two copies: this many seconds of steps may be done again.
 EVERY_S: Final = 0.3
 # A copy may take this share of the time: after a slow one the next comes later.
 _SHARE: Final = 0.1

@@ -230,10 +230,22 @@ def _edge(tensor: Tensor) -> Edge:
 def load_variables(session: Session, values: Mapping[str, Any]) -> None:
     """Set variables of the session's graph, by name, for example from `run.params`.
 
-    A name is that of the variable, `w` or `w:0`. Variables that are not named keep what
-    they have, and nothing is added to the graph. Raises `NotFoundError` for a name that
-    the graph does not have, before anything is set, and `ValueError` for a value of
-    another shape. Costs one run, and one transfer for each task that holds some.
+    Variables that are not named keep their values, and nothing is added to the graph.
+    Costs one run, and one transfer for each task that holds some.
+
+    Parameters
+    ----------
+    session : Session
+        Sets the variables.
+    values : dict of str to array-like
+        By the name of the variable, "w" or "w:0".
+
+    Raises
+    ------
+    NotFoundError
+        The graph has no variable of this name. Nothing has been set.
+    ValueError
+        A value has another shape than its variable.
     """
     known = {one.op.name: one for one in session.graph.variables}
     names = {name: name.removesuffix(":0") for name in values}

@@ -60,7 +60,7 @@ class HookList:
         return len(self._hooks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel with names in the place of tensors."""
+        """Travel with names in place of tensors."""
         return HookList, (tuple(self._untied(hook) for hook in self._hooks),)
 
     @property
@@ -70,7 +70,7 @@ class HookList:
 
     @property
     def tell(self) -> bool:
-        """Whether one of them tells how things stand."""
+        """Whether one of them reports progress."""
         return any(isinstance(hook, LOOKING_ON) for hook in self._hooks)
 
     def name_of(self, asked: Any) -> str | None:
@@ -125,7 +125,7 @@ def hooks_of(given: Iterable[Any], step: Any) -> HookList:
     for hook in hooks:
         if not isinstance(hook, SessionRunHook):
             raise InvalidArgumentError(
-                f"{hook!r} is not a hook; a hook is of a class below "
+                f"{hook!r} is not a hook; derive its class from "
                 f"kit.hooks.SessionRunHook, or tf.train.SessionRunHook."
             )
         for kind, why in REFUSED.items():

@@ -70,7 +70,7 @@ class Fetch(NamedTuple):
 
 
 class Notes:
-    """The newest lines that hooks have told; the notebook takes them with the news."""
+    """The newest lines that hooks logged; the notebook takes them with the news."""
 
     def __init__(self, first: int = 0) -> None:
         """Count the lines from `first`."""
@@ -360,7 +360,7 @@ class HookRunner(StepObserver):
         return self._hooks.may_stop
 
     def said(self) -> list[list[Any]]:
-        """Return the newest lines that hooks have told."""
+        """Return the newest lines that hooks have logged."""
         return self._place.notes.to_plain()
 
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:

@@ -66,7 +66,7 @@ class Links:
         return found
 
     def prepare(self, partners: Iterable[int]) -> None:
-        """Dial what an epoch needs beside the links that there are."""
+        """Dial what an epoch needs besides the links that exist."""
         job = self._job
         if job.has_backups:  # its servers have all links; a lost one is not dialled
             return

@@ -111,7 +111,7 @@ class Member:
         has_hooks = leads and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
         self._beginning = beginning
-        # A sign of life is due at once: there is something to tell, or to be told.
+        # A sign of life is due at once: there is something to report or to hear.
         self._stirred = threading.Event()
         requests = beginning.requests if beginning is not None else None
         self.coordinator = (
@@ -448,7 +448,7 @@ class Member:
                 return answer
 
     def _tell(self) -> HeartbeatReply:
-        """Give a sign of life with all that is to be told, in its order."""
+        """Give a sign of life with all that is to be reported, in its order."""
         context = self.context
         with self._telling:  # a save that is confirmed confirms all before it
             reports = context.digests.take() if context is not None else []

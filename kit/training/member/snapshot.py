@@ -36,7 +36,7 @@ def poll(
 ) -> tuple[dict[str, Any], bytes]:
     """Return state and the news since cursors (transfers, spans, steps, measures).
 
-    At most so many rows of each; "more" says that there are others.
+    At most `most` rows of each; "more" says that there are others.
 
     The blob holds the new rows of these logs and the exact totals, one after the
     other, as little-endian structured arrays. A log without a cursor begins at 0.

@@ -33,7 +33,7 @@ class StepObserver:
 
 
 class MeasureRecorder(StepObserver):
-    """Records what a worker's steps tell beside their loss."""
+    """Records what a worker's steps give besides their loss."""
 
     def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
         self._context, self._worker = context, worker
@@ -125,7 +125,7 @@ class Rounds:
     def _note(
         self, step: int, loss: float, examples: int, *times: int, staleness: int = 0
     ) -> None:
-        """Record a step that ends now: its begin, and how long it computed and waited.
+        """Record a step that ends now: its start, and how long it computed and waited.
 
         All in nanoseconds.
         """

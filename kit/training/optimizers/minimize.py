@@ -175,8 +175,8 @@ def applicable(pairs: Iterable[Pair]) -> list[Pair]:
     if not found:
         names = ", ".join(repr(v.name) for _, v in checked) or "no variables"
         raise ValueError(
-            f"there is no gradient to apply: given were {names}, and no gradient with "
-            f"them; does the loss depend on these variables?"
+            f"there is no gradient to apply: none was given for {names}; does the loss "
+            f"depend on these variables?"
         )
     return found
 
@@ -278,8 +278,8 @@ class Minimizes:
         """Return (gradient, variable) for each of `variables`; see `kit.gradients`.
 
         They are the trainable variables of the graph unless given; a gradient is None
-        where the loss does not depend on one. Raises `ValueError` for a loss that is no
-        floating point number, and when there are no variables.
+        where the loss does not depend on one. Raises `ValueError` when the loss is not
+        floating point, and when there are no variables.
         """
         return compute_gradients(loss, variables, grad_loss, colocate=colocate)
 

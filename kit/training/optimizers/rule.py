@@ -259,7 +259,7 @@ def _check_like(rule: str, what: str, array: Flat, parameter: Flat) -> None:
     if what != "gradient" and not array.flags.writeable:
         raise InvalidArgumentError(
             f"{rule}: {what} is read-only, but an update writes to it; "
-            f"hand over the owner's own view."
+            f"pass the owner's own view."
         )
 
 

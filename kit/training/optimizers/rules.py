@@ -425,10 +425,10 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
     if "class" in plain:
         if own is None or type(own).__qualname__ != plain["class"]:
             raise InvalidArgumentError(
-                f"the optimizer is of a class of one's own, {plain['class']!r}, and "
-                f"links carry no code: a program that has no such training cannot take "
-                f"part in it. Use one of {', '.join(_RULES)}, or begin the training on "
-                f"a kit.Cluster."
+                f"the optimizer's class, {plain['class']!r}, is not one of kit's, and "
+                f"links carry no code: a program that did not begin this training "
+                f"cannot take part in it. Use one of {', '.join(_RULES)}, or begin the "
+                f"training on a kit.Cluster."
             )
         return own
     settings = {str(key): value for key, value in plain.items() if key != "name"}

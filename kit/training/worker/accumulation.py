@@ -5,7 +5,7 @@
 
 The pieces are contiguous and differ by one example at most. A piece's weight is that of
 the whole times its share of the examples, so the sum is the mean over all of them. What
-a step needs beside parameters and gradients is that of a piece; one more array of the
+a step needs besides parameters and gradients is that of a piece; one more array of the
 size of the parameters holds the gradient of the piece under way.
 """
 
@@ -38,7 +38,7 @@ class Accumulation:
         self._piece = GradientBuffer(
             self._memory, places.task, GRAD, native=places.native
         )
-        self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
+        self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
 
     def __call__(
         self,
@@ -98,7 +98,7 @@ class Means:
         self._examples: dict[bytes, int] = {}
 
     def add(self, measures: Mapping[bytes, float], examples: int) -> None:
-        """Take in what was told of so many examples."""
+        """Take in what was measured on so many examples."""
         for name, value in measures.items():
             self._sums[name] = self._sums.get(name, 0.0) + value * examples
             self._examples[name] = self._examples.get(name, 0) + examples

@@ -104,7 +104,7 @@ class LocalSteps:
         """Do the local steps before exchange `step`; its gradient is then in place.
 
         `read` gives a mini-batch by its number, and how many examples it has. Returns
-        the mean loss, what else the steps told, and the examples of all.
+        the mean loss, what else the steps gave, and the examples of all.
         """
         self._set_out()
         if not self._has_begun:

@@ -21,7 +21,7 @@ class OwnPart:
     Attributes:
         begun: when the part under way has begun, nanoseconds; 0 between two parts.
         loaded: when it had its mini-batch; 0 until then.
-        clock: what tells the time, nanoseconds.
+        clock: gives the time in nanoseconds.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class OwnPart:
         clock: Callable[[], int],
         delay: Callable[[], int | None] = run_delay_ns,
     ) -> None:
-        """`delay` tells how long this thread has waited for a core so far (ns)."""
+        """`delay` gives how long this thread has waited for a core so far (ns)."""
         self.begun = self.loaded = 0
         self._meter, self.clock, self._delay = meter, clock, delay
         self._due = 0  # when the kernel is to be asked again
@@ -47,7 +47,7 @@ class OwnPart:
     def load(self, since: int) -> None:
         """Note that a mini-batch is here, and since when it was loaded.
 
-        Of the mini-batches of several local steps the times are added.
+        The times of several local steps' mini-batches are added.
         """
         self.loaded = (self.loaded or self.begun) + self.clock() - since
 

@@ -31,7 +31,7 @@ from kit.training.worker.parameter_dict import ParameterDict
 from kit.training.worker.places import Places
 
 # --------------------------------------------------------------------------------------
-# What a step function tells beside its loss: numbers by name, such as its accuracy.
+# What a step function returns besides its loss: numbers by name, such as its accuracy.
 
 
 _MOST = 16
@@ -53,7 +53,7 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
     if not isinstance(given, Mapping) or len(given) > _MOST:
         what = f"{len(given)} of them" if isinstance(given, Mapping) else repr(given)
         raise wrong(
-            f"step() gave {what} beside loss and gradients; give a dict of at most "
+            f"step() gave {what} besides loss and gradients; give a dict of at most "
             f"{_MOST} numbers, such as {{'accuracy': 0.9}}."
         )
     for name, value in given.items():
@@ -89,12 +89,12 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 # when it is written.
 #
 # A function with a parameter called `rng` gets a generator of random numbers for this
-# step and worker, for dropout or noise. Whoever computes the step again draws the same.
+# step and worker, for dropout or noise. Computing the step again draws the same.
 #
 # A function with a parameter called `state` gets a dict of its worker's own, for what
 # it carries from step to step (`kit.training.worker.kept_state`).
 #
-# `(loss, gradients, {"accuracy": 0.9})` tells more numbers of the step; a generator
+# `(loss, gradients, {"accuracy": 0.9})` gives more numbers of the step; a generator
 # returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
 
 
@@ -107,7 +107,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 def requested(step: Any) -> frozenset[str]:
-    """Return which parameters a step function has beside `params` and `batch`.
+    """Return which parameters a step function has besides `params` and `batch`.
 
     Of `grads`, `rng` and `state`, those that can be given by name.
 
@@ -162,7 +162,7 @@ class Compute:
         """
         self._function, self._task = step, task
         self._params, self._gradients = params, gradients
-        self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
+        self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
         asked = requested(step)
         self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
         self._keeps, self._state = STATE in asked, state
@@ -344,7 +344,7 @@ class TrainingWorker:
         self._measured: tuple[Mapping[bytes, float], int] = {}, 0
 
     def measured(self) -> tuple[Mapping[bytes, float], int]:
-        """Return what the last step told beside its loss, and its examples."""
+        """Return what the last step gave besides its loss, and its examples."""
         return self._measured
 
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:

@@ -33,9 +33,28 @@ _FIELDS: Final = ("cluster_id", "key", "certificate_pem", "private_key_pem")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Cluster id (16 bytes), key (32 bytes), certificate and its key (PEM, may be b"").
+    """What the processes of a cluster prove to each other that they belong to it with.
 
-    Raises `InvalidArgumentError` for other sizes, without showing the values.
+    Make them with `Credentials.new()`. Their repr does not show the secrets.
+
+    Parameters
+    ----------
+    cluster_id : bytes
+        16 bytes.
+    key : bytes
+        32 bytes, secret.
+    certificate_pem, private_key_pem : bytes, default b""
+        For TLS, as PEM; both empty without.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An id or key has another size; the values are not shown.
+
+    Examples
+    --------
+    >>> Credentials.new(certificate=False).has_certificate
+    False
     """
 
     cluster_id: bytes
@@ -54,7 +73,16 @@ class Credentials:
     def new(
         cls, *, certificate: bool = True, now: datetime.datetime | None = None
     ) -> Credentials:
-        """Return fresh credentials; `now` (UTC) dates the certificate."""
+        """Return fresh credentials.
+
+        Parameters
+        ----------
+        certificate : bool, default True
+            With a certificate, which TCP between machines needs. It costs 0.1 s the
+            first time in a process.
+        now : datetime, optional
+            Dates the certificate, in UTC; by default the time now.
+        """
         plain = cls(secrets.token_bytes(16), secrets.token_bytes(32))
         return plain.with_certificate(now=now) if certificate else plain
 
@@ -94,10 +122,18 @@ class Credentials:
         return cls(*values)
 
     def save(self, path: Path) -> None:
-        """Write to `path` (0600), in a folder of this user alone (made if missing).
+        """Write everything, secrets too, to a file that only this user can read (0600).
 
-        Replaces an older file as a whole. Raises `PermissionDeniedError` when others
-        may enter the folder.
+        Parameters
+        ----------
+        path : Path
+            Replaced as a whole. Its folder must be this user's alone; it is made if
+            missing.
+
+        Raises
+        ------
+        PermissionDeniedError
+            Others may enter the folder.
         """
         make_private_folder(path.parent)
         temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
@@ -114,13 +150,23 @@ class Credentials:
     def load(cls, path: Path) -> Credentials:
         """Read what `save` wrote.
 
-        The file is this user's own and for nobody else (0600), or it came as a mounted
-        secret does, by a link or as root's: then nobody but root and this user may be
-        able to change anything on the way to it, links and their folders included, and
-        root's file may be read by a group of ours (0440). `open_private` has the rule.
+        Parameters
+        ----------
+        path : Path
+            The file is this user's own and for nobody else (0600), or it came as a
+            mounted secret does, by a link or as root's: then nobody but root and this
+            user may be able to change anything on the way to it, links and their
+            folders included, and root's file may be read by a group of ours (0440).
+            `open_private` has the rule.
 
-        Raises `NotFoundError`, `InvalidArgumentError` for other contents, and
-        `PermissionDeniedError` for a file or a way to it that is open to others.
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        InvalidArgumentError
+            It holds something else, or cannot be read.
+        PermissionDeniedError
+            The file, or a folder or link on the way to it, is open to others.
         """
         try:
             file = open_private(path)

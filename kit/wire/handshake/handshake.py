@@ -12,7 +12,7 @@ Everything has a fixed size, so a stranger cannot make either side allocate. Eac
 HMAC-SHA256 over a label of its own and all bytes exchanged before it: none can be
 replayed, reflected or moved to another connection, and the version cannot be talked
 down. Reply, Proof and Verdict carry a refusal code instead of a mac where a side says
-no; a refusal tells why and nothing else. The byte tables are in `PROTOCOL.md`.
+no; a refusal says why and nothing else. The byte tables are in `PROTOCOL.md`.
 
 It gives no secrecy: between machines all of it happens inside TLS.
 """
@@ -171,7 +171,7 @@ class ClientHandshake(Handshake):
 
 
 class ServerHandshake(Handshake):
-    """The side that accepted the connection. Afterwards `hello` tells who came."""
+    """The side that accepted the connection. Afterwards `hello` says who came."""
 
     hello: Hello
 

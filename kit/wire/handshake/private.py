@@ -75,7 +75,7 @@ def open_private(path: Path) -> BinaryIO:
 def _open_guarded(path: Path) -> int:
     """Open what a path leads to, looking at each folder and link before it is used.
 
-    By descriptors: what was looked at is what is used, whoever renames it meanwhile.
+    By descriptors: what was looked at is what is used, even if it is renamed meanwhile.
     """
     left, n_links = _parts(str(Path.cwd() / path)), 0
     folder = os.open("/", _FOLDER)

@@ -35,8 +35,8 @@ from kit.wire.stream import Clock, Stream
 
 # A full backlog of a unix socket wakes nobody when it empties: look again after this.
 _LOOK_AGAIN_MS = 5
-# So often a connection is tried anew while a dead task may be silent, and so many at a
-# time: enough for any round trip that a training bears.
+# How often a connection is tried again while a dead task may be silent, and how many
+# tries are open at a time: enough for any round trip that a training bears.
 _ATTEMPTS, _AT_ONCE = 50, 12
 _NOT_YET = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN})
 
@@ -133,6 +133,7 @@ class _Attempts:
         while (rest := deadline - clock()) > 0:
             self._begin()
             for fd, _ in self._poll.poll(math.ceil(1000 * min(rest, pause_s))):
+                # A refusal is the place's answer, whichever attempt gets it.
                 code = pending_error(self._socks[fd])
                 if code:
                     raise _nobody(self._address, code)
@@ -141,7 +142,7 @@ class _Attempts:
 
     def _begin(self) -> None:
         if len(self._socks) >= _AT_ONCE:
-            oldest = next(iter(self._socks))
+            oldest = next(iter(self._socks))  # whose next try by TCP is the last
             self._poll.unregister(oldest)
             self._socks.pop(oldest).close()
         sock = open_socket(self._family, self._dead_after_s)

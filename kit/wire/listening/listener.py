@@ -78,7 +78,7 @@ class Listener:
         try:
             return make_stream(sock, "tcp", peer, self._context, self._pinned)
         except OSError:
-            return None
+            return None  # the peer is gone again: nothing is wrong here
 
     def close(self) -> None:
         """Stop listening and remove the socket's file. May be called twice."""
@@ -103,7 +103,7 @@ def listen(
     TCP is encrypted whenever the credentials hold a certificate, unless `insecure`,
     which lets anybody on the line act as this user (see `Settings`).
 
-    Raises `AddressInUse` (with the holder, if it can be told), `PermissionDeniedError`
+    Raises `AddressInUse` (with the holder, if it is known), `PermissionDeniedError`
     for an address that would be open to strangers, and `InvalidArgumentError` for one
     that this machine does not have.
     """
@@ -195,7 +195,7 @@ def _file_of(address: Address) -> tuple[int, int, int] | None:
 
 
 def port_holder(port: int) -> str:
-    """Return " by process 123 (python)", or "" when it cannot be told. About 10 ms."""
+    """Return " by process 123 (python)", or "" when that is not known. About 10 ms."""
     import psutil
 
     try:

@@ -120,6 +120,7 @@ class Lender:
         if self._is_closed:
             return
         for word, (number, part) in list(self._lent.items()):
+            # By number: a word is used again, and may still hold that of an older loan.
             if self._words[word] == number:
                 del self._lent[word]
                 self._idle.append(word)

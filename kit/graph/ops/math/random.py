@@ -46,7 +46,23 @@ def uniform(
 ) -> Tensor:
     """Return floats spread evenly over low <= x < high, new ones in each run.
 
-    `shape` and the bounds may be tensors. Raises `TypeError` for a dtype of no floats.
+    Parameters
+    ----------
+    shape : sequence of int or Tensor
+        Of the result.
+    low, high : float or Tensor, default 0 and 1
+        The bounds.
+    dtype : dtype, default "float32"
+        Of the result.
+    seed : int, optional
+        Of this op; with it, or with the graph's `seed`, a session repeats the numbers.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not of floats.
     """
     wanted = _float_of(dtype)
     if _is_number(low) and _is_number(high):
@@ -67,7 +83,19 @@ def normal(
 ) -> Tensor:
     """Return floats of the normal distribution, new ones in each run.
 
-    `shape`, `mean` and `stddev` may be tensors. Raises as `uniform` does.
+    Parameters
+    ----------
+    shape : sequence of int or Tensor
+        Of the result.
+    mean, stddev : float or Tensor, default 0 and 1
+        Of the distribution.
+    dtype, seed, name
+        As for `uniform`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not of floats.
     """
     return _bell("RandomStandardNormal", shape, mean, stddev, dtype, seed, name)
 
@@ -83,6 +111,11 @@ def truncated_normal(
     """Return what `normal` does, without numbers beyond two standard deviations.
 
     What lies beyond is drawn again.
+
+    Parameters
+    ----------
+    shape, mean, stddev, dtype, seed, name
+        As for `normal`.
     """
     return _bell("TruncatedNormal", shape, mean, stddev, dtype, seed, name)
 
@@ -97,8 +130,23 @@ def integers(
 ) -> Tensor:
     """Return integers spread evenly over low <= x < high, new ones in each run.
 
-    Raises `TypeError` for a dtype other than int32 and int64, `ValueError` for known
-    bounds between which nothing lies.
+    Parameters
+    ----------
+    shape : sequence of int or Tensor
+        Of the result.
+    low, high : int or Tensor
+        The bounds.
+    dtype : {"int32", "int64"}
+        Of the result.
+    seed, name
+        As for `uniform`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is another one.
+    ValueError
+        No integer lies between the bounds.
     """
     wanted = dtype_of(dtype)
     if wanted.name not in ("int32", "int64"):
@@ -113,7 +161,15 @@ def integers(
 
 
 def shuffle(x: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """Return the rows of x in a random order, a new one in each run."""
+    """Return the rows of x in a random order, a new one in each run.
+
+    Parameters
+    ----------
+    x : Tensor or array
+        Its rows are shuffled.
+    seed, name
+        As for `uniform`.
+    """
     value = tensor(x)
     seeds = seeds_in(value.graph, seed)
     return make("RandomShuffle", value, name=name, seeds=seeds)

@@ -1,6 +1,6 @@
 """The greatest elements of each row, and orders turned round.
 
-Of equal elements the first one counts as greater.
+Among equal elements the first one counts as greater.
 """
 
 from __future__ import annotations

@@ -178,7 +178,17 @@ softplus = _enter(
 
 
 def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """Return x above 0 and `alpha` times x below, element by element."""
+    """Return x above 0 and `alpha` times x below, element by element.
+
+    Parameters
+    ----------
+    x : Tensor or array
+        Floating point.
+    alpha : float, default 0.2
+        The slope below 0.
+    name : str, optional
+        The name of the op.
+    """
     inputs = resolved(np.exp, x)
     return make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
 

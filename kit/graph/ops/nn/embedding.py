@@ -41,12 +41,26 @@ def embedding_lookup(
 ) -> Tensor:
     """Return the rows of a table that integers name, [*shape of ids, *shape of a row].
 
-    `params` is the table or a list of its parts, such as variables on several parameter
-    servers: only the rows that are asked for travel, and gradients are rows of each
-    part. With "mod" row i is in part i % n, with "div" the parts are ranges of rows,
-    and the first ones have one row more where it does not come out even. Raises
-    `ValueError` for no parts or an unknown strategy, `TypeError` for ids that are no
-    integers; a run raises `InvalidArgumentError` for an id that is not a row.
+    Only the rows that are asked for travel, and gradients are rows of each part.
+
+    Parameters
+    ----------
+    params : Variable, Tensor, or list of these
+        The table, or its parts, such as variables on several parameter servers.
+    ids : Tensor or array of int
+        Numbers of rows. A run raises `InvalidArgumentError` for one that is not a row.
+    strategy : {"mod", "div"}
+        With "mod" row i is in part i % n. With "div" the parts are ranges of rows, and
+        the first ones have one row more where it does not come out even.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        There are no parts, or the strategy is unknown.
+    TypeError
+        The ids are not integers.
     """
     parts = list(params) if isinstance(params, list | tuple) else [params]
     if not parts or any(one is None for one in parts):
@@ -71,7 +85,23 @@ def embedding_lookup(
 def dynamic_partition(
     x: Any, partitions: Any, num: int, name: str | None = None
 ) -> list[Tensor]:
-    """Return the rows of x in `num` tensors: row i goes to number `partitions[i]`."""
+    """Return the rows of x, dealt out to several tensors.
+
+    Parameters
+    ----------
+    x : Tensor or array
+        Its rows are dealt out.
+    partitions : Tensor or array of int
+        For each row the number of its tensor, from 0.
+    num : int
+        How many tensors.
+    name : str, optional
+        The name of the op.
+
+    Returns
+    -------
+    list of Tensor
+    """
     inputs = tensor(x), tensor(partitions)
     return list(make_op("DynamicPartition", *inputs, name=name, num=num).outputs)
 
@@ -79,10 +109,17 @@ def dynamic_partition(
 def dynamic_stitch(
     indices: Sequence[Any], rows: Sequence[Any], name: str | None = None
 ) -> Tensor:
-    """Return rows put where indices say: the i-th of each list belong together.
+    """Return rows put where indices say; undoes `dynamic_partition`.
 
-    There are as many rows as the greatest index says. Of several rows for one place the
-    last one stays.
+    Parameters
+    ----------
+    indices : sequence of Tensor or array of int
+        Where the rows go. There are as many rows as the greatest index says.
+    rows : sequence of Tensor or array
+        The rows; the i-th of both lists belong together. Of several rows for one place
+        the last one stays.
+    name : str, optional
+        The name of the op.
     """
     inputs = [tensor(one) for one in (*indices, *rows)]
     return make("DynamicStitch", *inputs, name=name, num=len(indices))

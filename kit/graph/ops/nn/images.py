@@ -24,10 +24,26 @@ def conv2d(
 ) -> Tensor:
     """Return the correlation of images with filters, [image, row, column, out].
 
-    `filters` is [row, column, channel in, channel out]. `strides` is one number, one
-    for rows and one for columns, or [1, rows, columns, 1]. "SAME" adds borders of zeros
-    so that every place of a stride has a window, "VALID" adds none. Raises `ValueError`
-    for shapes that do not go together, `TypeError` unless both are floats of one kind.
+    Parameters
+    ----------
+    x : Tensor or array
+        Images, [image, row, column, channel].
+    filters : Tensor or array
+        [row, column, channel in, channel out].
+    strides : int or sequence of int, default 1
+        One number, one for rows and one for columns, or [1, rows, columns, 1].
+    padding : {"SAME", "VALID"}
+        "SAME" adds borders of zeros so that every place of a stride has a window,
+        "VALID" adds none.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not go together.
+    TypeError
+        The two are not floats of one kind.
     """
     attrs = {"strides": four(strides, "strides"), "padding": padding}
     return make("Conv2D", *operands(x, filters), name=name, **attrs)
@@ -40,10 +56,22 @@ def max_pool(
     padding: str = "VALID",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest of each window of the images.
+    """Return the largest number of each window of the images.
 
-    `size` and `strides` are given as the strides of `conv2d`; windows without strides
-    lie side by side. The gradient goes to the first of several largest numbers.
+    The gradient goes to the first of several largest numbers.
+
+    Parameters
+    ----------
+    x : Tensor or array
+        Images, [image, row, column, channel].
+    size : int or sequence of int, default 2
+        Of a window, given as the strides of `conv2d`.
+    strides : int or sequence of int, optional
+        As those of `conv2d`; by default windows lie side by side.
+    padding : {"VALID", "SAME"}
+        As that of `conv2d`.
+    name : str, optional
+        The name of the op.
     """
     return _pool("MaxPool", x, size, strides, padding, name)
 
@@ -57,7 +85,10 @@ def avg_pool(
 ) -> Tensor:
     """Return the mean of each window of the images, borders left out.
 
-    Arguments are those of `max_pool`.
+    Parameters
+    ----------
+    x, size, strides, padding, name
+        As for `max_pool`.
     """
     return _pool("AvgPool", x, size, strides, padding, name)
 

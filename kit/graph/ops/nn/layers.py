@@ -24,9 +24,21 @@ from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
-    """Return x with a bias [n] added along its last axis, which has n elements.
+    """Return x with a bias added along its last axis.
 
-    Raises `ValueError` unless `bias` has one axis and `x` at least two.
+    Parameters
+    ----------
+    x : Tensor or array
+        [..., n], with at least two axes.
+    bias : Tensor or array
+        [n].
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit.
     """
     return make("BiasAdd", *operands(x, bias), name=name)
 
@@ -43,12 +55,28 @@ def dropout(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return x with elements set to 0, each by chance, the others scaled up.
+    """Return x with random elements set to 0 and the others scaled up.
 
-    `rate` is the share that is dropped, 0 <= rate < 1 (a number or a tensor); what is
-    kept is divided by 1 - rate, so that sums stay the same on average. With
-    `noise_shape` one decision holds for all elements along its axes of size 1. Raises
-    `ValueError` for a rate out of range, `TypeError` for whole numbers.
+    Parameters
+    ----------
+    x : Tensor or array
+        Floating point.
+    rate : float or Tensor
+        The share that is dropped, 0 <= rate < 1. What is kept is divided by 1 - rate,
+        so that sums stay the same on average.
+    noise_shape : sequence of int, optional
+        One decision holds for all elements along its axes of size 1.
+    seed : int, optional
+        Makes the choice repeatable.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        The rate is out of range.
+    TypeError
+        `x` holds whole numbers.
     """
     value = tensor(x)
     dtype = value.static.dtype

@@ -32,13 +32,36 @@ from kit.graph.table import Attrs, OpDef, register
 def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
     """Return exp(x) / sum(exp(x)) along an axis.
 
-    Raises `ValueError` for a tensor without axes and for an axis that it does not have.
+    Parameters
+    ----------
+    x : Tensor or array
+        Floating point.
+    axis : int, default -1
+        Along which the result adds up to 1.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        `x` has no such axis.
     """
     return _along("Softmax", x, axis, name)
 
 
 def log_softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """Return x - log(sum(exp(x))) along an axis; raises as `softmax` does."""
+    """Return x - log(sum(exp(x))) along an axis.
+
+    Parameters
+    ----------
+    x, axis, name
+        As for `softmax`.
+
+    Raises
+    ------
+    ValueError
+        `x` has no such axis.
+    """
     return _along("LogSoftmax", x, axis, name)
 
 
@@ -47,8 +70,19 @@ def softmax_cross_entropy(
 ) -> Tensor:
     """Return the cross-entropy of each row of logits with a distribution over classes.
 
-    `labels` and `logits` have one shape; `axis` has the classes, and the result is
-    without it. Raises `ValueError` for shapes that differ.
+    Parameters
+    ----------
+    labels, logits : Tensor or array
+        Of one shape.
+    axis : int, default -1
+        The one of the classes; the result is without it.
+    name : str, optional
+        The name of the op.
+
+    Raises
+    ------
+    ValueError
+        The shapes differ.
     """
     inputs = _logits_and_labels(logits, labels)
     if axis != -1:
@@ -61,8 +95,14 @@ def sparse_softmax_cross_entropy(
 ) -> Tensor:
     """Return the cross-entropy of each row of logits with the number of its class.
 
-    Logits [..., classes] and labels [...], integers; a run raises
-    `InvalidArgumentError` for a label that is not a class.
+    Parameters
+    ----------
+    labels : Tensor or array of int
+        [...]. A run raises `InvalidArgumentError` for a label that is not a class.
+    logits : Tensor or array
+        [..., classes].
+    name : str, optional
+        The name of the op.
     """
     inputs = tensor(logits), tensor(labels)
     return make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)
@@ -71,8 +111,14 @@ def sparse_softmax_cross_entropy(
 def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> Tensor:
     """Return the cross-entropy of each logit with the probability in `labels`.
 
-    Classes are independent of each other: labels and logits have one shape, which is
-    the result's too.
+    Classes are independent of each other.
+
+    Parameters
+    ----------
+    labels, logits : Tensor or array
+        Of one shape, which is the result's too.
+    name : str, optional
+        The name of the op.
     """
     inputs = _logits_and_labels(logits, labels)
     return make("SigmoidCrossEntropyWithLogits", *inputs, name=name)

@@ -49,20 +49,48 @@ def py_function(
 ) -> Any:
     """Return what a Python function gives when a session runs it.
 
-    The function gets numpy arrays, which it must not change (scalars and bytes where
-    there are no axes), and returns a list of one value for each of `out_dtypes`. One
-    dtype in place of a list is for one value, which is returned as one tensor; without
-    any the op itself is returned. `shapes` is what is known of the results' shapes, in
-    the same form. Arrays must have the dtype that was announced; Python's own numbers
-    and texts take it where they can, unless `is_exact`: then they are what numpy makes
-    of them, and a list is always a list of results.
+    Each run calls it again, always on the host, on a task of a `kit.Cluster` or in the
+    process that made it. There is no gradient. What the function raises is raised by
+    the run, with the traceback in `remote_traceback`.
 
-    What the function raises is raised by the run, with the traceback in
-    `remote_traceback`. Each run calls it again. There is no gradient. It runs on a task
-    of a `kit.Cluster` or in the process that made it, always on the host.
+    Parameters
+    ----------
+    function : callable
+        Gets the values of `inputs` as numpy arrays, which it must not change (scalars
+        and bytes where there are no axes). Returns a list of one value for each of
+        `out_dtypes`, or the value itself if that is one dtype.
+    inputs : sequence of Tensor or array-like
+        Its arguments.
+    out_dtypes : dtype, or list of dtype
+        One dtype in place of a list makes one tensor instead of a list of them. With an
+        empty list the op itself is returned.
+    shapes : optional
+        What is known of the shapes of the results, in the same form.
+    name : str, optional
+        The name of the op.
+    is_exact : bool, default False
+        Take Python's own numbers and texts as what numpy makes of them, and a list
+        always as a list of results. Otherwise they take the announced dtype where they
+        can. Arrays must have that dtype in either case.
 
-    Raises `TypeError` for something that cannot be called, `ValueError` unless there is
-    one shape for each dtype.
+    Returns
+    -------
+    Tensor, list of Tensor, or Op
+
+    Raises
+    ------
+    TypeError
+        `function` cannot be called.
+    ValueError
+        There is not one shape for each dtype.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     longer = kit.py_function(lambda x: x + 1, [kit.constant(1.0)], "float32")
+    ...     float(session.run(longer))
+    2.0
     """
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called; give a function.")

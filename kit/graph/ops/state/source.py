@@ -25,7 +25,30 @@ def constant(
 ) -> Tensor:
     """Return a tensor with a fixed value, which travels with the graph.
 
-    A single value fills `shape`. Raises as `kit.graph.dtypes.to_array` does.
+    Parameters
+    ----------
+    value : array-like
+        A number, text, array, or nested lists of these.
+    dtype : dtype, optional
+        By default that of an array; Python's own numbers become float32 and int32.
+    shape : sequence of int, optional
+        A single value fills it; several are laid out in it.
+    name : str, default "Const"
+        The name of the op.
+
+    Raises
+    ------
+    TypeError
+        The values are not of this dtype, such as 1.5 for int32.
+    ValueError
+        The value is None, has lists of unequal lengths, or does not fill `shape`.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default():
+    ...     kit.constant(0, shape=[2, 3]).shape
+    (2, 3)
     """
     array = to_array(value, None if dtype is None else dtype_of(dtype))
     if shape is not None:
@@ -41,18 +64,57 @@ def constant(
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """Return a tensor whose value is fed to each run; None in `shape` is any size."""
+    """Return a tensor whose value is fed to each run.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Of the values, such as "float32".
+    shape : sequence of int or None, optional
+        None stands for any size; without a shape, values of any shape can be fed.
+    name : str, optional
+        The name of the op.
+
+    Returns
+    -------
+    Tensor
+        A run that needs it and is not fed raises `InvalidArgumentError`.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     x = kit.placeholder("float32", [None])
+    ...     session.run(x + 1.0, {x: [1.0, 2.0]}).tolist()
+    [2.0, 3.0]
+    """
     attrs: dict[str, Any] = {"dtype": dtype_of(dtype), "shape": as_shape(shape)}
     return make("Placeholder", name=name, **attrs)
 
 
 def identity(x: Any, name: str | None = None) -> Tensor:
-    """Return the value of `x` as a new op, which can have a place of its own."""
+    """Return the value of `x` as a new op, which can be placed elsewhere.
+
+    Parameters
+    ----------
+    x : array-like or Tensor
+        The value.
+    name : str, optional
+        The name of the op.
+    """
     return make("Identity", tensor(x), name=name)
 
 
 def stop_gradient(x: Any, name: str | None = None) -> Tensor:
-    """Return the value of `x`; no gradient flows back through it."""
+    """Return the value of `x`; no gradient flows back through it.
+
+    Parameters
+    ----------
+    x : array-like or Tensor
+        The value.
+    name : str, optional
+        The name of the op.
+    """
     return make("StopGradient", tensor(x), name=name)
 
 
@@ -62,7 +124,22 @@ def no_op(name: str | None = None) -> Op:
 
 
 def group(*ops: Any, name: str = "group_deps") -> Op:
-    """Return an op that is done when all of `ops` (ops or tensors) are."""
+    """Return an op that is done when several others are.
+
+    Parameters
+    ----------
+    *ops : Op, Tensor or Variable
+        The others.
+    name : str, default "group_deps"
+        The name of the op.
+
+    Raises
+    ------
+    TypeError
+        Something is neither an op nor a tensor.
+    ValueError
+        They belong to different graphs.
+    """
     graph = next((one.graph for one in ops), default_graph())
     with graph.control_dependencies([graph.as_op(one) for one in ops]):
         return graph.create("NoOp", name=name)

@@ -73,7 +73,7 @@ def _release(key: tuple[int, int]) -> None:
 
 
 def _owner(inode: int) -> str:
-    """Return which process holds the lock of a file, as far as the system tells."""
+    """Return which process holds the lock of a file, as far as the system says."""
     try:
         lines = _LOCKS.read_text().splitlines()
     except OSError:

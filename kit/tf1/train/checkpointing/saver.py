@@ -332,14 +332,14 @@ class Saver:
         return self._memory.prefixes
 
     def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
-        """Replace what `last_checkpoints` tells; the times are not known."""
+        """Replace what `last_checkpoints` returns; the times are not known."""
         assert isinstance(last_checkpoints, list)
         self._memory.set((one, float("inf")) for one in last_checkpoints)
 
     def set_last_checkpoints_with_time(
         self, last_checkpoints_with_time: list[tuple[str, float]]
     ) -> None:
-        """Replace what `last_checkpoints` tells, with the times of writing."""
+        """Replace what `last_checkpoints` returns, with the times of writing."""
         assert isinstance(last_checkpoints_with_time, list)
         self._memory.set(last_checkpoints_with_time)
 

@@ -28,7 +28,7 @@ from kit.tf1.variables.partitioned import PartitionedVariable
 
 
 class Saveable(NamedTuple):
-    """A variable under its name; `spec` tells which part of a tensor it is, or ''."""
+    """A variable under its name; `spec` says which part of a tensor it is, or ''."""
 
     name: str
     spec: str

@@ -1,7 +1,7 @@
-"""How long a monitored session waits for others, and how often it looks and tells.
+"""How long a monitored session waits for others, and how often it looks and reports.
 
 The original looks every 30 seconds, and waits for hours or for ever without a word. A
-look costs less than a millisecond: we look after 0.1 s, then ever more seldom up to
+look costs less than a millisecond: we look after 0.1 s, then ever less often up to
 once a second, so that a worker begins as soon as its chief is ready.
 """
 

@@ -1,4 +1,4 @@
-"""What a recovery has cost, told in one line."""
+"""What a recovery has cost, in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TASK = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 
 
 class Recovery:
-    """Knows how far a training was, so that what is lost can be told."""
+    """Knows how far a training was, so that the loss can be reported."""
 
     def __init__(self, creator: Any) -> None:
         """Ask `creator`, who makes the sessions, how the last one was made ready.

@@ -24,7 +24,7 @@ class SessionCreator(ABC):
 class _Managed(SessionCreator):
     """Makes sessions by a session manager, with what a scaffold holds.
 
-    `gives_values` tells whether it restores or initialises, and so may undo steps.
+    `gives_values` says whether it restores or initialises, and so may undo steps.
     """
 
     gives_values = True

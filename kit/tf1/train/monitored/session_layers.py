@@ -89,7 +89,7 @@ class FetchBundle:
 def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
     """Return the options of a run that does all that each of these asks for.
 
-    Of numbers the largest counts; a switch is on if it is on in one of them.
+    The largest number counts; a switch is on if it is on in one of them.
     """
     found = RunOptions()
     for one in [*([] if given is None else [given]), *more]:

@@ -384,7 +384,7 @@ class SessionManager:
         """Warn when the cluster had done more steps than it has now.
 
         Only of the first session: a caller that asks for another one recovers, and
-        tells what that has cost.
+        reports what that has cost.
         """
         before, self.was_at, self._most = self._most, self._most, None
         now = self.began_at

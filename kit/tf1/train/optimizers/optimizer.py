@@ -197,7 +197,7 @@ class Optimizer:
         """Return an operation that updates each variable with its gradient.
 
         Variables without a gradient are passed over; `global_step` counts 1 after all
-        updates. Raises `ValueError` when nothing is left, `TypeError` for what is no
+        updates. Raises `ValueError` when nothing is left, `TypeError` for what is not a
         gradient of the variable's dtype, `NotImplementedError` for anything that is not
         a variable.
         """

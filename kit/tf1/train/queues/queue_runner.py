@@ -259,7 +259,7 @@ class QueueRunner:
     def from_proto(
         queue_runner_def: QueueRunnerDef, import_scope: str | None = None
     ) -> QueueRunner:
-        """Return the queue runner that a message tells of, in the default graph."""
+        """Return the queue runner that a message describes, in the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
     def _keep(self, error: Exception) -> None:
