@@ -181,8 +181,13 @@ class RecordStream:
         return self._stream.fileno()
 
     def read_into(self, view: memoryview) -> int | None:
-        """See `Stream.read_into`; an end without CLOSE is `LinkLost`."""
+        """See `Stream.read_into`; an end without CLOSE is `LinkLost`.
+
+        After an error `view` may hold bytes that nobody has vouched for.
+        """
         while not self._opened:
+            if self._failure:
+                raise self._lost(self._failure)
             if self._is_ended:
                 return 0
             if self._came - self._begun < self._due:
@@ -276,7 +281,7 @@ class RecordStream:
             is_due = size == 0 and not self._takes.is_unused
         else:
             is_due = kind == RecordKind.CLOSE and size == 0
-        if not is_due or self._failure:
+        if not is_due:
             raise self._lost(
                 f"brought the head of a record of kind {kind} with {size} bytes, which "
                 f"is not due: bytes were changed on the way. {_ASK}"

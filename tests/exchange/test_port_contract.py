@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +20,11 @@ from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group
 from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
+from kit.wire import Credentials
 from kit.wire.sockets import SocketStream
-from kit.wire.stream import Stream
+from kit.wire.stream import ENCRYPTED, Stream
 from tests.cases import for_each
+from tests.wire.conftest import open_streams
 
 
 def socket_pair() -> tuple[Stream, Stream]:
@@ -33,6 +36,17 @@ def socket_pair() -> tuple[Stream, Stream]:
 def sliced_pair() -> tuple[Stream, Stream]:
     near, far = memory_pair()
     return sliced(near, 4093), sliced(far, 4093)
+
+
+@cache
+def credentials() -> Credentials:
+    """Return those of one cluster; its certificate takes long to make."""
+    return Credentials.new()
+
+
+def encrypted_pair(kind: str) -> tuple[Stream, Stream]:
+    """Return streams between two hosts, as a client and a server hold them."""
+    return open_streams(kind, Path(), credentials())
 
 
 class Delivered(HeldPort):
@@ -76,6 +90,12 @@ KINDS: dict[str, MakePorts] = {
     "frames on a socket": partial(local_group, in_place=False, pair=socket_pair),
     "held for a stepper": partial(held, Delivered),
     "frames in pieces": partial(local_group, in_place=False, pair=sliced_pair),
+    **{
+        f"frames under {kind}": partial(
+            local_group, in_place=False, pair=partial(encrypted_pair, kind)
+        )
+        for kind in ENCRYPTED
+    },
 }
 
 

@@ -181,6 +181,19 @@ def test_large_data_crosses_whole_and_keys_change_under_way() -> None:
     assert kinds[-1] == 3
 
 
+def test_stream_that_brought_a_changed_record_never_waits_again() -> None:
+    near, far = memory_pair()
+    taker = RecordStream(far, sends=Direction(b"0" * 32), takes=Direction(b"k" * 32))
+    (record, _) = on_the_line(b"hello", b"k" * 32, 1000, 10)
+    near.write([record[:-1] + bytes([record[-1] ^ 1])])  # and it stays open
+
+    for _ in range(3):
+        with pytest.raises(LinkLost, match="does not open"):
+            taker.read_into(memoryview(bytearray(10)))
+    near.close()
+    taker.close()
+
+
 def test_a_key_is_not_used_longer_than_it_may() -> None:
     line = on_the_line(b"x" * 100, b"k" * 32, 1000, 10)
 

@@ -1,0 +1,325 @@
+"""Attacks on what a link between two hosts carries, by a relay, over real sockets.
+
+The two sides meet under mutual TLS, prove the key, and go on with records (or stay
+under TLS). `test_records.py` attacks lines in memory in the same ways, more often.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from kit.errors import KitError, LinkLost
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.plan import GRAD, NEXT
+from kit.exchange.ports.memory import Array
+from kit.exchange.ports.port import Expected, Port
+from kit.testing.group import LocalMember, local_group
+from kit.wire import Credentials, FrameKind, Link, Stream
+from kit.wire.frame import SIZE
+from kit.wire.records import HEAD_BYTES, MAX_DATA, TAG_BYTES, RecordKind
+from tests.wire.conftest import soon
+from tests.wire.relay import (
+    TO_CLIENT,
+    TO_SERVER,
+    WAYS,
+    Meeting,
+    Relay,
+    came,
+    intact,
+    n_data,
+    put,
+    received,
+    relaying,
+    split,
+    tls_size,
+    write,
+)
+from tests.wire.test_records import ATTACKS, Attack
+
+N_LIVE = 40  # of each attack
+
+
+@pytest.fixture
+def relay(credentials: Credentials) -> Iterator[Relay]:
+    with relaying(credentials) as one:
+        yield one
+
+
+def change_keys_often(meeting: Meeting, most: int) -> None:
+    for number in WAYS:
+        stream = meeting.link(number).stream
+        for one in (stream._sends, stream._takes):  # type: ignore[attr-defined]
+            one._most = most
+
+
+def record_of(meeting: Meeting, way: int) -> bytes:
+    """Let an end send a record, which the relay keeps."""
+    write(meeting.link(way), b"kept", 4)
+    size, found = HEAD_BYTES + 4 + TAG_BYTES, b""
+    while len(found) < size:
+        found += meeting.sockets[way].recv(size - len(found))
+    return found
+
+
+def is_refused(relay: Relay, attack: Attack, seed: int) -> bool:
+    """Attack a new link; whether exactly what came before the attack was taken."""
+    chance, way = random.Random(seed), seed % 2
+    data, piece = (
+        chance.randbytes(chance.randrange(40, 3000)),
+        chance.randrange(10, 900),
+    )
+    with relay.meeting() as meeting:
+        change_keys_often(meeting, chance.choice([2, 4, 1000]))
+        back = record_of(meeting, 1 - way)
+        line = split(meeting.hold(way, lambda link: write(link, data, piece)))
+        assert n_data(line) == len(data)
+
+        changed = attack(chance, line, back)
+        before = intact(line, changed)
+        assert b"".join(changed) != b"".join(line)
+        assert before != line
+        meeting.let_go(way, b"".join(changed))
+
+        stream = meeting.link(1 - way).stream
+        found, error = received(stream, chance.choice([7, 100, 5000]))
+    return found == data[: n_data(before)] and isinstance(error, LinkLost)
+
+
+def test_without_an_attack_both_sides_take_all_and_a_real_end(relay: Relay) -> None:
+    for way in WAYS:
+        with relay.meeting() as meeting:
+            change_keys_often(meeting, 3)
+            line = meeting.hold(way, lambda link: write(link, b"abcde" * 50, 30))
+            meeting.let_go(way, line)
+
+            assert meeting.link(way).transport == "aes-gcm"
+            assert {one[3] for one in split(line)} == {1, 2, 3}
+            assert received(meeting.link(1 - way).stream) == (b"abcde" * 50, None)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.__name__)
+def test_an_attacked_link_brings_what_came_before_and_an_error(
+    relay: Relay, attack: Attack
+) -> None:
+    assert all(is_refused(relay, attack, seed) for seed in WAYS)
+
+
+@pytest.mark.slow
+def test_of_hundreds_of_attacked_links_none_takes_anything_false(relay: Relay) -> None:
+    tried, taken = Counter[str](), []
+    for seed in range(N_LIVE * len(ATTACKS)):
+        attack = ATTACKS[seed // 2 % len(ATTACKS)]  # both ways
+        tried[attack.__name__] += 1
+        if not is_refused(relay, attack, seed):
+            taken.append((seed, attack.__name__))
+
+    assert taken == []
+    assert tried == {attack.__name__: N_LIVE for attack in ATTACKS}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["to server", "to client"])
+def test_a_link_that_is_cut_between_two_records_has_no_real_end(
+    relay: Relay, way: int
+) -> None:
+    """Its last record is there, whole; only the word that it was the last is not."""
+    with relay.meeting() as meeting:
+        line = split(meeting.hold(way, lambda link: write(link, b"x" * 90, 30)))
+        assert [one[3] for one in line] == [1, 1, 1, 3]
+        meeting.let_go(way, b"".join(line[:3]))
+        found, error = received(meeting.link(1 - way).stream)
+
+    assert found == b"x" * 90
+    assert "without a sign that this was meant" in str(error)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["to server", "to client"])
+def test_a_change_of_keys_cannot_be_made_to_look_like_the_end(
+    relay: Relay, way: int
+) -> None:
+    """One bit makes the one the other: both have no data, and a right tag."""
+    with relay.meeting() as meeting:
+        change_keys_often(meeting, 3)
+        line = split(meeting.hold(way, lambda link: write(link, b"x" * 90, 30)))
+        assert [one[3] for one in line] == [1, 1, RecordKind.REKEY, 1, 3]
+        line[2] = line[2][:3] + bytes([RecordKind.CLOSE]) + line[2][4:]
+        meeting.let_go(way, b"".join(line[:3]))
+        found, error = received(meeting.link(1 - way).stream)
+
+    assert found == b"x" * 60
+    assert "does not open" in str(error)
+
+
+def test_what_is_put_behind_the_real_end_is_not_read(relay: Relay) -> None:
+    with relay.meeting() as meeting:
+        line = meeting.hold(TO_SERVER, lambda link: write(link, b"x" * 90, 30))
+        meeting.let_go(TO_SERVER, line + line)
+
+        assert received(meeting.link(TO_CLIENT).stream) == (b"x" * 90, None)
+
+
+def test_large_records_are_taken_up_to_the_bit_that_was_changed(relay: Relay) -> None:
+    data = random.Random(1).randbytes(3 * MAX_DATA + 5)
+    with relay.meeting() as meeting:
+        line = split(meeting.hold(TO_CLIENT, lambda link: write(link, data, len(data))))
+        changed = bytearray(b"".join(line))
+        changed[len(line[0]) + len(line[1]) + 1000] ^= 1
+        meeting.let_go(TO_CLIENT, bytes(changed))
+        found, error = received(meeting.link(TO_SERVER).stream, 2**20)
+
+    assert found == data[: 2 * MAX_DATA]
+    assert "does not open" in str(error)
+
+
+def test_records_of_an_earlier_link_are_not_those_of_a_later_one(relay: Relay) -> None:
+    with relay.meeting() as meeting:
+        line = meeting.hold(TO_SERVER, lambda link: write(link, b"x" * 90, 30))
+    with relay.meeting() as meeting:
+        meeting.let_go(TO_SERVER, line)
+        found, error = received(meeting.link(TO_CLIENT).stream)
+
+    assert found == b""
+    assert "does not open" in str(error)
+
+
+def test_a_recorded_connection_that_is_played_again_becomes_no_link(
+    relay: Relay,
+) -> None:
+    with relay.meeting() as meeting:
+        line = meeting.hold(TO_SERVER, lambda link: write(link, b"x" * 90, 30))
+        recorded = b"".join(meeting.carried[TO_SERVER]) + line
+    with relay.dial() as sock:
+        put(sock, recorded)
+        found = relay.take()
+        answered = came(sock)
+
+    assert isinstance(found, KitError)
+    assert answered != b""  # so TLS had begun
+
+
+# -- links that stay under TLS ---------------------------------------------------------
+
+
+def send_frames(payloads: list[bytes], link: Link) -> None:
+    for payload in payloads:
+        link.send(payload, kind=FrameKind.DATA, deadline_s=10)
+
+
+def frames(link: Link) -> tuple[list[bytes], KitError]:
+    found: list[bytes] = []
+    try:
+        while True:
+            found.append(bytes(link.recv(deadline_s=10)[1]))
+    except KitError as error:
+        return found, error
+
+
+@pytest.mark.slow
+def test_attacked_links_under_tls_bring_the_frames_before_and_an_error(
+    relay: Relay,
+) -> None:
+    """TLS says no farewell here: it is a frame or the link that misses its end."""
+    tried = Counter[str]()
+    attacks = [one for one in ATTACKS if one.__name__ != "from_another_link"]
+    for seed in range(10 * len(attacks)):
+        chance, attack, way = random.Random(seed), attacks[seed // 2 % 6], seed % 2
+        payloads = [
+            chance.randbytes(chance.randrange(900))
+            for _ in range(chance.randrange(2, 9))
+        ]
+        with relay.meeting(encryption="tls") as meeting:
+            back = meeting.carried[1 - way][-1]
+            sent = meeting.hold(way, partial(send_frames, payloads))
+            line = split(sent, tls_size)
+            assert len(line) == len(payloads)
+            changed = attack(chance, line, back)
+            assert b"".join(changed) != sent
+            meeting.let_go(way, b"".join(changed))
+            found, error = frames(meeting.link(1 - way))
+
+        assert found == payloads[: len(intact(line, changed))], (seed, attack)
+        assert isinstance(error, LinkLost), (seed, error)
+        tried[attack.__name__] += 1
+
+    assert tried == {attack.__name__: 10 for attack in attacks}
+
+
+# -- ports -----------------------------------------------------------------------------
+
+LAYOUT = lay_out([Spec("w", (600,), "float32")], 6)
+MESSAGES = [
+    Expected(region, part, apart=region == GRAD)
+    for part in LAYOUT.buckets[0].chunks
+    for region in (GRAD, NEXT)
+]
+
+
+def numbers(region: int, part: Range) -> Array:
+    found: Array = np.arange(part.lo, part.hi, 4).astype(np.float32) + 0.5 * region
+    return found
+
+
+def streams_of(meeting: Meeting) -> tuple[Stream, Stream]:
+    return meeting.link(TO_SERVER).stream, meeting.link(TO_CLIENT).stream
+
+
+def post_all(member: LocalMember, _: Link) -> None:
+    port = member.endpoint.ports[1 - member.number]
+    for one in MESSAGES:
+        member.memory.typed(one.region, one.range)[:] = numbers(one.region, one.range)
+        port.post(one.region, one.range)
+    while not port.is_idle():
+        port.pump()
+
+
+def taken(port: Port) -> int:
+    """Read until the link is lost; how many messages came, each as it was sent."""
+    give_up = soon()
+    while not port.lost:
+        port.pump()
+        assert time.monotonic() < give_up, "the link is not lost"
+    count = 0
+    while port.has_arrived():
+        port.take()
+        one = MESSAGES[count]
+        window = port.window(one.region, one.range, apart=one.apart)
+        assert np.array_equal(window, numbers(one.region, one.range))
+        count += 1
+    return count
+
+
+@pytest.mark.slow
+def test_a_port_whose_link_is_attacked_has_the_messages_before_and_is_lost(
+    relay: Relay,
+) -> None:
+    sizes = [SIZE + one.range.size for one in MESSAGES]
+    counts, tried = Counter[int](), Counter[str]()
+    for seed in range(8 * len(ATTACKS)):
+        chance, attack, way = random.Random(seed), ATTACKS[seed // 2 % 7], seed % 2
+        with relay.meeting() as meeting:
+            back = record_of(meeting, 1 - way)
+            with local_group(
+                *(LAYOUT, 2), in_place=False, pair=partial(streams_of, meeting)
+            ) as members:
+                sent = meeting.hold(way, partial(post_all, members[way]))
+                line = split(sent)
+                changed = attack(chance, line, back)
+                assert b"".join(changed) != sent
+                port = members[1 - way].endpoint.ports[way]
+                port.expect(([*MESSAGES, MESSAGES[0]], []), 0)
+                meeting.let_go(way, b"".join(changed))
+                count = taken(port)
+        whole = n_data(intact(line, changed))
+        assert count == sum(end <= whole for end in accumulate(sizes)), (seed, attack)
+        counts[count] += 1
+        tried[attack.__name__] += 1
+
+    assert set(tried.values()) == {8}
+    assert len(counts) > 3  # the attacks met many of the messages
