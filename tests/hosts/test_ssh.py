@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
-from importlib.metadata import version
+from contextlib import contextmanager, suppress
+from itertools import permutations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as Xml
 
 import numpy as np
+import psutil
 import pytest
 
 import kit
-from kit.cluster.processes import host_calls
+from kit.checkpoint.files import Files
 from kit.cluster.report import ClusterState
-from kit.errors import (
-    DeadlineExceededError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    KitError,
-    PeerLost,
-    StartFailed,
-    UnavailableError,
-)
+from kit.errors import AuthenticationFailed, DeadlineExceededError, PeerLost
 from kit.exchange.topologies import topology as table
 from kit.testing.task_process import until
+from kit.wire.handshake.credentials import Credentials
 from tests.cluster.test_own_topology import define, titles
 from tests.cluster.test_training_on_engines import begin, replayed
-from tests.hosts.two_hosts import TwoHosts, run
+from tests.hosts.two_hosts import TwoHosts
+from tests.hosts.uses import named_within
+from widgets import TrafficBoard
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
-    pytest.mark.timeout(
-        300
-    ),  # hosts are lost by silence, and ssh is slow on a busy one
+    pytest.mark.timeout(300),  # ssh is slow on a busy machine
 ]
 
 STEPS = 240
@@ -135,25 +130,67 @@ def test_times_of_tasks_whose_clocks_differ_are_told_by_the_notebooks(
     assert max(told) < after + slack
 
 
-def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(
-    cluster: kit.Cluster,
-) -> None:
-    folder = Path(
-        "/run", f"saved-{os.getpid()}"
-    )  # each of the two has a /run of its own
+def note_files() -> None:
+    """Have a task note the files that it makes for checkpoints itself."""
+    real, made = Files.create, vars(sys.modules[__name__]).setdefault("made", [])
+
+    def create(files: Files, path: Path) -> int:
+        made.append(path.name)
+        return real(files, path)
+
+    Files.create = create  # type: ignore[assignment, method-assign]
+
+
+def files_made() -> list[str]:
+    """Return the shards that a task has made, and begin a new list."""
+    made = vars(sys.modules[__name__])["made"]
+    found = sorted(name for name in made if name.endswith(".safetensors"))
+    made.clear()
+    return found
+
+
+@pytest.fixture(scope="module")
+def noting(cluster: kit.Cluster) -> kit.Cluster:
+    cluster.call("all", note_files)
+    return cluster
+
+
+def saved(cluster: kit.Cluster, folder: Path) -> dict[str, list[str]]:
+    """Save a training and go on with it; return which task made which shards."""
+    tasks = [task.short for task in cluster.tasks]
+    cluster.call("all", files_made)
     training = begin(cluster, steps=30, checkpoint=str(folder))
     assert training.wait(60).checkpoints.refused == ""
+    made = dict(zip(tasks, cluster.call("all", files_made), strict=True))
 
-    def names(folder: str) -> list[str]:
-        return sorted(path.name for path in Path(folder).glob("*/*.safetensors"))
-
-    assert cluster.call("worker:2", names, str(folder)) == []
-    assert "worker-2.safetensors" in cluster.call("worker:0", names, str(folder))
     again = begin(cluster, steps=60, topology="ps", checkpoint=str(folder)).wait(60)
     assert again.resumed_from is not None
     assert again.resumed_from.step == 30
     for name, value in replayed(60, n_workers=3).items():
         np.testing.assert_array_equal(again.params[name], value)
+    return {task: found for task, found in made.items() if found}
+
+
+WORKERS = [f"worker:{i}" for i in range(3)]
+SHARDS = [f"worker-{i}.safetensors" for i in range(3)]
+
+
+def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(
+    noting: kit.Cluster,
+) -> None:
+    folder = Path("/run", f"saved-{os.getpid()}")  # each host has a /run of its own
+
+    assert saved(noting, folder) == {"worker:0": SHARDS}
+
+    assert not noting.call("worker:2", folder.exists)
+
+
+def test_far_tasks_write_their_part_themselves_where_the_hosts_share_the_folder(
+    noting: kit.Cluster, tmp_path: Path
+) -> None:
+    made = saved(noting, tmp_path)
+
+    assert made == {task: [shard] for task, shard in zip(WORKERS, SHARDS, strict=True)}
 
 
 def test_a_topology_of_ones_own_reaches_the_tasks_of_all_hosts(
@@ -204,6 +241,61 @@ def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
             np.testing.assert_array_equal(session.run(doubled), [0.0, 2.0, 4.0])
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def rectangle(group: Xml.Element) -> tuple[str, list[float]]:
+    """Return the name beside a picture's first rectangle, and its four edges."""
+    found, name = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
+    assert found is not None
+    assert name is not None
+    x, y, wide, high = (float(found.get(k, "")) for k in ("x", "y", "width", "height"))
+    return str(name.text), [x, y, x + wide, y + high]
+
+
+def test_a_board_shows_each_task_on_its_host_and_which_links_lead_to_the_other(
+    cluster: kit.Cluster, tmp_path: Path
+) -> None:
+    training = begin(cluster, steps=60, topology="ps").wait(60)
+
+    TrafficBoard(training).save(tmp_path / "board.html")
+    page = (tmp_path / "board.html").read_text("utf-8")
+    picture = re.search(r'<svg class="ps-scene".*?</svg>', page, re.DOTALL)
+    assert picture is not None
+    groups = list(Xml.fromstring(picture[0]).iter(f"{SVG}g"))
+
+    def of(kind: str) -> list[Xml.Element]:
+        return [one for one in groups if kind in one.get("class", "").split()]
+
+    panels, boxes = dict(map(rectangle, of("ps-host"))), map(rectangle, of("ps-task"))
+    inside = {
+        task: host
+        for task, (left, top, right, bottom) in boxes
+        for host, edges in panels.items()
+        if edges[0] < left < right < edges[2] and edges[1] < top < bottom < edges[3]
+    }
+    tasks, there = ("ps:0", *WORKERS), ("nodea", "nodea", "nodeb", "nodeb")
+    assert set(panels) == {"nodea", "nodeb"}
+    assert inside == dict(zip(tasks, there, strict=True))
+    links = {one.get("data-link") for one in of("ps-arrow")}
+    assert links == {"0-1", "1-0", "0-2", "2-0", "0-3", "3-0"}
+    far = {one.get("data-link") for one in of("ps-far")}
+    assert far == {"0-2", "2-0", "0-3", "3-0"}
+
+
+@pytest.mark.lasting("process", "descriptor")  # the task has a new process
+def test_killed_far_task_ends_a_training_within_five_seconds_with_its_name(
+    cluster: kit.Cluster,
+) -> None:
+    training = begin(cluster, steps=10**6, topology="ring")
+
+    told = named_within(cluster, training, "worker:2", by="worker:1", within_s=5)
+
+    assert "killed by signal 9" in told
+    cluster.restart("worker:2")
+    assert begin(cluster).wait(60).step == 60
+
+
 def test_two_clusters_from_one_folder_train_side_by_side(
     cluster: kit.Cluster, hosts: TwoHosts
 ) -> None:
@@ -237,215 +329,155 @@ def test_killed_far_task_is_named_and_restarted_and_a_stop_leaves_nothing(
     assert left_of(folder, hosts) == []
 
 
-def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
-    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
-        training = begin(cluster, steps=100_000)
-        until(lambda: training.step > 3, 30)
+# -- what passes between the hosts -----------------------------------------------------
+
+# As large as to be seen among all else that passes; parameters that nobody changes.
+DATA = (np.zeros((1 << 20, 1)), np.zeros(1 << 20))
+PARAMS = {"w": np.full(4096, np.float32(1.2345678))}
+
+
+def still(params: dict[str, Any], batch: Any) -> tuple[float, dict[str, Any]]:
+    return 0.0, {name: np.zeros_like(value) for name, value in params.items()}
+
+
+def files_in_memory(kind: str) -> set[int]:
+    """Return which of them a task has mapped, by inode; `kind` begins their names."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {int(line.split()[4]) for line in lines if f"/memfd:{kind}" in line}
+
+
+def arenas() -> set[int]:
+    return files_in_memory("kit-") - files_in_memory("kit-work")
+
+
+def lines_to_tasks() -> set[tuple[Any, Any]]:
+    """Return both ends of each TCP connection of a task, its own one first."""
+    found = psutil.Process().net_connections("tcp")
+    return {(tuple(one.laddr), tuple(one.raddr)) for one in found if one.raddr}
+
+
+@pytest.mark.parametrize(
+    ("topology", "exchanging"),
+    [("ps", {(0, 1), (0, 2), (0, 3)}), ("mesh", {(1, 2), (1, 3), (2, 3)})],
+)
+def test_tasks_of_one_host_share_memory_and_those_of_two_are_connected_by_tcp(
+    cluster: kit.Cluster, topology: str, exchanging: set[tuple[int, int]]
+) -> None:
+    training = begin(cluster, steps=10**6, topology=topology)
+    until(lambda: training.step > 3, 30)
+    memory = cluster.call("all", arenas)
+    lines = cluster.call("all", lines_to_tasks)
+    training.stop()
+    training.wait(60)
+
+    def are_connected(one: int, other: int) -> bool:
+        return bool({(there, here) for here, there in lines[one]} & lines[other])
+
+    pairs = {(one, other) for one, other in permutations(range(4), 2) if one < other}
+    of_one_host = {(0, 1), (2, 3)}
+    shared = {(one, other) for one, other in pairs if memory[one] & memory[other]}
+    connected = {pair for pair in pairs if are_connected(*pair)}
+    assert exchanging & of_one_host <= shared <= of_one_host
+    assert connected >= exchanging - of_one_host
+    assert not connected & of_one_host
+
+
+def overheard(hosts: TwoHosts, cluster: kit.Cluster) -> bytes:
+    """Return all that passes between the second host and others in a training."""
+    with hosts.overheard("nodeb") as packets:
+        options: Any = {"steps": 20, "batch": 24, "topology": "ring"}
+        rows = (DATA[0][:72],)
+        kit.train(still, PARAMS, rows, cluster=cluster, **options).wait(60)
+    return b"".join(packets)
+
+
+def test_parameters_cannot_be_read_between_the_hosts_unless_insecure_is_asked_for(
+    cluster: kit.Cluster, hosts: TwoHosts
+) -> None:
+    words, least = PARAMS["w"][:8].tobytes(), 20 * PARAMS["w"].nbytes
+
+    found = overheard(hosts, cluster)
+
+    assert len(found) > least
+    assert words not in found
+    far = launcher(hosts, slots=1)
+    with kit.Cluster(ps=0, worker=2, launcher=far, insecure=True) as insecure:
+        assert words in overheard(hosts, insecure)
+
+
+# pyzmq has a thread from the first message on that it sends without a copy.
+@pytest.mark.lasting("thread", "descriptor")
+def test_step_function_and_data_travel_once_to_each_host_and_its_tasks_share_them(
+    cluster: kit.Cluster, hosts: TwoHosts
+) -> None:
+    before = {name: hosts.bytes_to(name) for name in hosts.address}
+
+    options: Any = {"steps": 10**6, "batch": 24, "topology": "ring"}
+    training = kit.train(still, PARAMS, DATA, cluster=cluster, **options)
+    sent = {name: hosts.bytes_to(name) - before[name] for name in hosts.address}
+    until(lambda: training.step > 3, 30)
+    held = cluster.call("worker", files_in_memory, "kit-work")
+    training.stop()
+    training.wait(60)
+
+    size = sum(one.nbytes for one in DATA)
+    for name, n_bytes in sent.items():  # with one worker, and with two
+        assert size < n_bytes < 1.5 * size, name
+    assert len(held[0]) == len(held[1]) == 1
+    assert held[1] == held[2]
+    assert held[0] != held[1]
+
+
+# -- from here to hosts on which others have started the tasks ------------------------
+
+
+@contextmanager
+def serving(
+    hosts: TwoHosts, name: str, spec: dict[str, list[str]], job: str, secrets: Path
+) -> Iterator[None]:
+    """Have one task of a cluster served at a host, as its user would by hand."""
+    told = ["--job", job, "--index", "0", "--credentials", str(secrets)]
+    command = [sys.executable, "-m", "kit", "serve", "--cluster", json.dumps(spec)]
+    # Its sockets for those of its own host are where no other host sees them.
+    at_host = hosts.at(name, "env", "XDG_RUNTIME_DIR=/run", *command, *told)
+    with subprocess.Popen(at_host, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        (server,) = psutil.Process(process.pid).children()
         try:
-            hosts.cut("nodeb")
-            until(lambda: cluster.status[1].state is ClusterState.LOST, 30)
-            assert "host nodeb" in cluster.status[1].reason
-            with pytest.raises(KitError, match=r"task:1 is gone"):
-                training.wait(30)
-            folder = folder_of(cluster)
-            with pytest.raises(FailedPreconditionError, match="nodeb does not answer"):
-                cluster.restart("worker:1")
-            with pytest.raises(PeerLost, match="cannot be restarted, because its host"):
-                cluster.call("worker:1", os.getpid)
-            cluster.stop()
+            assert line.startswith(f"{job}:0 serves at {spec[job][0]}")
+            yield
+            server.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
         finally:
-            hosts.join("nodeb")
-    until(lambda: left_of(folder, hosts) == [], 31)
+            with suppress(psutil.NoSuchProcess):
+                server.kill()
 
 
-@pytest.mark.lasting("process")  # the host that is on again
-def test_host_that_loses_its_power_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
-    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
-        training, folder = begin(cluster, steps=100_000), folder_of(cluster)
-        until(lambda: training.step > 3, 30)
-        hosts.power_off("nodeb")
-        try:
-            until(lambda: cluster.status[1].state is ClusterState.LOST, 30)
-            assert "host nodeb" in cluster.status[1].reason
-            with pytest.raises(KitError, match=r"task:1 is gone"):
-                training.wait(30)
-            assert cluster.call("worker:0", platform.node) == "nodea"
-            cluster.stop()
-        finally:
-            hosts.power_on("nodeb")
-    until(lambda: hosts.processes(folder.name) == [], 31)
-    (kept,) = Path("/tmp").glob(f"{folder.name}*")  # on the disk of that host
-    shutil.rmtree(kept)
-
-
-def test_kernel_that_is_killed_leaves_nothing_on_any_host(
+def test_servers_on_two_hosts_are_looked_at_and_used_from_a_third_one(
     hosts: TwoHosts, tmp_path: Path
 ) -> None:
-    script = tmp_path / "kernel.py"
-    script.write_text(
-        "import sys, time, kit\n"
-        f"launcher = kit.launchers.SSH({launcher(hosts, slots=1).hosts!r},\n"
-        f"    ssh_args={hosts.ssh_args!r}, python=sys.executable)\n"
-        "cluster = kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher).start()\n"
-        "print(cluster.log_path('worker:0').parents[1].name, flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    kernel = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, text=True
-    )
-    assert kernel.stdout is not None
-    folder = Path("/tmp", kernel.stdout.readline().strip().rsplit("-10-", 1)[0])
-    assert left_of(folder, hosts)
+    secrets, here = tmp_path / "cluster.json", f"{hosts.address['nodea']}:2222"
+    credentials = Credentials.new()
+    credentials.save(secrets)
+    spec = {"ps": [here], "worker": [f"{hosts.address['nodeb']}:2222"]}
+    with (
+        serving(hosts, "nodea", spec, "ps", secrets),
+        serving(hosts, "nodeb", spec, "worker", secrets),
+        kit.Graph().as_default(),
+    ):
+        attached = kit.attach(here, credentials=credentials)
+        assert [str(one) for one in attached.status] == ["ps:0 ready", "worker:0 ready"]
 
-    kernel.send_signal(signal.SIGKILL)
-    kernel.wait()
-    kernel.stdout.close()
+        with kit.device("/job:worker/task:0"):
+            doubled = kit.constant(np.arange(3.0), name="three") * 2.0
+        metadata = kit.RunMetadata()
+        with kit.Session(attached.session_target) as session:
+            values = session.run(doubled, metadata=metadata)
+        np.testing.assert_array_equal(values, [0.0, 2.0, 4.0])
+        places = {one.device for one in metadata.nodes}
+        assert places == {"/job:worker/replica:0/task:0/device:CPU:0"}
 
-    until(lambda: left_of(folder, hosts) == [], 31)
-
-
-# -- machines that differ --------------------------------------------------------------
-
-
-def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
-    """Return a Python that runs a line of shell first on the second host."""
-    python = folder / "python"
-    python.write_text(
-        f'#!/bin/sh\nif [ "$(uname -n)" = nodeb ]; then {on_nodeb}; fi\n'
-        f'exec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    return str(python)
-
-
-def arithmetic() -> tuple[str, tuple[str, ...], bytes]:
-    """Return what a task computes with, and the bits of what depends on it."""
-    values = np.linspace(-4, 4, 1000, dtype=np.float32)
-    return host_calls.blas(), host_calls.simd(), np.exp(values).tobytes()
-
-
-def computed_with(
-    far: kit.launchers.SSH,
-) -> tuple[list[tuple[str, tuple[str, ...], bytes]], list[str]]:
-    """Return what each task of two computes with, and what the start warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
-            found = cluster.call("all", arithmetic)
-    return found, [str(one.message) for one in caught]
-
-
-def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
-    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # it would go to all hosts
-    python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
-    far = launcher(hosts, slots=1, python=python)
-
-    (mine, theirs), warned = computed_with(far)
-
-    assert mine[0] != theirs[0]
-    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
-    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
-
-
-@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
-def test_hosts_with_different_instructions_are_told_how_to_compute_the_same_bits(
-    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
-    without = ",".join(host_calls.simd())
-    python = python_of(hosts, tmp_path, f"export NPY_DISABLE_CPU_FEATURES={without}")
-
-    (mine, theirs), warned = computed_with(launcher(hosts, slots=1, python=python))
-
-    assert mine[1] == host_calls.simd()
-    assert theirs[1] == ()
-    assert mine[2] != theirs[2]
-    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", warned[0])
-    assert found is not None
-    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warning says
-    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
-
-
-def test_host_with_another_version_of_the_kit_is_refused_with_both_versions(
-    hosts: TwoHosts, tmp_path: Path
-) -> None:
-    shutil.copytree(Path(kit.__file__).parent, tmp_path / "kit")
-    other = tmp_path / "psring-99.0.dist-info"
-    other.mkdir()
-    (other / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: psring\nVersion: 99.0\n"
-    )
-    python = python_of(hosts, tmp_path, f"export PYTHONPATH={tmp_path}")
-
-    message = refused(hosts, python=python)
-
-    assert f"nodeb has psring 99.0, the notebook has {version('psring')}" in message
-
-
-# -- what cannot start -----------------------------------------------------------------
-
-
-def refused(hosts: TwoHosts, **changes: Any) -> str:
-    with pytest.raises(StartFailed) as caught:
-        kit.Cluster(
-            ps=0, worker=2, launcher=launcher(hosts, slots=1, **changes)
-        ).start()
-    return str(caught.value)
-
-
-def test_wrong_key_is_told_in_the_words_of_ssh(hosts: TwoHosts, tmp_path: Path) -> None:
-    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other"))
-    arguments = [
-        str(tmp_path / "other") if word == str(hosts.folder / "key") else word
-        for word in hosts.ssh_args
-    ]
-
-    message = refused(hosts, ssh_args=arguments)
-
-    for address in hosts.address.values():
-        assert f"{address} cannot be logged in to" in message
-    assert "Permission denied" in message
-
-
-def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
-    one = f"{hosts.address['nodea']}:2299"
-    far = kit.launchers.SSH({one: 2}, ssh_args=hosts.ssh_args, python=sys.executable)
-
-    with pytest.raises(StartFailed, match="Connection refused") as caught:
-        kit.Cluster(ps=0, worker=2, launcher=far).start()
-
-    assert one in str(caught.value)
-
-
-def test_missing_python_is_told_with_the_host(hosts: TwoHosts) -> None:
-    message = refused(hosts, python="/nowhere/python3")
-
-    assert "cannot run tasks with '/nowhere/python3'" in message
-    assert "No such file" in message
-
-
-def test_python_without_the_kit_is_told_with_the_host(hosts: TwoHosts) -> None:
-    message = refused(hosts, python=os.path.realpath(sys.executable))
-
-    assert "No module named" in message
-
-
-def test_firewall_between_two_hosts_is_told_with_both_ends(hosts: TwoHosts) -> None:
-    hosts.part("nodea", "nodeb")
-    try:
-        with pytest.raises(UnavailableError) as caught:
-            kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)).start()
-    finally:
-        hosts.unpart("nodea", "nodeb")
-
-    message = str(caught.value)
-    assert f"nodea ({hosts.address['nodea']}) cannot connect to nodeb" in message
-    assert f"at {hosts.address['nodeb']}:" in message
-
-
-def test_too_few_places_are_refused_before_anything_starts(hosts: TwoHosts) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"can hold 4 tasks, .* has 5"):
-        kit.Cluster(ps=1, worker=4, launcher=launcher(hosts))
+        with pytest.raises(AuthenticationFailed) as caught:
+            kit.attach(here, credentials=Credentials.new())
+        assert here in str(caught.value)

@@ -12,9 +12,10 @@ import contextlib
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,9 @@ import psutil
 _SSHD = "/usr/sbin/sshd"
 _NEEDED = ("ip", "unshare", "nsenter", "ssh", "scp", "ssh-keygen")
 _START_S = 10.0
+_NOBODY = "02:00:00:00:00:fe"  # an Ethernet address that no host has
+_EVERY_PROTOCOL = 0x0003  # ETH_P_ALL
+_SO_RCVBUFFORCE = 33  # socket(7); the module lacks it
 _AHEAD_S = {"nodea": 5000, "nodeb": 1000}
 
 
@@ -106,10 +110,12 @@ class TwoHosts:
         address, key = self.address[name], f"host_{name}"
         self._make_key(key)
         public = (self.folder / f"{key}.pub").read_text().split()
+        names = f"{address},localhost,127.0.0.1" if name == "nodea" else address
         with (self.folder / "known").open("a") as known:
-            known.write(f"{address} {public[0]} {public[1]}\n")
+            known.write(f"{names} {public[0]} {public[1]}\n")
         (self.folder / f"sshd_{name}").write_text(
-            f"Port 22\nListenAddress {address}\nHostKey {self.folder / key}\n"
+            f"Port 22\nListenAddress {address}\nListenAddress 127.0.0.1\n"
+            f"HostKey {self.folder / key}\n"
             f"PidFile none\nAuthorizedKeysFile {self.folder}/authorized\n"
             "AuthenticationMethods publickey\nPermitRootLogin prohibit-password\n"
             "StrictModes no\nUsePAM no\nMaxStartups 100\nMaxSessions 100\n"
@@ -212,6 +218,34 @@ class TwoHosts:
         """Undo `part`."""
         way = f"{self.address[other]}/32"
         run(*self.at(one, "ip", "route", "del", "unreachable", way))
+
+    def swallow(self, one: str, other: str) -> None:
+        """Let what host `one` sends to `other` get lost, as behind other firewalls."""
+        way = (self.address[other], "lladdr", _NOBODY, "dev", "eth0")
+        run(*self.at(one, "ip", "neigh", "replace", *way, "nud", "permanent"))
+
+    def unswallow(self, one: str, other: str) -> None:
+        """Undo `swallow`."""
+        way = (self.address[other], "dev", "eth0")
+        run(*self.at(one, "ip", "neigh", "del", *way))
+
+    def bytes_to(self, name: str) -> int:
+        """Return how many bytes have gone to a host, from whomever."""
+        counters = Path("/sys/class/net", f"{self._link}{name[-1]}", "statistics")
+        return int((counters / "tx_bytes").read_text())
+
+    @contextlib.contextmanager
+    def overheard(self, name: str) -> Iterator[list[bytes]]:
+        """Gather what passes between a host and all others, for the end of `with`."""
+        every = socket.htons(_EVERY_PROTOCOL)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, every) as ear:
+            ear.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 28)
+            ear.bind((f"{self._link}{name[-1]}", 0))
+            packets: list[bytes] = []
+            yield packets
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    packets.append(ear.recv(1 << 17, socket.MSG_DONTWAIT))
 
     def processes(self, mark: str) -> list[list[str]]:
         """Return the command lines of all processes whose environment has `mark`."""

@@ -1,0 +1,354 @@
+"""Hosts that go wrong, differ or cannot be started on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.cluster.processes import host_calls
+from kit.cluster.report import ClusterState
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    PeerLost,
+    ResourceExhaustedError,
+    StartFailed,
+    UnavailableError,
+)
+from kit.testing.task_process import until
+from tests.cluster.test_training_on_engines import begin
+from tests.hosts.test_ssh import folder_of, launcher, left_of
+from tests.hosts.two_hosts import TwoHosts, run
+
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
+    pytest.mark.timeout(
+        300
+    ),  # hosts are lost by silence, and ssh is slow on a busy one
+]
+
+ROOT = Path(__file__).parents[2]
+LOST_S = 12.0  # from a cut until the status says so; it is 9 s on a quiet machine
+STOP_S = 10.0  # of a cluster with a host that does not answer
+
+
+def is_lost_in_time(cluster: kit.Cluster, since: float) -> None:
+    """Wait until the status says that the far task is lost with its host."""
+    end = since + LOST_S
+    until(lambda: cluster.status[1].state is ClusterState.LOST, end - time.monotonic())
+    assert "host nodeb" in cluster.status[1].reason
+
+
+def stop_in_time(cluster: kit.Cluster) -> None:
+    begun = time.monotonic()
+    cluster.stop()
+    assert time.monotonic() - begun <= STOP_S
+
+
+def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
+    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
+        training = begin(cluster, steps=100_000)
+        until(lambda: training.step > 3, 30)
+        try:
+            since = time.monotonic()
+            hosts.cut("nodeb")
+            is_lost_in_time(cluster, since)
+            with pytest.raises(KitError, match=r"task:1 is gone"):
+                training.wait(30)
+            folder = folder_of(cluster)
+            with pytest.raises(FailedPreconditionError, match="nodeb does not answer"):
+                cluster.restart("worker:1")
+            with pytest.raises(PeerLost, match="cannot be restarted, because its host"):
+                cluster.call("worker:1", os.getpid)
+            stop_in_time(cluster)
+        finally:
+            hosts.join("nodeb")
+    until(lambda: left_of(folder, hosts) == [], 31)
+
+
+@pytest.mark.lasting("process")  # the host that is on again
+def test_host_that_loses_its_power_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
+    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
+        training, folder = begin(cluster, steps=100_000), folder_of(cluster)
+        until(lambda: training.step > 3, 30)
+        since = time.monotonic()
+        hosts.power_off("nodeb")
+        try:
+            is_lost_in_time(cluster, since)
+            with pytest.raises(KitError, match=r"task:1 is gone"):
+                training.wait(30)
+            assert cluster.call("worker:0", platform.node) == "nodea"
+            stop_in_time(cluster)
+        finally:
+            hosts.power_on("nodeb")
+    until(lambda: hosts.processes(folder.name) == [], 31)
+    (kept,) = Path("/tmp").glob(f"{folder.name}*")  # on the disk of that host
+    shutil.rmtree(kept)
+
+
+def test_kernel_that_is_killed_leaves_nothing_on_any_host(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    script = tmp_path / "kernel.py"
+    script.write_text(
+        "import sys, time, kit\n"
+        f"launcher = kit.launchers.SSH({launcher(hosts, slots=1).hosts!r},\n"
+        f"    ssh_args={hosts.ssh_args!r}, python=sys.executable)\n"
+        "cluster = kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher).start()\n"
+        "print(cluster.log_path('worker:0').parents[1].name, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    kernel = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True
+    )
+    assert kernel.stdout is not None
+    folder = Path("/tmp", kernel.stdout.readline().strip().rsplit("-10-", 1)[0])
+    assert left_of(folder, hosts)
+
+    kernel.send_signal(signal.SIGKILL)
+    kernel.wait()
+    kernel.stdout.close()
+
+    until(lambda: left_of(folder, hosts) == [], 31)
+
+
+# -- machines that differ --------------------------------------------------------------
+
+
+def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
+    """Return a Python that runs a line of shell first on the second host."""
+    python = folder / "python"
+    python.write_text(
+        f'#!/bin/sh\nif [ "$(uname -n)" = nodeb ]; then {on_nodeb}; fi\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    return str(python)
+
+
+def arithmetic() -> tuple[str, tuple[str, ...], bytes]:
+    """Return what a task computes with, and the bits of what depends on it."""
+    values = np.linspace(-4, 4, 1000, dtype=np.float32)
+    return host_calls.blas(), host_calls.simd(), np.exp(values).tobytes()
+
+
+def computed_with(
+    far: kit.launchers.SSH,
+) -> tuple[list[tuple[str, tuple[str, ...], bytes]], list[str]]:
+    """Return what each task of two computes with, and what the start warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
+            found = cluster.call("all", arithmetic)
+    return found, [str(one.message) for one in caught]
+
+
+def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
+    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # it would go to all hosts
+    python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
+    far = launcher(hosts, slots=1, python=python)
+
+    (mine, theirs), warned = computed_with(far)
+
+    assert mine[0] != theirs[0]
+    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
+    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
+
+
+@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
+def test_hosts_with_different_instructions_are_told_how_to_compute_the_same_bits(
+    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    without = ",".join(host_calls.simd())
+    python = python_of(hosts, tmp_path, f"export NPY_DISABLE_CPU_FEATURES={without}")
+
+    (mine, theirs), warned = computed_with(launcher(hosts, slots=1, python=python))
+
+    assert mine[1] == host_calls.simd()
+    assert theirs[1] == ()
+    assert mine[2] != theirs[2]
+    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", warned[0])
+    assert found is not None
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warning says
+    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
+
+
+def test_host_with_another_version_of_the_kit_is_refused_with_both_versions(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(kit.__file__).parent, tmp_path / "kit")
+    other = tmp_path / "psring-99.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: psring\nVersion: 99.0\n"
+    )
+    python = python_of(hosts, tmp_path, f"export PYTHONPATH={tmp_path}")
+
+    message = refused(hosts, python=python)
+
+    assert f"nodeb has psring 99.0, the notebook has {version('psring')}" in message
+
+
+def test_host_on_which_tasks_may_not_open_enough_files_is_named_with_its_number(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    far = launcher(hosts, slots=1, python=python_of(hosts, tmp_path, "ulimit -n 130"))
+
+    with pytest.raises(ResourceExhaustedError, match=r"136 open files .* on nodeb"):
+        kit.Cluster(ps=0, worker=2, launcher=far).start()
+
+
+# -- what cannot start -----------------------------------------------------------------
+
+
+def refused(hosts: TwoHosts, **changes: Any) -> str:
+    with pytest.raises(StartFailed) as caught:
+        kit.Cluster(
+            ps=0, worker=2, launcher=launcher(hosts, slots=1, **changes)
+        ).start()
+    return str(caught.value)
+
+
+def test_wrong_key_is_told_in_the_words_of_ssh(hosts: TwoHosts, tmp_path: Path) -> None:
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other"))
+    arguments = [
+        str(tmp_path / "other") if word == str(hosts.folder / "key") else word
+        for word in hosts.ssh_args
+    ]
+
+    message = refused(hosts, ssh_args=arguments)
+
+    for address in hosts.address.values():
+        assert f"{address} cannot be logged in to" in message
+    assert "Permission denied" in message
+
+
+def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
+    one = f"{hosts.address['nodea']}:2299"
+    far = kit.launchers.SSH({one: 2}, ssh_args=hosts.ssh_args, python=sys.executable)
+
+    with pytest.raises(StartFailed, match="Connection refused") as caught:
+        kit.Cluster(ps=0, worker=2, launcher=far).start()
+
+    assert one in str(caught.value)
+
+
+def test_missing_python_is_told_with_the_host(hosts: TwoHosts) -> None:
+    message = refused(hosts, python="/nowhere/python3")
+
+    assert "cannot run tasks with '/nowhere/python3'" in message
+    assert "No such file" in message
+
+
+def test_python_without_the_kit_is_told_with_the_host(hosts: TwoHosts) -> None:
+    message = refused(hosts, python=os.path.realpath(sys.executable))
+
+    assert "No module named" in message
+
+
+def test_python_that_one_of_two_hosts_lacks_is_told_with_that_host(
+    hosts: TwoHosts,
+) -> None:
+    python = f"/run/python-{os.getpid()}"  # each of the two has a /run of its own
+    script = f"printf '#!/bin/sh\\nexec %s \"$@\"\\n' {sys.executable} > {python}"
+    run(*hosts.at("nodea", "sh", "-c", f"{script}; chmod +x {python}"))
+
+    message = refused(hosts, python=python)
+
+    assert f"{hosts.address['nodeb']} cannot run tasks with {python!r}" in message
+    assert "No such file" in message
+    assert hosts.address["nodea"] not in message
+
+
+def test_kit_that_one_of_two_hosts_lacks_is_told_with_that_host(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    bare = os.path.realpath(sys.executable)  # that of the system, not of the .venv
+    python = python_of(hosts, tmp_path, f'exec {bare} "$@"')
+
+    message = refused(hosts, python=python)
+
+    assert f"{hosts.address['nodeb']} cannot run tasks" in message
+    assert "No module named" in message
+    assert "Install psring there" in message
+    assert hosts.address["nodea"] not in message
+
+
+def test_unknown_name_of_a_host_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
+    far = kit.launchers.SSH({"nowhere.invalid": 2}, ssh_args=hosts.ssh_args)
+
+    with pytest.raises(StartFailed, match="Could not resolve hostname") as caught:
+        kit.Cluster(ps=0, worker=2, launcher=far).start()
+
+    assert "nowhere.invalid cannot be logged in to" in str(caught.value)
+
+
+def test_host_whose_key_ssh_does_not_know_is_told_in_the_words_of_ssh(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    (tmp_path / "known").touch()
+    known = f"UserKnownHostsFile={hosts.folder}/known"
+    assert known in hosts.ssh_args
+    nobody = f"UserKnownHostsFile={tmp_path}/known"
+    arguments = [nobody if word == known else word for word in hosts.ssh_args]
+
+    message = refused(hosts, ssh_args=arguments)
+
+    for address in hosts.address.values():
+        told = f"{address} cannot be logged in to: Host key verification failed"
+        assert told in message
+
+
+def parted(hosts: TwoHosts) -> str:
+    """Return what a start says where one host cannot reach the other."""
+    with pytest.raises(UnavailableError) as caught:
+        kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)).start()
+    message = str(caught.value)
+    assert f"nodea ({hosts.address['nodea']}) cannot connect to nodeb" in message
+    assert re.search(rf"at {re.escape(hosts.address['nodeb'])}:\d+: ", message)
+    assert "A firewall between the two may be in the way" in message
+    return message
+
+
+def test_firewall_that_refuses_is_told_with_both_ends_and_the_port(
+    hosts: TwoHosts,
+) -> None:
+    hosts.part("nodea", "nodeb")
+    try:
+        assert "No route to host" in parted(hosts)
+    finally:
+        hosts.unpart("nodea", "nodeb")
+
+
+def test_firewall_that_drops_silently_is_told_with_both_ends_and_the_port(
+    hosts: TwoHosts,
+) -> None:
+    hosts.swallow("nodea", "nodeb")
+    try:
+        assert "no answer within" in parted(hosts)
+    finally:
+        hosts.unswallow("nodea", "nodeb")
+
+
+def test_too_few_places_are_refused_before_anything_starts(hosts: TwoHosts) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"can hold 4 tasks, .* has 5"):
+        kit.Cluster(ps=1, worker=4, launcher=launcher(hosts))
