@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +109,19 @@ def is_lost(cluster: kit.Cluster, number: int) -> bool:
     return cluster.status[number].state is ClusterState.LOST
 
 
+NOTEBOOK = """
+import json, os, sys, time
+import distributed
+import kit
+
+security = distributed.Security(require_encryption=True, **json.loads(sys.argv[2]))
+client = distributed.Client(sys.argv[1], security=security)
+with kit.Cluster.from_dask(client, ps=0, worker=2, lease_s=1) as cluster:
+    print(*cluster.call("all", os.getpid), flush=True)
+    time.sleep(600)
+"""
+
+
 class TestReal:
     pytestmark = real
 
@@ -200,6 +216,27 @@ class TestReal:
 
         until(lambda: not any(map(lives, processes)), 10)
         until(lambda: plugins(client) == [], 30)
+
+    def test_notebook_that_is_killed_leaves_nothing_beside_the_workers(
+        self, client: Any
+    ) -> None:
+        names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+        told = {name: getattr(client.security, name) for name in names}
+        command = [sys.executable, "-c", NOTEBOOK, client.scheduler.address]
+        with subprocess.Popen(
+            [*command, json.dumps(told)], stdout=subprocess.PIPE, text=True
+        ) as notebook:
+            assert notebook.stdout is not None
+            running = [
+                psutil.Process(int(pid)) for pid in notebook.stdout.readline().split()
+            ]
+            assert len(running) == 2
+            assert all(map(lives, running))
+
+            notebook.kill()
+
+        until(lambda: not any(map(lives, running)), 31)
+        assert client.submit(sum, [1, 2]).result(30) == 3
 
     def test_more_tasks_than_threads_are_refused_and_leave_nothing(
         self, client: Any

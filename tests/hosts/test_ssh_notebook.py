@@ -68,6 +68,37 @@ def heard(notebook: Kernel, cell: str, words: str) -> Answer:
     return answer
 
 
+TRAINING = """
+import hashlib
+import kit
+from kit.demo.digits import digits_mlp
+
+model = digits_mlp(seed=0)
+run = kit.train(model.step, model.params, model.train, steps=120, batch=96,
+                topology="ps")
+run.switch("ring", at=60)
+run.wait(60)
+names = [epoch.topology for epoch in run.trace.epochs]
+bits = b"".join(run.params[name].tobytes() for name in sorted(run.params))
+" ".join([*names, hashlib.sha256(bits).hexdigest()])
+"""
+
+
+def test_training_of_the_first_lesson_has_the_bits_of_a_local_cluster(
+    notebook: Kernel,
+) -> None:
+    assert notebook.run("%load_ext kit").status == "ok"
+    found = []
+    for launcher in ("", " --launcher ssh"):
+        cell = f"%%cluster --ps 1 --worker 3{launcher}\n{TRAINING}"
+        found.append(notebook.run(cell))
+        assert notebook.run("%cluster stop").status == "ok"
+
+    here, there = (answer.result for answer in found)
+    assert here.startswith("'ps ring "), found
+    assert there == here, found
+
+
 def test_what_a_cell_prints_on_a_far_task_is_seen_while_the_cell_runs(
     notebook: Kernel, tmp_path: Path
 ) -> None:
