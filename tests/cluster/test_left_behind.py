@@ -124,6 +124,30 @@ def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:
         assert "of the process" in str(found(runtime)[0])
 
 
+def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
+    """Its processes are not seen from here, whether they run or not."""
+    folder = write(runtime, GONE, GONE)
+    told = json.loads((folder / "cluster.json").read_text())
+    (folder / "cluster.json").write_text(json.dumps(told | {"pids_of": "pid:[1]"}))
+
+    assert left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)}) == []
+
+    assert folder.exists()
+    (one,) = found(runtime)
+    assert one.owner is Owner.ELSEWHERE
+    assert str(one) == "psring-test: ps=1, worker=2, of another container"
+
+
+def test_a_record_says_whose_process_numbers_it_has(runtime: Path) -> None:
+    folder = runtime / "psring-mine"
+    folder.mkdir()
+
+    left_behind.record(folder, "worker=2", os.getpid(), [])
+
+    told = json.loads((folder / "cluster.json").read_text())
+    assert told["pids_of"] == str(Path("/proc/self/ns/pid").readlink())
+
+
 def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -> None:
     with sleeper() as process:
         reused = Process(process.pid, process.started - 1)

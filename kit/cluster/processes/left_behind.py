@@ -2,7 +2,8 @@
 
 Each cluster's folder holds a record of its processes, each as pid and start time, kept
 up to date by the notebook that owns it. Nothing is ever looked up by name, and only
-clusters whose notebook is gone are ended here.
+clusters whose notebook is gone are ended here. A folder may be shared with a container,
+whose processes have numbers of their own: nothing is said of those.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Owner(StrEnum):
 
     HERE = "this process"
     OTHER = "another process"
+    ELSEWHERE = "another container"
     REAPER = "its reaper, which ends it when the lease runs out"
     NOBODY = "nobody"
 
@@ -43,10 +45,13 @@ class LeftBehind:
     reaper: Process | None
     processes: frozenset[Process]
     at_end: tuple[tuple[str, ...], ...] = ()  # commands, such as a job's cancelling
+    pids_of: str = ""  # the namespace that its process numbers are of
 
     @property
     def owner(self) -> Owner:
         """Who takes care of it now."""
+        if self.pids_of not in ("", _pid_namespace()):
+            return Owner.ELSEWHERE
         if self.kernel == reaper.find(os.getpid()):
             return Owner.HERE
         if self.kernel.is_running:
@@ -60,6 +65,8 @@ class LeftBehind:
         return sum(process.is_running for process in self.processes)
 
     def __str__(self) -> str:
+        if self.owner is Owner.ELSEWHERE:
+            return f"{self.folder.name}: {self.jobs}, of {self.owner}"
         plural = "es" if self.n_running != 1 else ""
         name = f"{self.folder.name}: {self.jobs}, {self.n_running} process{plural}"
         if self.owner is Owner.HERE:
@@ -67,6 +74,10 @@ class LeftBehind:
         if self.owner is Owner.OTHER:
             return f"{name}, of the process {self.kernel.pid}"
         return f"{name}, left behind by {self.kernel.pid}; kept by {self.owner}"
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def record(
@@ -85,6 +96,7 @@ def record(
             "reaper": reaper.find(kept_by),
             "processes": sorted(processes),
             "at_end": [*map(list, at_end)],
+            "pids_of": _pid_namespace(),
         }
         draft.write_text(json.dumps(plain), encoding="utf-8")
         draft.replace(folder / _FILE)
@@ -112,6 +124,7 @@ def _read(folder: Path) -> LeftBehind | None:
             None if kept_by is None else Process(*map(int, kept_by)),
             frozenset(Process(*map(int, one)) for one in plain["processes"]),
             tuple(tuple(map(str, one)) for one in plain.get("at_end", ())),
+            str(plain.get("pids_of", "")),
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None
