@@ -14,6 +14,7 @@ import pytest
 
 import kit
 from kit.trace.trace import Trace
+from tests.server.test_attach import clusters, look
 from tests.training.paced import LONG_S, begin, soon
 from tests.training.toy import quick_cluster
 from tests.widgets.live import is_quiet, standing_training
@@ -122,6 +123,30 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         assert is_quiet(run)
         assert "Stopped after step" in board._view.status.value
         assert run.job.run[:8] in board._view.tables.value
+        board.close()
+
+
+@pytest.mark.slow
+def test_a_training_of_others_is_drawn_and_switched_on_a_board(page: Page) -> None:
+    pytest.importorskip("jupyter_bokeh")
+    with clusters(1, 2) as cluster:
+        begun = begin(cluster, steps=1_000_000)
+        watched = look(cluster).run
+        assert watched is not None
+        board = TrafficBoard(watched)
+        board._ipython_display_()
+        (root,) = page.shown
+        page.look(root)
+        soon(lambda: len(board._view.loss._sources[0].data["step"]) > 5)
+
+        watched.topology = "ring"
+
+        soon(lambda: begun.topology == "ring")
+        soon(lambda: "ring" in board._view.status.value)
+        watched.stop()
+        begun.wait(LONG_S)
+        soon(lambda: "Stopped after step" in page.last()["text/plain"])
+        assert begun.job.run[:8] in board._view.tables.value
         board.close()
 
 
