@@ -37,10 +37,9 @@ from kit.testing.task_process import until
 from tests.cases import for_each
 from tests.cluster.test_training_on_engines import begin, replayed
 
-real = [
-    *(pytest.mark.slow, pytest.mark.engines),
-    pytest.mark.lasting("descriptor", "thread", "process"),  # dask's
-]
+# Those of dask's cluster, which lasts as long as the module, come and go at any time.
+pytestmark = pytest.mark.lasting("descriptor", "thread", "process")
+real = [pytest.mark.slow, pytest.mark.engines]
 N_WORKERS = 3
 new_local_cluster: Any = distributed.LocalCluster  # it has no types
 new_client: Any = distributed.Client
