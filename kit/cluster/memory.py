@@ -28,6 +28,10 @@ class _Files(NamedTuple):
     first: int
     a_task: int
 
+    def needed(self, n_tasks: int) -> int:
+        """Return how many they are in a cluster of that size."""
+        return self.first + self.a_task * n_tasks
+
 
 # Measured with `benchmarks.growth`; the controller has most, 77 and 6 an engine. A mesh
 # takes 4 of a task for each other one.
@@ -36,7 +40,7 @@ _CONTROLLER, _TASK = _Files(256, 8), _Files(128, 4)
 
 def need_descriptors(n_tasks: int) -> int:
     """Return how many open files the largest process of a cluster may need."""
-    return _CONTROLLER.first + _CONTROLLER.a_task * n_tasks
+    return _CONTROLLER.needed(n_tasks)
 
 
 def check_descriptors(n_tasks: int, limit: int, host: str = "") -> None:
@@ -47,7 +51,7 @@ def check_descriptors(n_tasks: int, limit: int, host: str = "") -> None:
     >>> check_descriptors(64, 1024)
     """
     files = _TASK if host else _CONTROLLER
-    if (need := files.first + files.a_task * n_tasks) > limit:
+    if (need := files.needed(n_tasks)) > limit:
         most = max(0, (limit - files.first) // files.a_task)
         raise ResourceExhaustedError(
             f"a cluster of {n_tasks} tasks needs up to {need:,} open files in one "

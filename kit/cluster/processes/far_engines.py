@@ -2,7 +2,7 @@
 
     launch -> hosts register -> survey -> place -> fork there -> engines register
 
-Each host has an engine of its own, which is no task. What concerns a host is called
+Each host has an engine of its own, which is not a task. What concerns a host is called
 there (`host_calls.py`): what runs, how it ended, what it wrote. The answers are kept,
 asked for anew each second, and at once when the controller misses an engine.
 """

@@ -6,7 +6,7 @@
 ipyparallel's launchers start it in the place of an engine: the controller's connection
 is in the environment, or in a file that is named. It makes the cluster's folder on this
 host, and a reaper, which ends all and removes the folder when the fork server is gone.
-The host's own engine is no task: the notebook calls there what concerns the host
+The host's own engine is not a task: the notebook calls there what concerns the host
 (`host_calls.py`), and it ends when the controller is gone for long; with it, all others
 end.
 

@@ -88,7 +88,7 @@ def blas() -> str:
 def simd() -> tuple[str, ...]:
     """Return the vector instructions, by numpy's names, that it uses where it can."""
     told: Any = numpy.show_config(mode="dicts")
-    return tuple(told["SIMD Extensions"].get("found", ()))
+    return tuple(told.get("SIMD Extensions", {}).get("found", ()))
 
 
 def cpu() -> str:

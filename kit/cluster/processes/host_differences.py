@@ -52,7 +52,7 @@ def check_versions(facts: HostFacts) -> None:
 
 
 def check_addresses(hosts: Sequence[HostFacts]) -> None:
-    """Raise `StartFailed` where two machines have one address: a task would be missed.
+    """Raise `StartFailed` for two machines with one address: tasks could not connect.
 
     Virtual machines have it so where each has a network of its own behind its host's.
     """

@@ -68,7 +68,7 @@ class ReaperHandle:
         self._write()
 
     def at_end(self, command: list[str]) -> None:
-        """Have a command run when all is ended, whoever ends it."""
+        """Have a command run at the end, whichever process brings it about."""
         self._record.at_end.append(command)
         self._tell({"at_end": self._record.at_end})
         self._write()
@@ -144,7 +144,7 @@ class Processes:
             self._reaper.update(self._known)
 
     def at_end(self, command: list[str]) -> None:
-        """Have a command run when all is ended, whoever ends it."""
+        """Have a command run at the end, whichever process brings it about."""
         self._reaper.at_end(command)
 
     def refresh(self) -> None:
