@@ -37,14 +37,14 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
         where = directory if is_known else cluster.directory  # it was added since
         return Caller(where.dial(task, _CLIENT, Role.OBSERVER, run, address=address))
 
-    leader, *others = computing = _needing_work(cluster, job)
+    coordinator, *others = computing = _needing_work(cluster, job)
     servers = [task for task in cluster.tasks if task not in computing]
     try:
         if job.needs_preparing:
             job = job.at(*cluster.call("all", engine.prepare, job))
         with _sent(cluster, job.run, computing, Pickled.of(work)) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
-            cluster.call(leader, begin, job, mapped)
+            cluster.call(coordinator, begin, job, mapped)
             if servers:
                 cluster.call(servers, engine.begin, job, None)
             if others:
@@ -62,7 +62,7 @@ def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
     """
     if job.generation is None:
         return [job.tasks[number] for number in job.workers]
-    return sorted(cluster.tasks, key=lambda task: task != job.leader)
+    return sorted(cluster.tasks, key=lambda task: task != job.coordinator_task)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def _sent(
     cluster: Cluster, run: str, tasks: Sequence[Task], work: Pickled
 ) -> Iterator[dict[Task, Mapped]]:
     """Have the work held on each host, and give what each of the tasks maps."""
-    if cluster.plan.launcher is None:
+    if cluster.options.launcher is None:
         with work.held() as mapped:
             yield dict.fromkeys(tasks, mapped)
         return

@@ -94,7 +94,7 @@ class Layout:
     """The form of all flat buffers of a training; equal on every member.
 
     `leaves` are in the order in which the parameters were given; `buckets` in the order
-    in which they travel. `wires` are the layouts of what travels instead, where
+    in which they travel. `stages` are the layouts of what travels instead, where
     gradients are compressed (`kit.exchange.compression`); these arrays lie behind the
     parameters, one layout after the other.
     """
@@ -102,18 +102,18 @@ class Layout:
     leaves: tuple[Leaf, ...]
     buckets: tuple[Bucket, ...]
     n_bytes: int
-    wires: tuple[Layout, ...] = ()
+    stages: tuple[Layout, ...] = ()
 
     @cached_property
     def edges(self) -> tuple[int, ...]:
-        """Where each of the wires begins in the flat buffers, and the end of all."""
-        sizes = (_aligned(one.n_bytes) for one in self.wires)
-        first = _aligned(self.n_bytes) if self.wires else self.n_bytes
+        """Where each stage begins in the flat buffers, and the end of all."""
+        sizes = (_aligned(one.n_bytes) for one in self.stages)
+        first = _aligned(self.n_bytes) if self.stages else self.n_bytes
         return tuple(accumulate(sizes, initial=first))
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of a flat buffer: parameters and wires."""
+        """Bytes of a flat buffer: parameters and stages."""
         return self.edges[-1]
 
     @cached_property
@@ -147,9 +147,9 @@ class Layout:
 
     def dtype_at(self, position: int) -> str:
         """Return the dtype of the bucket that holds the byte at `position`."""
-        for wire, start in zip(self.wires, self.edges, strict=False):
-            if start <= position < start + wire.n_bytes:
-                return wire.dtype_at(position - start)
+        for stage, start in zip(self.stages, self.edges, strict=False):
+            if start <= position < start + stage.n_bytes:
+                return stage.dtype_at(position - start)
         for bucket in self.buckets:
             if bucket.range.lo <= position < bucket.range.hi:
                 return bucket.dtype

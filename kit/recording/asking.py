@@ -62,8 +62,10 @@ class AskedMembers:
             self._forget()
         self._choose_step()
         digests: list[Any] = []
-        leader = self._job.coordinator
-        members = range(len(self._job.tasks)) if self._at is not None else (leader,)
+        coordinator = self._job.coordinator
+        members = (
+            range(len(self._job.tasks)) if self._at is not None else (coordinator,)
+        )
         for member in members:
             try:
                 found = self._ask(member)
@@ -72,7 +74,7 @@ class AskedMembers:
                 if caller is not None:
                     caller.close()
                 continue
-            if member == leader:
+            if member == coordinator:
                 self._cursor = found["cursor"]
                 digests = found["digests"]
         return self._rows(digests), self._state()

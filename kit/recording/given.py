@@ -14,7 +14,7 @@ from typing import Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.exchange.compression.named import compressor_of
-from kit.exchange.compression.wires import checked_specs
+from kit.exchange.compression.stages import checked_specs
 from kit.graph.array_protocol import ArrayProtocol
 from kit.recording.content import Content
 from kit.recording.facts import (
@@ -143,7 +143,7 @@ def _object(content: Content, name: str, given: Any, stored: Own) -> Any:
     job, facts = content.job, content.own.get(name)
     if name == COMPRESS:
         given = compressor_of(given)
-        if given is None and facts is None and job.wires:
+        if given is None and facts is None and job.stages:
             given = _named(job.compress)
     elif isinstance(given, str):
         given = rules.by_name(given)
@@ -180,8 +180,8 @@ def _object_difference(content: Content, name: str, one: Any) -> str:
         return ""
     if name == COMPRESS:
         n_workers = len(job.workers)
-        specs = checked_specs(one.wires(job.specs, n_workers), f"compress={one}")
-        if (str(one), specs) != (job.compress, job.wire_specs):
+        specs = checked_specs(one.stages(job.specs, n_workers), f"compress={one}")
+        if (str(one), specs) != (job.compress, job.stage_specs):
             return f"compress is {one} and was {job.compress or None}"
     else:
         recorded = getattr(job, fields_of(job.inner is not None)[name])

@@ -36,7 +36,9 @@ class LoadedObserver:
             self.finished.set_result(None)
         else:
             self.finished.set_exception(error)
-        self.leader = Watched(state="failed" if error else "done", step=content.n_done)
+        self.coordinator = Watched(
+            state="failed" if error else "done", step=content.n_done
+        )
         tables = [self._tables[kind] for kind in ("TRAN", "SPAN", "STEP", "MEAS")]
         self.recorded = Recorded(max(1, *map(len, tables)))
         unread = int(content.end["unread"]) if content.end is not None else 0
@@ -81,7 +83,7 @@ class LoadedObserver:
 
     def state(self) -> str:
         """Return done or failed."""
-        return self.leader.state
+        return self.coordinator.state
 
     def flight(self) -> Flight:
         """Refuse: what tasks were doing at the end is not recorded."""

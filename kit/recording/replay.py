@@ -166,7 +166,7 @@ class Replay:
         exchange, job = exchanges[stage], self.content.job
         found: SteppedMessage = exchange.messages[place]
         payload, names = exchange.payloads[place], exchange.names
-        layout = job.wires[stage].layout if job.wires else job.layout
+        layout = job.stages[stage].layout if job.stages else job.layout
         return ReplayedMessage(
             step,
             number,

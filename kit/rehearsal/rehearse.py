@@ -18,7 +18,7 @@ from typing import Any, SupportsIndex
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.named import compressor_of
-from kit.exchange.compression.wires import WireSpecs, checked_specs
+from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import CHUNK_BYTES, Spec
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Group, Plan
@@ -184,10 +184,10 @@ class Supposed:
                 f"settings(bucket_bytes=...), or a smaller model."
             )
         compressor = compressor_of(self.compress)
-        wire_specs: WireSpecs = ()
+        stage_specs: StageSpecs = ()
         if compressor is not None:
-            given = compressor.wires(specs, n_workers)
-            wire_specs = checked_specs(given, str(compressor))
+            given = compressor.stages(specs, n_workers)
+            stage_specs = checked_specs(given, str(compressor))
         optimizer = optimizer_of(self.optimizer)
         local: dict[str, Any] = {}
         if not by_name(topology).agrees:  # what an exchange takes, after any steps
@@ -207,7 +207,7 @@ class Supposed:
             hosts=hosts_of(self.hosts, len(tasks)),
             keeps_state=compressor is not None,
             compress="" if compressor is None else str(compressor),
-            wire_specs=wire_specs,
+            stage_specs=stage_specs,
             settings=settings,
         )
 
@@ -226,7 +226,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
             if plan is not None:
                 memory[job.tasks[member].short] = memory_of(job, plan, member)
                 # Those of compressed gradients are woven as they are made.
-                is_woven = bool(job.wires)
+                is_woven = bool(job.stages)
                 yield member, plan if is_woven else woven(job, plan)
 
     found = schedule(plans(), job.layout, topology.name)
@@ -259,11 +259,11 @@ def memory_of(job: Job, plan: Plan, member: int) -> int:
     update, n_slots = MeanUpdate(job.optimizer, len(job.workers)), len(job.slots)
     buffers = buffer_bytes(
         *(plan, job.layout, job.group, member),
-        n_slots=0 if job.wires else n_slots,
+        n_slots=0 if job.stages else n_slots,
         overwrites=plan.overwrites and update.spends,
         stays=not by_name(job.topology).agrees,
     )
-    has_all = bool(job.wires) and member in job.workers
+    has_all = bool(job.stages) and member in job.workers
     return buffers + n_slots * job.layout.payload_bytes * has_all
 
 

@@ -161,9 +161,9 @@ class Handlers:
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:
         member = self._trainings.find(question["run"])
         if member.coordinator is None:
-            leader = member.job.tasks[member.job.coordinator]
+            coordinator = member.job.tasks[member.job.coordinator]
             raise FailedPreconditionError(
-                f"{member.task} does not lead this training; ask {leader}."
+                f"{member.task} does not coordinate this training; ask {coordinator}."
             )
         return member.coordinator
 

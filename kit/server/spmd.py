@@ -102,17 +102,17 @@ class TrainingRendezvous:
                 self.sleep(_LOOK_S)
 
     def _ask_to_join(self, job: Job, deadline: float) -> str:
-        leader = job.tasks[job.coordinator]
+        coordinator = job.tasks[job.coordinator]
         number = job.tasks.index(self.me)
         values = {"member": number, "terms": terms_of(job)}
-        with self._questions(leader, deadline, lambda: None) as ask:
+        with self._questions(coordinator, deadline, lambda: None) as ask:
             while not (run := str(ask("run.join", values)["run"])):
                 if self.clock() > deadline:
                     raise DeadlineExceededError(
-                        f"{leader} leads, and did not call kit.train() within "
-                        f"{job.settings.start_deadline_s:g} s of {self.me}. All "
+                        f"{coordinator} coordinates, and did not call kit.train() "
+                        f"within {job.settings.start_deadline_s:g} s of {self.me}. All "
                         f"workers must make the same calls in the same order.",
-                        task=str(leader),
+                        task=str(coordinator),
                     )
                 self.sleep(_LOOK_S)
         return run

@@ -474,22 +474,22 @@ class Trainings:
         client = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
         with ExitStack() as stack:
             stack.callback(client.close)
-            self._await_leader(client, job)
+            self._await_coordinator(client, job)
             stack.pop_all()
         return client
 
-    def _await_leader(self, client: RemoteCoordinatorClient, job: Job) -> None:
+    def _await_coordinator(self, client: RemoteCoordinatorClient, job: Job) -> None:
         """Wait until the coordinator has begun, or this member is to end."""
-        limits, leader = job.settings, job.tasks[job.coordinator]
+        limits, coordinator = job.settings, job.tasks[job.coordinator]
         is_later = job.generation is not None and job.generation.number > 0
         limit_s = _silent_s(limits) if is_later else limits.start_deadline_s
         deadline = time.monotonic() + limit_s
         while (now := time.monotonic()) < deadline:
             self.find(job.run).check()
             error = DeadlineExceededError(
-                f"{leader} did not begin the training that {self._me} is to take part "
-                f"in. Look at its log.",
-                task=str(leader),
+                f"{coordinator} did not begin the training that {self._me} is to take "
+                f"part in. Look at its log.",
+                task=str(coordinator),
             )
             try:  # one that is stopped does not answer, so not for long
                 if client.has_begun(min(deadline, now + limits.suspect_after_s)):

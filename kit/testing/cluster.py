@@ -78,7 +78,9 @@ class LocalCluster(BareCluster):
         if job.needs_preparing:
             job = job.at(*(one.trainings.prepare(job) for one in self.servers))
         # The coordinator first: what it refuses, nobody else has begun.
-        for server in sorted(self.servers, key=lambda one: one.task != job.leader):
+        for server in sorted(
+            self.servers, key=lambda one: one.task != job.coordinator_task
+        ):
             if job.generation is not None:
                 server.trainings.begin_elastic(job, work)
             else:

@@ -29,7 +29,7 @@ def check_apart(job: Job, topology: Topology) -> None:
             f"with parameters of its own. Give local_steps=1 to exchange after each "
             f"step, or more; or use topology={agreeing(name)!r}."
         )
-    if job.wire_specs:
+    if job.stage_specs:
         raise InvalidArgumentError(
             f"compress={job.compress} is for gradients that all workers add up, and "
             f"with topology {name!r} they send their parameters; leave one out."

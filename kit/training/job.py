@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
-from kit.exchange.compression import wires
+from kit.exchange.compression import stages
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.wires import Wire, WireSpecs
+from kit.exchange.compression.stages import Stage, StageSpecs
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group, Owned, Plan, by_host
 from kit.exchange.topologies.parameter_placement import place
@@ -73,7 +73,7 @@ _FIELDS: Final = {
     "restore": text(1000),
     "keeps_state": flag(),
     "compress": text(1000),
-    "wire_specs": list_of(
+    "stage_specs": list_of(
         list_of(row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE))))
     ),
     "hosts": list_of(text(1000)),
@@ -105,7 +105,7 @@ class Job:
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
     keeps_state: bool = False  # whether workers keep something from step to step
     compress: str = ""  # what a run calls its compressor; empty: there is none
-    wire_specs: WireSpecs = ()  # of each stage of the compressor
+    stage_specs: StageSpecs = ()  # of each stage of the compressor
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
     generation: Generation | None = None  # of a training that survives losses
     settings: Settings = field(default_factory=Settings)
@@ -149,9 +149,9 @@ class Job:
                 )
 
     def _check_compress(self) -> None:
-        if self.wire_specs:
-            wires.checked_specs(self.wire_specs, f"compress={self.compress}")
-        if self.wire_specs and self.has_backups:
+        if self.stage_specs:
+            stages.checked_specs(self.stage_specs, f"compress={self.compress}")
+        if self.stage_specs and self.has_backups:
             raise InvalidArgumentError(
                 f"compress={self.compress} adds up what every worker sends, and "
                 f"aggregate={self.aggregate} leaves some out; leave one out."
@@ -168,7 +168,7 @@ class Job:
     def check_topology(self, name: str, synchronous: bool = True) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""
         topology = by_name(name)
-        if self.wire_specs and not synchronous:
+        if self.stage_specs and not synchronous:
             raise InvalidArgumentError(
                 f"compress={self.compress} adds up what all workers send in a step, "
                 f"and asynchronous workers have no step in common; use sync=True, or "
@@ -320,7 +320,7 @@ class Job:
         return self.workers[0]
 
     @property
-    def leader(self) -> Task:
+    def coordinator_task(self) -> Task:
         """The task whose process hosts the coordinator."""
         if self.generation is None:
             return self.tasks[self.coordinator]
@@ -376,7 +376,7 @@ class Job:
         size = self.settings.bucket_bytes
         return replace(
             lay_out(self.specs, len(self.workers), size),
-            wires=wires.lay_out_wires(self.wire_specs, len(self.workers), size),
+            stages=stages.lay_out_stages(self.stage_specs, len(self.workers), size),
         )
 
     @cached_property
@@ -393,26 +393,26 @@ class Job:
 
     def owners_on(self, topology: Topology) -> tuple[Owned, ...]:
         """Return who updates which part: of compressed gradients each worker all."""
-        if self.wires:
+        if self.stages:
             parts = (bucket.range for bucket in self.layout.buckets)
             return tuple(Owned(part, self.workers) for part in parts)
         return topology.owners(self.layout, self.group)
 
     @cached_property
-    def wires(self) -> tuple[Wire, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """What compressed gradients travel in, stage by stage."""
-        return wires.wires_of(self.layout, self.group, self.placement)
+        return stages.stages_of(self.layout, self.group, self.placement)
 
     def plan(self, topology: Topology, member: int) -> Plan | None:
         """Return what a member does in a synchronous step; None if nothing at all."""
-        if self.wires:
-            return wires.plan_of(topology, self.layout, self.wires, member)
+        if self.stages:
+            return stages.plan_of(topology, self.layout, self.stages, member)
         return topology.plan(self.layout, self.group, member)
 
     def traffic(self, topology: Topology) -> Traffic:
         """Return the bytes of a step by the topology's formula."""
-        if self.wires:
-            return wires.traffic_of(topology, self.wires)
+        if self.stages:
+            return stages.traffic_of(topology, self.stages)
         return topology.traffic(self.layout, self.group)
 
     @property
@@ -431,7 +431,7 @@ class Job:
             "tasks": [str(task) for task in self.tasks],
             "hosts": list(self.hosts),
             "specs": _plain(self.specs),
-            "wire_specs": [_plain(stage) for stage in self.wire_specs],
+            "stage_specs": [_plain(stage) for stage in self.stage_specs],
             "optimizer": rules.named(self.optimizer),
             "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
@@ -451,8 +451,8 @@ class Job:
         values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
         values["hosts"] = tuple(values["hosts"])
         values["specs"] = _specs(values["specs"])
-        values["wire_specs"] = tuple(_specs(stage) for stage in values["wire_specs"])
-        found = [*values["specs"], *chain.from_iterable(values["wire_specs"])]
+        values["stage_specs"] = tuple(_specs(stage) for stage in values["stage_specs"])
+        found = [*values["specs"], *chain.from_iterable(values["stage_specs"])]
         n_bytes = sum(ITEMSIZE[one.dtype] * math.prod(one.shape) for one in found)
         if n_bytes > (limit := machine.memory().limit_mib * 2**20):
             raise NotEnoughMemory(
@@ -532,7 +532,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "placement": job.placement,
         "state": str(job.keeps_state),
         "compress": job.compress or "none",
-        "compressed bytes": str([one.payload_bytes for one in job.layout.wires]),
+        "compressed bytes": str([one.payload_bytes for one in job.layout.stages]),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.generation is not None),

@@ -43,7 +43,7 @@ from typing import Any, Protocol, SupportsIndex, overload
 from kit.errors import InvalidArgumentError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.named import compressor_of
-from kit.exchange.compression.wires import WireSpecs, checked_specs
+from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
@@ -369,7 +369,7 @@ def _begin(
     run_id = secrets.token_hex(16)
     tasks, hosts, generation = _placed(cluster, elastic, run_id)
     specs, compressor = specs_of(work.params or {}), work.compressor
-    wire_specs = _wire_specs(compressor, specs, tasks)
+    stage_specs = _stage_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None
 
     def job_with(topology: str) -> Job:
@@ -382,7 +382,7 @@ def _begin(
             topology=topology,
             keeps_state=keeps_state,
             compress="" if compressor is None else str(compressor),
-            wire_specs=wire_specs,
+            stage_specs=stage_specs,
             settings=settings,
             **agreed,
         )
@@ -427,14 +427,14 @@ def _placed(
     return options.members(tasks), hosts, generation
 
 
-def _wire_specs(
+def _stage_specs(
     compressor: Compressor | None, specs: tuple[Spec, ...], tasks: Sequence[Task]
-) -> WireSpecs:
+) -> StageSpecs:
     """Return what compressed gradients travel in, stage by stage."""
     if compressor is None:
         return ()
     n_workers = sum(task.job != "ps" for task in tasks)
-    found = compressor.wires(specs, n_workers)
+    found = compressor.stages(specs, n_workers)
     return checked_specs(found, f"compress={compressor}")
 
 

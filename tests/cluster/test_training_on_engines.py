@@ -95,7 +95,7 @@ def test_a_switched_training_equals_the_numpy_replay(
 
 def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> None:
     class Whole(Compressor):  # known in this function alone, as in a notebook's cell
-        def wires(self, specs: Any, n_workers: int) -> Any:
+        def stages(self, specs: Any, n_workers: int) -> Any:
             return [specs]
 
         def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:

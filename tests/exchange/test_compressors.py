@@ -22,8 +22,8 @@ from kit.exchange.compression.feedback import Feedback
 from kit.exchange.compression.float16 import Float16
 from kit.exchange.compression.int8 import Int8
 from kit.exchange.compression.power_sgd import orthonormal
+from kit.exchange.compression.stages import checked_specs
 from kit.exchange.compression.top_k import largest
-from kit.exchange.compression.wires import checked_specs
 from kit.testing import check_compressor
 from tests.cases import for_each
 
@@ -36,7 +36,7 @@ class Group:
 
     def __init__(self, compressor: Compressor, like: Arrays, n: int) -> None:
         self.specs = [Spec(k, v.shape, str(v.dtype)) for k, v in like.items()]
-        self.wires = checked_specs(compressor.wires(self.specs, n), str(compressor))
+        self.stages = checked_specs(compressor.stages(self.specs, n), str(compressor))
         self.kept: list[dict[str, Any]] = [{} for _ in range(n)]
         self.sums: list[Arrays] = []  # of the last step, stage by stage
         self.given: list[list[Arrays]] = []
@@ -45,7 +45,7 @@ class Group:
     def mean(self, gradients: Sequence[Arrays], step: int) -> Arrays:
         """Return the mean gradient of a step, as worker 0 has it."""
         running = [
-            Feedback(one, self.specs, self.wires, kept, "worker").exchange(
+            Feedback(one, self.specs, self.stages, kept, "worker").exchange(
                 own, Turn(step, rank, self.n)
             )
             for rank, (one, kept, own) in enumerate(
@@ -53,10 +53,10 @@ class Group:
             )
         ]
         sent, self.sums, self.given = [next(one) for one in running], [], []
-        for number in range(len(self.wires)):
+        for number in range(len(self.stages)):
             self.given.append(sent)
             self.sums.append(total(sent))
-            is_last = number == len(self.wires) - 1
+            is_last = number == len(self.stages) - 1
             results = [self._result(one, is_last=is_last) for one in running]
             sent = results
         return sent[0]
@@ -90,10 +90,10 @@ class Wrong(Compressor):
     def __init__(self, fault: str) -> None:
         self._of, self._fault, self._count = Float16(), fault, 0
 
-    def wires(self, specs: Any, n_workers: int) -> Any:
+    def stages(self, specs: Any, n_workers: int) -> Any:
         self._count += 1
-        more = [Spec("more", (self._count,), "int8")] * (self._fault == "wires")
-        return [*self._of.wires(specs, n_workers), [*specs, *more]]
+        more = [Spec("more", (self._count,), "int8")] * (self._fault == "stages")
+        return [*self._of.stages(specs, n_workers), [*specs, *more]]
 
     def exchange(self, gradients: Any, state: Any, turn: Turn) -> Any:
         self._count += 1
@@ -117,7 +117,7 @@ class Wrong(Compressor):
 @for_each(
     ("fault", "words"),
     [
-        ("wires", "it may depend on its arguments alone"),
+        ("stages", "it may depend on its arguments alone"),
         ("writes", "read-only"),
         ("own", "return `own` in the units of the gradient"),
         ("differs", "make it of the sums alone"),
@@ -203,8 +203,8 @@ class Plain(Compressor):
     def __init__(self, of: Compressor) -> None:
         self._of = of
 
-    def wires(self, specs: Any, n_workers: int) -> Any:
-        return self._of.wires(specs, n_workers)
+    def stages(self, specs: Any, n_workers: int) -> Any:
+        return self._of.stages(specs, n_workers)
 
     def exchange(self, gradients: Any, state: Any, turn: Turn) -> Any:
         result = yield from self._of.exchange(gradients, state, turn)

@@ -40,7 +40,7 @@ class PlayedMember:
             return deque()
         base_s = self.rates.base if self.me in job.workers else 0.0
         self.now += round((base_s + self.compute_s) * 1e9)
-        if not job.wires:  # else they are woven as they are made
+        if not job.stages:  # else they are woven as they are made
             plan = pipelined(plan, job.layout, early=not job.slots)
         return deque(plan.ops)
 

@@ -66,7 +66,7 @@ def test_bytes_and_messages_are_those_of_the_formulas(
         if size
     }
     assert found.n_bytes == sum(formula.values())
-    layouts = job.wires or ((job.layout, job.group),)
+    layouts = job.stages or ((job.layout, job.group),)
     assert found.n_messages == sum(topology.n_messages(*one) for one in layouts)
 
 

@@ -15,7 +15,7 @@ from kit.exchange import Compressor, Exchanged, Spec
 from kit.exchange.compression.compressor import Exchange
 from kit.exchange.compression.int8 import Int8
 from kit.exchange.compression.named import compressor_of
-from kit.exchange.compression.wires import checked_specs
+from kit.exchange.compression.stages import checked_specs
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
 from tests.training.compressed import DATA, fit, initial
@@ -55,7 +55,7 @@ def test_what_is_no_compressor_is_refused_with_those_there_are(
         (lambda: kit.PowerSGD(0), "rank is 0; .* from 1 on"),
         (lambda: kit.PowerSGD(cast(int, 1.5)), "rank is 1.5"),
         (lambda: kit.PowerSGD(True), "rank is True"),
-        (lambda: Int8().wires([], 101), "too coarse for 101 .* compress='float16'"),
+        (lambda: Int8().stages([], 101), "too coarse for 101 .* compress='float16'"),
     ],
     ids=range(8),
 )
@@ -67,7 +67,7 @@ def test_a_setting_that_cannot_be_used_is_refused(
 
 
 @for_each(
-    ("wires", "words"),
+    ("stages", "words"),
     [
         ([], "0 stages"),
         ([[]], "at least one array"),
@@ -78,9 +78,9 @@ def test_a_setting_that_cannot_be_used_is_refused(
         (None, "gave None"),
     ],
 )
-def test_wires_that_cannot_be_laid_out_are_refused(wires: Any, words: str) -> None:
+def test_stages_that_cannot_be_laid_out_are_refused(stages: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"(?s)Own.*{words}"):
-        checked_specs(wires, "Own")
+        checked_specs(stages, "Own")
 
 
 @for_each(
@@ -119,7 +119,7 @@ def test_a_compressed_training_cannot_become_asynchronous(
 
 def test_an_exchange_that_is_no_generator_is_named(cluster: LocalCluster) -> None:
     class Hasty(Compressor):
-        def wires(self, specs: Any, n_workers: int) -> Any:
+        def stages(self, specs: Any, n_workers: int) -> Any:
             return [specs]
 
         def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:
@@ -135,7 +135,7 @@ class Own(Compressor):
     def __init__(self, change: str) -> None:
         self.change = change
 
-    def wires(self, specs: Any, n_workers: int) -> Any:
+    def stages(self, specs: Any, n_workers: int) -> Any:
         return [specs, [Spec("more", (2,), "float32")]]
 
     def exchange(self, gradients: Any, state: Any, turn: Any) -> Exchange:

@@ -94,31 +94,31 @@ def test_job_survives_json(
 
 COMPRESSED: dict[str, Any] = {
     "compress": "own",
-    "wire_specs": ((Spec("w", (), "int32"),), (Spec("w", (3,), "float16"),)),
+    "stage_specs": ((Spec("w", (), "int32"),), (Spec("w", (3,), "float16"),)),
 }
 
 
-def test_a_compressed_job_survives_json_with_its_wires() -> None:
+def test_a_compressed_job_survives_json_with_its_stages() -> None:
     job = made(**COMPRESSED)
 
     again = Job.from_plain(json.loads(json.dumps(job.to_plain())))
 
     assert again == job
-    assert again.wires == job.wires
-    assert [wire.layout.payload_bytes for wire in job.wires] == [4, 6]
+    assert again.stages == job.stages
+    assert [stage.layout.payload_bytes for stage in job.stages] == [4, 6]
     assert job.layout.payload_bytes == made().layout.payload_bytes
 
 
 @for_each(
-    ("wire_specs", "words"),
+    ("stage_specs", "words"),
     [
-        ([[["w", [3], "object"]]], "wire_specs"),
+        ([[["w", [3], "object"]]], "stage_specs"),
         ([[]], "at least one array"),
         ([[["w", [3], "int8"], ["w", [], "int8"]]], "'w' twice"),
     ],
 )
-def test_what_cannot_be_added_up_is_no_wire(wire_specs: Any, words: str) -> None:
-    plain = made(**COMPRESSED).to_plain() | {"wire_specs": wire_specs}
+def test_what_cannot_be_added_up_is_not_a_stage(stage_specs: Any, words: str) -> None:
+    plain = made(**COMPRESSED).to_plain() | {"stage_specs": stage_specs}
 
     with pytest.raises(InvalidArgumentError, match=words):
         Job.from_plain(plain)

@@ -6,7 +6,7 @@ same order: all topologies give the same bits here too.
     gradient + what was not sent before
         |  Compressor.exchange, in one stage or several
         v
-    wires, a small buffer ---- the topology's plan ----> their sums, at every worker
+    stages, a small buffer ---- the topology's plan ----> their sums, at every worker
         ^                                                    |
         +--- the next stage, if there is one ----------------+
                                                              v

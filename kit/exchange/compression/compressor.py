@@ -1,7 +1,7 @@
 """What a compressor is: how a worker's gradients travel in fewer bytes.
 
 Pure. Knows no worker, link or topology; `kit.exchange.compression.feedback` carries one
-out at a worker, `kit.exchange.compression.wires` says what it costs.
+out at a worker, `kit.exchange.compression.stages` says what it costs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Compressor(ABC):
 
     In each stage every worker gives some arrays, and gets their sums over all workers,
     in the order in which gradients are added. How many stages there are, and of what
-    arrays, `wires` says before anything is sent, so the bytes of a step are known.
+    arrays, `stages` says before anything is sent, so the bytes of a step are known.
 
     All workers have an object of their own, a copy of the one that was given. It must
     keep nothing from step to step but in `state`: that moves with its worker, and
@@ -79,7 +79,7 @@ class Compressor(ABC):
     >>> from kit.exchange import Compressor, Exchanged
     >>> class Signs(Compressor):
     ...     size = 0.01
-    ...     def wires(self, specs, n_workers):
+    ...     def stages(self, specs, n_workers):
     ...         return [[spec._replace(dtype="int8") for spec in specs]]
     ...     def exchange(self, gradients, state, turn):
     ...         signs = {name: np.sign(g).astype("i1") for name, g in gradients.items()}
@@ -96,7 +96,7 @@ class Compressor(ABC):
     name: ClassVar[str] = ""
 
     @abstractmethod
-    def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
+    def stages(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
         """Return the arrays of each stage. It may depend on the arguments alone.
 
         Parameters

@@ -25,13 +25,13 @@ from kit.exchange.compression.compressor import (
     Exchanged,
     Turn,
 )
-from kit.exchange.compression.wires import WireSpecs
+from kit.exchange.compression.stages import StageSpecs
 from kit.exchange.layout import Spec
 from kit.exchange.ports.memory import Array
 
 RESIDUAL: Final = "residual/"  # and the parameter's name: what was not sent yet
 STATE: Final = "state/"  # and a name of the compressor's own
-Stages: TypeAlias = Generator[Arrays, Arrays, Arrays]
+StageSums: TypeAlias = Generator[Arrays, Arrays, Arrays]
 
 
 class Feedback:
@@ -41,7 +41,7 @@ class Feedback:
         self,
         compressor: Compressor,
         specs: Iterable[Spec],
-        wires: WireSpecs,
+        stages: StageSpecs,
         kept: dict[str, Any],
         task: str,
     ) -> None:
@@ -49,11 +49,11 @@ class Feedback:
 
         `task` is what errors call the worker.
         """
-        self._compressor, self._wires, self._kept = compressor, wires, kept
+        self._compressor, self._stages, self._kept = compressor, stages, kept
         self._specs = {spec.name: spec for spec in specs}
         self._task = task
 
-    def exchange(self, gradients: Mapping[str, Array], turn: Turn) -> Stages:
+    def exchange(self, gradients: Mapping[str, Array], turn: Turn) -> StageSums:
         """Yield the arrays of each stage, to get their sums; return the mean gradient.
 
         `gradients` are this worker's of the step, and only read. Raises
@@ -68,18 +68,18 @@ class Feedback:
         }
         steps = self._begun(corrected, state, turn)
         sums: Arrays | None = None
-        for number, wire in enumerate(self._wires):
+        for number, stage in enumerate(self._stages):
             given = self._next(steps, sums, turn)
             if isinstance(given, Exchanged):
                 raise self._mismatch(
-                    turn, f"returned after {number} of {len(self._wires)} stages"
+                    turn, f"returned after {number} of {len(self._stages)} stages"
                 )
-            sums = yield self._checked(f"in stage {number}", given, wire, turn)
+            sums = yield self._checked(f"in stage {number}", given, stage, turn)
         result = self._next(steps, sums, turn)
         if not isinstance(result, Exchanged):
             raise self._mismatch(
                 turn,
-                f"gave one more stage than the {len(self._wires)} of its wires(); "
+                f"gave one more stage than the {len(self._stages)} of its stages(); "
                 f"return kit.exchange.Exchanged(mean, own)",
             )
         return self._finished(result, corrected, state, turn)
@@ -184,7 +184,7 @@ class Feedback:
         )
 
 
-def following(stages: Stages, sums: Arrays) -> Arrays:
+def following(stages: StageSums, sums: Arrays) -> Arrays:
     """Return the next stage's arrays, or after the last one the mean."""
     try:
         return stages.send(sums)
@@ -194,7 +194,7 @@ def following(stages: Stages, sums: Arrays) -> Arrays:
 
 
 def put(given: Arrays, places: Arrays) -> None:
-    """Copy arrays to where a wire or the gradients lie."""
+    """Copy arrays to where a stage or the gradients lie."""
     for name, place in places.items():
         np.copyto(place, given[name])
 

@@ -32,7 +32,7 @@ class Float16(Compressor):
 
     name = "float16"
 
-    def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
+    def stages(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
         """See `Compressor`: one stage."""
         return [[spec._replace(dtype="float16") for spec in specs]]
 

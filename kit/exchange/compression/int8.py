@@ -46,7 +46,7 @@ class Int8(Compressor):
 
     name = "int8"
 
-    def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
+    def stages(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
         """See `Compressor`: two stages."""
         if n_workers > _MOST_WORKERS:
             raise InvalidArgumentError(

@@ -63,7 +63,7 @@ class PowerSGD(Compressor):
                 f"such as 4."
             )
 
-    def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
+    def stages(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
         """See `Compressor`: two stages, one if all parameters travel whole."""
         matrices = {spec.name: self._matrix(spec.shape) for spec in specs}
         left, right = [], []

@@ -7,7 +7,7 @@ NeurIPS 2020; without its low-pass filter). What a worker did not send stays in 
 has yet to send, as in deep gradient compression (Lin et al., ICLR 2018; without its
 momentum correction).
 
-    stage 0   the leader, worker step mod n, gives the places; all others give zeros
+    stage 0   worker `step mod n` gives the places; all others give zeros
     stage 1   the sum of what all have in these places
 
 A parameter of which this would not save half travels whole, in stage 1.
@@ -63,7 +63,7 @@ class TopK(Compressor):
                 f"send, more than 0 and at most 1, such as 0.01."
             )
 
-    def wires(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
+    def stages(self, specs: Sequence[Spec], n_workers: int) -> Sequence[Sequence[Spec]]:
         """See `Compressor`: two stages, one if all parameters travel whole."""
         counts = {spec.name: self._count(spec.shape) for spec in specs}
         places = [

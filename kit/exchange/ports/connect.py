@@ -36,7 +36,7 @@ class OwnArena:
         """Make the arena. Untouched pages cost nothing."""
         self.layout, self.n_members = layout, n_members
         # More notes than a step has messages between two members; a power of 2.
-        n_buckets = sum(len(one.buckets) for one in (layout, *layout.wires))
+        n_buckets = sum(len(one.buckets) for one in (layout, *layout.stages))
         most = 4 * n_buckets * layout.n_chunks
         self.depth = max(1024, 1 << most.bit_length())
         words = Control.n_words(n_members, self.depth)

@@ -111,12 +111,12 @@ class Memory:
         """Return all parameters' arrays inside a physical region, by name."""
         return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
 
-    def wire(self, region: int, number: int) -> dict[str, Array]:
-        """Return the arrays of one of the layout's wires in a physical region."""
+    def stage(self, region: int, number: int) -> dict[str, Array]:
+        """Return the arrays of one of the layout's stages in a physical region."""
         start = self.layout.edges[number]
         return {
             one.spec.name: self.leaf(region, one._replace(lo=one.lo + start))
-            for one in self.layout.wires[number].leaves
+            for one in self.layout.stages[number].leaves
         }
 
     def gradients(self) -> dict[str, Array]:

@@ -1,6 +1,6 @@
-"""The sums of compressed gradients, by the compressor and its wires, in one thread.
+"""The sums of compressed gradients, by the compressor and its stages, in one thread.
 
-What a worker keeps for its compressor is its own, as in a training; each wire has
+What a worker keeps for its compressor is its own, as in a training; each stage has
 memory of its own here, on which the topology's plans sum up what that stage sends.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from kit.errors import FailedPreconditionError
-from kit.exchange.compression import wires
 from kit.exchange.compression.compressor import Arrays, Compressor, Turn
 from kit.exchange.compression.feedback import Feedback, following, put
+from kit.exchange.compression.stages import hand_out
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NEXT
 from kit.exchange.ports.memory import Array
@@ -29,7 +29,7 @@ Kept = Mapping[int, dict[str, Any]]  # by worker
 
 
 class CompressedSums:
-    """The compressors of all workers, and members for the wires."""
+    """The compressors of all workers, and members for the stages."""
 
     def __init__(
         self, job: Job, compressor: Compressor | None, kept: Kept, stack: ExitStack
@@ -44,16 +44,16 @@ class CompressedSums:
         self._feedbacks = self._feedbacks_of(kept)
         self._names = [task.short for task in job.tasks]
         self._linked = [
-            stack.enter_context(linked_members(wire.layout, self._names))
-            for wire in job.wires
+            stack.enter_context(linked_members(stage.layout, self._names))
+            for stage in job.stages
         ]
 
     def take(self, topology: Topology) -> None:
         """Sum up by this topology in the steps to come."""
-        for wire, (members, _) in zip(self._job.wires, self._linked, strict=True):
+        for stage, (members, _) in zip(self._job.stages, self._linked, strict=True):
             for member in members:
-                plan = topology.plan(wire.layout, wire.group, member.number)
-                member.take(plan, wires.hand_out)
+                plan = topology.plan(stage.layout, stage.group, member.number)
+                member.take(plan, hand_out)
 
     def exchange(self, step: int, gradients: Mapping[int, Arrays]) -> Mapping[int, Any]:
         """Return by worker the mean gradient; what is kept moves on."""
@@ -71,15 +71,15 @@ class CompressedSums:
         feedbacks = self._feedbacks_of(deepcopy(self._kept))
         self._exchange(step, gradients, feedbacks, found)
         return [
-            record(topology, wire.layout, wire.group, self._names, values, most)
-            for wire, values in zip(self._job.wires, found, strict=True)
+            record(topology, stage.layout, stage.group, self._names, values, most)
+            for stage, values in zip(self._job.stages, found, strict=True)
         ]
 
     def _feedbacks_of(self, kept: Kept) -> dict[int, Feedback]:
         job = self._job
         return {
             worker: Feedback(
-                *(deepcopy(self._compressor), job.specs, job.wire_specs),
+                *(deepcopy(self._compressor), job.specs, job.stage_specs),
                 *(kept[worker], str(job.tasks[worker])),
             )
             for worker in job.workers
@@ -101,11 +101,11 @@ class CompressedSums:
             for rank, worker in enumerate(workers)
         }
         given: dict[int, Any] = {worker: next(stages[worker]) for worker in workers}
-        for number, wire in enumerate(self._job.wires):
+        for number, stage in enumerate(self._job.stages):
             members, hold = self._linked[number]
             for worker in workers:
                 put(given[worker], members[worker].memory.leaves(GRAD))
-            whole = Range(0, wire.layout.n_bytes)
+            whole = Range(0, stage.layout.n_bytes)
             raws = [bytes(members[w].memory.raw(GRAD, whole)) for w in workers]
             told.append([np.frombuffer(raw, np.uint8) for raw in raws])
             carry_out(members, hold)

@@ -45,7 +45,7 @@ _KNOWN: Final = {
     *("synchronous", "aggregate", "link", "placement", "checkpoints", "restore"),
     *("keeps_state", "hosts", "generation", "settings"),
     *("accumulate", "local_steps", "inner"),  # the worker's, who is the same here
-    *("compress", "wire_specs"),
+    *("compress", "stage_specs"),
 }
 
 
@@ -93,7 +93,7 @@ class Recomputation:
         self._stack = ExitStack()
         linked = linked_members(self.job.layout, names)
         self.members, self._hold = self._stack.enter_context(linked)
-        n_added = 1 if self.job.wires else len(self.job.workers)
+        n_added = 1 if self.job.stages else len(self.job.workers)
         self._update = MeanUpdate(self.job.optimizer, n_added)
         self._compressed: CompressedSums | None = None
         self._quorum: QuorumSteps | None = None
@@ -139,7 +139,7 @@ class Recomputation:
             )
             for worker, own in self._states.items()
         }
-        if job.wires:
+        if job.stages:
             residuals = {worker: rest for worker, (_, rest) in kept.items()}
             about = job, self.work.compressor, residuals
             self._compressed = CompressedSums(*about, self._stack)
@@ -303,7 +303,7 @@ class Recomputation:
     def _plan(self, topology: Topology, member: int) -> Plan | None:
         """Return what a member does once the gradients are there."""
         job = self.job
-        if not job.wires:
+        if not job.stages:
             return topology.plan(job.layout, job.group, member)
         if member not in job.workers:
             return None

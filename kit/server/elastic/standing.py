@@ -114,7 +114,7 @@ class Standing:
     def takes(self, run: str) -> bool:
         """Whether this process has promised no newer ballot than that of a run.
 
-        Then the next leader hears what it knows of that run.
+        Then the next coordinator hears what it knows of that run.
         """
         is_begun = self.has_begun and self.promised == self.began_with
         return run == self.job.run and is_begun and not self.is_closed

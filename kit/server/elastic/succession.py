@@ -115,12 +115,12 @@ class Succession:
 
     def _look_around(self) -> Coroutine[None]:
         job, number = self._now.job, self._now.generation.number
-        leader = self._now.generation.places[job.coordinator]
+        coordinator = self._now.generation.places[job.coordinator]
         limit_s = job.settings.dead_after_s
         while not self._now.has_moved(number):
             yield Pause(lambda: self._now.has_moved(number), limit_s)
-            asked = yield Ask([leader], "elastic.look", {}, limit_s=limit_s)
-            told = asked[leader]
+            asked = yield Ask([coordinator], "elastic.look", {}, limit_s=limit_s)
+            told = asked[coordinator]
             if isinstance(told, KitError):
                 self.notice(number, told.message)
                 return
@@ -362,10 +362,10 @@ class Succession:
         # in two attempts. One that leaves must know, too: it would promise another one.
         # Then the coordinator's host: the others come to it.
         first = (*following.standby, *leaving)
-        leader = places[job.coordinator]
-        others = [one for one in all_of if one not in (*first, leader)]
+        coordinator = places[job.coordinator]
+        others = [one for one in all_of if one not in (*first, coordinator)]
         has_begun = False
-        for some in filter(None, (first, [leader], others)):
+        for some in filter(None, (first, [coordinator], others)):
             for reply in (yield Ask(some, "elastic.begin", told_all)).values():
                 if isinstance(reply, KitError):
                     if has_begun:  # by some: take it for the newest, and go beyond it
@@ -376,7 +376,7 @@ class Succession:
     def share(self, run: str, requests: Plain) -> Coroutine[None]:
         """Let the processes know what is requested of a run; return when enough do.
 
-        Any two sets that may go on share a process, so the next leader hears of it.
+        Any two sets that may go on share a process, so the next coordinator hears.
         Raises `UnavailableError` if too few answer.
         """
         values, limits = {"run": run, "requests": requests}, self._now.job.settings

@@ -268,9 +268,11 @@ class ElasticTraining:
             self._now.promised = ballot
         idle_s = self._idle_s()
         members = self._end_members()
-        leads = next((one.coordinator for one in members if one.coordinator), None)
-        if leads is not None:
-            self._note(leads.requests())
+        coordinator = next(
+            (one.coordinator for one in members if one.coordinator), None
+        )
+        if coordinator is not None:
+            self._note(coordinator.requests())
         return {
             **self.look(),
             "granted": True,
@@ -278,7 +280,7 @@ class ElasticTraining:
             "held": self.copies.held(),
             "step": max([self._now.seen, *(one.step for one in members)]),
             "idle": idle_s,
-            "leads": leads is not None and self._now.generation.number == number,
+            "leads": coordinator is not None and self._now.generation.number == number,
             "noted": self._now.noted,
             "established": self._now.established,
             "may_begin_anew": self._may_begin_anew,
@@ -365,7 +367,7 @@ class ElasticTraining:
             self._now.check(ballot)  # a newer one may have been promised meanwhile
             self.copies.drop_after(moment.step)
             self._become(job, ballot)
-            if requests:  # who leads may be lost before there is a copy of them
+            if requests:  # the coordinator may be lost before there is a copy of them
                 self._now.note(ballot, job.generation.number, requests)
             if self._now.me not in job.generation.processes:
                 self._now.leave()

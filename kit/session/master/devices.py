@@ -98,17 +98,17 @@ def place(
     groups.let_constants_follow()
     requests = groups.requests()
     for name in nodes:
-        leader = nodes[groups.leader(name)]
-        if leader.name in requests:
-            leader = replace(leader, device=requests[leader.name])
-        request = leader.device, leader.name in bound
+        root = nodes[groups.root(name)]
+        if root.name in requests:
+            root = replace(root, device=requests[root.name])
+        request = root.device, root.name in bound
         if request not in by_request:
             by_request[request] = _device_or_error(
-                leader, order, soft, bound.get(leader.name)
+                root, order, soft, bound.get(root.name)
             )
         found = by_request[request]
         own = nodes[name].device
-        if own and own != leader.device and isinstance(found, Device):
+        if own and own != root.device and isinstance(found, Device):
             # It goes with the others, but what it asks for must exist all the same.
             if (own, False) not in by_request:
                 by_request[own, False] = _device_or_error(
@@ -142,11 +142,11 @@ def _first_error(
 def _bound_to_host(
     nodes: Mapping[str, Node], devices: Sequence[Device], groups: _Groups
 ) -> dict[str, str]:
-    """Return the leaders of groups that no GPU can take, with the reason."""
+    """Return the roots of groups that no GPU can take, with the reason."""
     if all(one.type == "CPU" for one in devices):
         return {}
     return {
-        groups.leader(name): f"{name!r} {why}"
+        groups.root(name): f"{name!r} {why}"
         for name, why in hosted_nodes(nodes).items()
     }
 
@@ -163,19 +163,19 @@ class _Groups:
                 if group in nodes and group != name:
                     self._join(name, group)
 
-    def leader(self, name: str) -> str:
+    def root(self, name: str) -> str:
         while name in self._above:
             name = self._above[name]
         return name
 
     def requests(self) -> dict[str, str]:
-        """Return where groups go, by leader, where it does not say all of it itself."""
+        """Return where groups go, by root, where it does not say all of it itself."""
         found: dict[str, str] = {}
         for name in self._above:
-            leader, request = self.leader(name), self._nodes[name].device
-            known = found.get(leader, self._nodes[leader].device)
+            root, request = self.root(name), self._nodes[name].device
+            known = found.get(root, self._nodes[root].device)
             if request and request != known:
-                found[leader] = _completed(known, request)
+                found[root] = _completed(known, request)
         return found
 
     def let_constants_follow(self) -> None:
@@ -195,7 +195,7 @@ class _Groups:
 
     def _join(self, name: str, to: str) -> None:
         """Let `name` follow `to`: the variable, or the anchor, decides."""
-        own, other = self.leader(name), self.leader(to)
+        own, other = self.root(name), self.root(to)
         if own != other:
             self._above[own] = other
 

@@ -17,7 +17,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError, KitError
 from kit.exchange.compression.compressor import Arrays, Compressor, Turn
 from kit.exchange.compression.feedback import RESIDUAL, Feedback
-from kit.exchange.compression.wires import WireSpecs, checked_specs
+from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec
 from kit.exchange.ports.memory import Array
 from kit.training.worker import kept_state
@@ -51,7 +51,7 @@ def check_compressor(
     For each number of workers and each model, in steps with gradients of ordinary size,
     very small ones, zeros, and ones that differ between the workers, it checks that
 
-    * `wires` says the same each time, and `exchange` gives just these arrays;
+    * `stages` says the same each time, and `exchange` gives just these arrays;
     * all workers come to the same mean gradient, bit for bit;
     * the mean gradient is near the mean of what the workers say they have sent: sums
       have room for all workers, and error feedback feeds back what is missing;
@@ -83,7 +83,7 @@ def check_compressor(
 
     >>> from kit.exchange import Compressor, Exchanged
     >>> class Selfish(Compressor):
-    ...     def wires(self, specs, n_workers):
+    ...     def stages(self, specs, n_workers):
     ...         return [specs]
     ...     def exchange(self, gradients, state, turn):
     ...         yield gradients
@@ -105,18 +105,18 @@ class _Check:
     specs: tuple[Spec, ...]
     n: int
     seed: int
-    wires: WireSpecs = field(init=False)
+    stages: StageSpecs = field(init=False)
     fresh: Compressor = field(init=False)
 
     def __post_init__(self) -> None:
         self.fresh = copy.deepcopy(self.compressor)  # as each worker gets a copy
-        self.wires = self._wires(self.compressor)
+        self.stages = self._stages(self.compressor)
 
     def all(self) -> None:
         """Do some steps, and from the middle on once more with what was kept."""
-        again = self._wires(self.compressor)
-        assert again == self.wires, (
-            f"{self._where()}: wires() gave {again}, and {self.wires} before; it may "
+        again = self._stages(self.compressor)
+        assert again == self.stages, (
+            f"{self._where()}: stages() gave {again}, and {self.stages} before; it may "
             f"depend on its arguments alone."
         )
         compressors = [copy.deepcopy(self.fresh) for _ in range(self.n)]
@@ -136,10 +136,10 @@ class _Check:
         at = "" if step is None else f", step {step}"
         return f"{self.compressor}, {self.n} workers{at}"
 
-    def _wires(self, compressor: Compressor) -> WireSpecs:
+    def _stages(self, compressor: Compressor) -> StageSpecs:
         try:
             return checked_specs(
-                compressor.wires(self.specs, self.n), str(self.compressor)
+                compressor.stages(self.specs, self.n), str(self.compressor)
             )
         except InvalidArgumentError as error:
             raise AssertionError(f"{self._where()}: {error.message}") from error
@@ -181,7 +181,7 @@ class _Check:
     ) -> list[Arrays]:
         """Return each worker's mean gradient; what is kept changes in place."""
         running = [
-            Feedback(one, self.specs, self.wires, old, f"worker:{rank}").exchange(
+            Feedback(one, self.specs, self.stages, old, f"worker:{rank}").exchange(
                 own, Turn(step, rank, self.n)
             )
             for rank, (one, own, old) in enumerate(
@@ -189,9 +189,9 @@ class _Check:
             )
         ]
         sent = [next(one) for one in running]
-        for number in range(len(self.wires)):
+        for number in range(len(self.stages)):
             sums = _sum(sent)
-            if number < len(self.wires) - 1:
+            if number < len(self.stages) - 1:
                 sent = [one.send(_copied(sums)) for one in running]
         return [_result(one, _copied(sums)) for one in running]
 
@@ -225,7 +225,7 @@ class _Check:
                     f"{self._where(step)}: the mean gradient of {name!r} is "
                     f"{np.ravel(value)[at]:g} at element {at}, where the workers have "
                     f"sent {np.ravel(sent)[at]:g} in the mean, by what they say is "
-                    f"their own; leave room for the sum of all workers in a wire's "
+                    f"their own; leave room for the sum of all workers in a stage's "
                     f"dtype, and return `own` in the units of the gradient."
                 )
 

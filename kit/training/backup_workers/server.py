@@ -120,7 +120,7 @@ class QuorumServer(Rounds):
         return found
 
     def _choose(self, quorum: Quorum) -> tuple[int, bool]:
-        endpoint, leader = self._context.endpoint, self._context.job.coordinator
+        endpoint, coordinator = self._context.endpoint, self._context.job.coordinator
         awaited, size = quorum.awaited, len(self._shard)
         ports = [endpoint.ports[worker] for worker in self._turns if worker in awaited]
 
@@ -136,7 +136,7 @@ class QuorumServer(Rounds):
             self._turns.append(port.peer)
             return port.peer, False
         port = gone()[0]
-        if port.peer == leader:  # nobody agrees on anything without it
+        if port.peer == coordinator:  # nobody agrees on anything without it
             endpoint.receive(port, 0)
         return port.peer, True
 

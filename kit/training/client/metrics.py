@@ -97,9 +97,9 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
         if before is None and row.resumes:
             moved = state_transfer.resumed(after, job.group, n_slots)
         elif before is None and row.first_step:
-            leader = job.coordinator
+            coordinator = job.coordinator
             moved = state_transfer.restored(
-                job.layout, job.group, leader, after, n_slots
+                job.layout, job.group, coordinator, after, n_slots
             )
         elif before is None:
             moved = state_transfer.broadcast(job.layout, job.group, job.coordinator)

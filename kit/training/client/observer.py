@@ -115,8 +115,8 @@ class Observer:
         """Watch all members of a generation."""
         job, members = self._job, dict(enumerate(self._watched))
         if self._gathers:
-            leader = job.coordinator
-            self._begin_watch(leader, members.pop(leader), job, members)
+            coordinator = job.coordinator
+            self._begin_watch(coordinator, members.pop(coordinator), job, members)
         else:
             self._watch_directly(members, job, list(members))
 
@@ -148,17 +148,17 @@ class Observer:
         return self._job
 
     @property
-    def leader(self) -> Watched:
+    def coordinator(self) -> Watched:
         """The coordinator, as it is known here."""
         return self._watched[self._job.coordinator]
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
-        ticket = secrets.token_hex(8)  # it may be sent again, to the next leader
+        ticket = secrets.token_hex(8)  # it may be sent again, to the next coordinator
 
         def send() -> None:
             told = self._requests.send(what, values, self.step(), ticket)
-            self.leader.leads = told
+            self.coordinator.leads = told
 
         self._in_some_generation(send)
 
@@ -177,7 +177,7 @@ class Observer:
                 is_early = isinstance(error, InvalidArgumentError)
                 if job.generation is None or time.monotonic() > give_up:
                     raise
-                is_known = self.leader.has_begun or not self._may_begin(job)
+                is_known = self.coordinator.has_begun or not self._may_begin(job)
                 if is_early and self._job is job and is_known:
                     raise
             if self._job is job:
@@ -215,7 +215,7 @@ class Observer:
 
     def leads(self) -> dict[str, Any]:
         """Return what the coordinator said last."""
-        return self.leader.leads
+        return self.coordinator.leads
 
     def step(self) -> int:
         """Return the number of committed steps."""
@@ -256,7 +256,7 @@ class Observer:
         transfers, spans, steps, measures = found.tables
         tasks = tuple(map(str, self._job.tasks))
         tables = (transfers, spans, steps, totals)
-        saves = self.leader.saves
+        saves = self.coordinator.saves
         return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
 
     def flight(self) -> Flight:
@@ -442,15 +442,15 @@ class Observer:
 
     def _tell(self, member: int, watched: Watched, error: KitError) -> None:
         """Let the coordinator know of a member that failed or cannot be reached."""
-        if self.leader.state == "lost" or self._is_done():
+        if self.coordinator.state == "lost" or self._is_done():
             return
         lost = member if watched.state == "lost" else None
         values = {"run": self._job.run, "member": member, "lost": lost}
         values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
         try:
             # Once: it may be ending by itself, and knows then.
-            leader = self.leader
-            way = self._reach(self._job.coordinator, "", lambda: leader.is_over)
+            coordinator = self.coordinator
+            way = self._reach(self._job.coordinator, "", lambda: coordinator.is_over)
             with closing(way) as caller:
                 caller.call("run.fail", self._job.settings.connect_deadline_s, values)
         except KitError:

@@ -468,12 +468,12 @@ class Run:
             teller = Teller(output_for(sys.stdout))
             if hooks.tell:
                 teller.reserve()
-            self._observer.leader.let_tell(teller)
+            self._observer.coordinator.let_tell(teller)
 
     @property
     def messages(self) -> list[str]:
         """The newest lines that hooks have logged."""
-        return [str(text) for _, _, text in self._observer.leader.said]
+        return [str(text) for _, _, text in self._observer.coordinator.said]
 
     def _saves(self) -> dict[str, Any]:
         return self._observer.leads().get("saves") or {}

@@ -262,7 +262,7 @@ class Watched:
 
 
 def take_gathered(
-    leader: Watched,
+    coordinator: Watched,
     others: Mapping[int, Watched],
     reply: dict[str, Any],
     blob: bytes | bytearray,
@@ -271,9 +271,9 @@ def take_gathered(
 
     What it gathered was asked and heard by its own clock.
     """
-    told, ahead = reply.get("others", ()), leader.clock.ahead
+    told, ahead = reply.get("others", ()), coordinator.clock.ahead
     start = len(blob) - sum(n_bytes for *_, n_bytes, _ in told)
-    yield leader.take(reply, blob[:start])
+    yield coordinator.take(reply, blob[:start])
     for number, asked, heard, n_bytes, status in told:
         one, end = others[number], start + n_bytes
         one.clock.hear(asked - ahead, int(status["now"]), heard - ahead)

@@ -26,9 +26,10 @@ SURVIVED = "kit.train(..., elastic=True) survives the loss of a task."
 
 def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
     """Say that a worker's call differs from that of the first."""
-    name, leader = str(job.tasks[member]), job.tasks[job.coordinator]
+    name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator]
     text = (
-        f"{name} would train something else than {leader}, which leads: {found}. Give "
+        f"{name} would train something else than {coordinator}, which coordinates: "
+        f"{found}. Give "
         f"kit.train() the same arguments on all workers."
     )
     return MemberMismatch(text, task=name)
@@ -48,12 +49,12 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
 
 def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
     """Say that two members that both answer the coordinator do not reach each other."""
-    one, two, leader = (
+    one, two, coordinator = (
         job.tasks[number] for number in (member, other, job.coordinator)
     )
     return LinkLost(
-        f"the line between {one} and {two} is cut: {leader} hears both, but they do "
-        f"not hear each other ({error.message})",
+        f"the line between {one} and {two} is cut: {coordinator} hears both, but they "
+        f"do not hear each other ({error.message})",
         step=error.step,
     )
 
@@ -97,10 +98,10 @@ def replaced(job: Job, member: int) -> Fenced:
 
 def cannot_return(job: Job, member: int) -> FailedPreconditionError:
     """Say that a training cannot go on without a member, nor take it back."""
-    name, leader = str(job.tasks[member]), job.tasks[job.coordinator].short
+    name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator].short
     text = (
         f"{name} cannot join a training that is under way: only a worker other than "
-        f"{leader} can, and only where fewer gradients make a step than there are "
+        f"{coordinator} can, and only where fewer gradients make a step than there are "
         f"workers (kit.train(..., aggregate=R)). Train again, from a checkpoint with "
         f"kit.train(..., checkpoint=folder)."
     )

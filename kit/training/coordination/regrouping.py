@@ -19,7 +19,7 @@ from kit.training.elastic.placing import (
     check_workers,
     in_order,
 )
-from kit.training.elastic.schedule import Copying
+from kit.training.elastic.schedule import CopySchedule
 from kit.training.job import Job
 
 
@@ -37,7 +37,7 @@ class Regrouping:
         assert job.generation is not None, "it is elastic"
         self._job, self._agreement = job, agreement
         self._generation: Generation = job.generation
-        self._copying = Copying(clock)
+        self._copies = CopySchedule(clock)
         self.reason = ""
         self.placing: Placing = job.generation.placing
 
@@ -51,25 +51,25 @@ class Regrouping:
     @property
     def copied_before(self) -> int:
         """The step before which the newest whole copy was made; -1 without one."""
-        return self._copying.step
+        return self._copies.step
 
     def call_copy(self, *, at_once: bool = False) -> None:
         """Let the members copy at the next boundary, if it is time."""
         if self._agreement.is_copy_due or self._agreement.is_held:
             return  # no other follows the last one
-        if at_once or self._copying.is_due:
+        if at_once or self._copies.is_due:
             self._agreement.is_copy_due = True
-            self._copying.begin(self._agreement.members - self._agreement.lost)
+            self._copies.begin(self._agreement.members - self._agreement.lost)
 
     def copy_agreed(self, step: int) -> None:
         """Note that the members have come to the boundary to copy, before `step`."""
         # Who asks again about an earlier boundary says nothing of the next copy.
         if not self._agreement.is_copy_due:
-            self._copying.agreed(step)
+            self._copies.agreed(step)
 
     def copied(self, member: int, step: int) -> bool:
         """Note that a member's copy is safe; whether the generation ends now."""
-        if not self._copying.end(member, step):
+        if not self._copies.end(member, step):
             return False
         if self.reason and not self._agreement.is_held:
             self._call_last_copy()
@@ -80,7 +80,7 @@ class Regrouping:
 
         The message that it is there may be lost; an older copy does as well.
         """
-        return self._agreement.is_held and self._copying.waits_s > limit_s
+        return self._agreement.is_held and self._copies.waits_s > limit_s
 
     def regroup(self, reason: str) -> None:
         """End the generation after one more copy, where all members stay."""
@@ -88,7 +88,7 @@ class Regrouping:
             return
         self.reason = reason
         # One that is on its way is of earlier: steps may have been done since.
-        if self._agreement.is_copy_due or not self._copying.is_under_way:
+        if self._agreement.is_copy_due or not self._copies.is_under_way:
             self._call_last_copy()
 
     def lose(self, member: int, reason: str) -> bool:
@@ -96,9 +96,9 @@ class Regrouping:
 
         Returns whether it ends now: nobody else's last copy was waited for.
         """
-        self._copying.lose(member)
+        self._copies.lose(member)
         self.regroup(reason)
-        return self._agreement.is_held and not self._copying.is_under_way
+        return self._agreement.is_held and not self._copies.is_under_way
 
     def look(self) -> None:
         """Call for another copy if the generation is to end and one was given up.

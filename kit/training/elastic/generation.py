@@ -58,18 +58,19 @@ A copy that was whole when the promises were given is not passed over.
 looks whether this holds.
 
 *What is requested* of the coordinator, a pause for example, is noted by the processes
-before it is answered: by as many as may go on, so the next leader hears of it from one
-of them. One that has promised a newer ballot notes nothing any more. A request without
-an answer is sent again, to the next leader; it has a ticket, and counts once.
+before it is answered: by as many as may go on, so the next coordinator hears of it from
+one of them. One that has promised a newer ballot notes nothing any more. A request
+without an answer is sent again, to the next coordinator; it has a ticket, and counts
+once.
 
 *Who has seen more.* All that had done the newest steps may be lost after the notebook
 has seen these steps. It says how far it has seen the training come when it reports the
 loss, and with each request: no pause and no end comes before these steps were done
 again.
 
-*Who misses a start.* The leader may be lost between two starts, or an answer may be. A
-process that hears of a generation which it is part of, but which it was not told to
-begin, takes it for the newest and asks for the next one. So does the one that leads
+*Who misses a start.* The coordinator may be lost between two starts, or an answer may
+be. A process that hears of a generation which it is part of, but which it was not told
+to begin, takes it for the newest and asks for the next one. So does the one that leads
 when not all could begin.
 
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
@@ -159,8 +160,8 @@ class Generation:
         places: for each member, the task whose process hosts it, as "worker:2".
         standby: the processes that host no member: they hold copies, and take over.
         known: all processes that have taken part so far.
-        before: those of the newest generation before it of which its leader knew that
-            it had begun everywhere.
+        before: those of the newest generation before it of which its coordinator knew
+            that it had begun everywhere.
         placing: how the members are to be spread over the processes.
         addresses: where each member's server listens; empty: as the cluster says.
         changes: why there were generations before this one: the newest of them, one

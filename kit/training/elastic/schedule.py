@@ -16,16 +16,16 @@ _SHARE: Final = 0.1
 _GIVE_UP_S: Final = 5.0
 
 
-class Copying:
+class CopySchedule:
     """The coordinator's account of copies: one is on its way at a time.
 
     >>> seconds = [0.0]
-    >>> copying = Copying(lambda: seconds[0])
-    >>> copying.is_due
+    >>> copies = CopySchedule(lambda: seconds[0])
+    >>> copies.is_due
     True
-    >>> copying.begin([0, 1]); copying.agreed(8); copying.end(0, 8), copying.is_due
+    >>> copies.begin([0, 1]); copies.agreed(8); copies.end(0, 8), copies.is_due
     (False, False)
-    >>> seconds[0] = 0.25; copying.end(1, 8), copying.is_due, copying.step
+    >>> seconds[0] = 0.25; copies.end(1, 8), copies.is_due, copies.step
     (True, False, 8)
     """
 

@@ -162,7 +162,7 @@ class HookEnvironment:
                 f"this training has no checkpoints in {folder}; give the hook, or "
                 f"checkpoint={folder!r}, to kit.train."
             )
-        return HookCheckpoints(wanted.folder, self._leader)
+        return HookCheckpoints(wanted.folder, self._coordinating)
 
     def tracing(self) -> NoReturn:
         """Refuse: a training's trace is `run.trace`."""
@@ -228,7 +228,7 @@ class HookEnvironment:
             raise FailedPreconditionError("the training has no values yet.")
         return self._context
 
-    def _leader(self) -> TrainingCoordinator:
+    def _coordinating(self) -> TrainingCoordinator:
         assert self._coordinator is not None
         return self._coordinator
 
@@ -256,8 +256,10 @@ def _n_told(job: Job) -> int:
 class HookCheckpoints:
     """What a `CheckpointSaverHook` saves with: the training's own checkpoints."""
 
-    def __init__(self, folder: str, leader: Callable[[], TrainingCoordinator]) -> None:
-        self._folder, self._leader = Path(folder), leader
+    def __init__(
+        self, folder: str, coordinator: Callable[[], TrainingCoordinator]
+    ) -> None:
+        self._folder, self._coordinator = Path(folder), coordinator
 
     def begin(self) -> None:
         """Do nothing: the folder is claimed when the training begins."""
@@ -273,17 +275,19 @@ class HookCheckpoints:
 
         Raises `CheckpointFailed` where the training is over and could not be saved.
         """
-        leader = self._leader()
-        if leader.save_coordinator.has(step):
+        coordinator = self._coordinator()
+        if coordinator.save_coordinator.has(step):
             return str(self._folder / f"step-{step}")
-        if leader.is_finished:
-            raise CheckpointFailed(f"{leader.save_coordinator.status()['refused']}")
-        leader.command("save", ticket="")
+        if coordinator.is_finished:
+            raise CheckpointFailed(
+                f"{coordinator.save_coordinator.status()['refused']}"
+            )
+        coordinator.command("save", ticket="")
         return str(self._folder / f"step-{step}")
 
     def is_written(self, step: int) -> bool | None:
         """Whether that state, or a later one in its place, is on disk."""
-        return self._leader().save_coordinator.fate(step)
+        return self._coordinator().save_coordinator.fate(step)
 
 
 class HookSession:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 
-from kit.exchange.compression import wires
 from kit.exchange.compression.compressor import Arrays, Compressor, Turn
 from kit.exchange.compression.feedback import Feedback, following, put
+from kit.exchange.compression.stages import hand_out
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
@@ -24,10 +24,10 @@ from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
 
-def wire_program(context: MemberContext, plan: Plan) -> Program:
-    """Bind a plan of wires, whose updates hand out the sums."""
+def stage_program(context: MemberContext, plan: Plan) -> Program:
+    """Bind a plan for stages: to update is to hand out the sums."""
     parts = context.endpoint, context.memory, context.meter
-    return Program(plan, *parts, update=wires.hand_out)
+    return Program(plan, *parts, update=hand_out)
 
 
 class CompressedWorker(SyncServer):
@@ -42,11 +42,11 @@ class CompressedWorker(SyncServer):
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        super().__init__(context, wire_program(context, plan), events, coordinator)
+        super().__init__(context, stage_program(context, plan), events, coordinator)
         job = context.job
         self._place = place
         self._feedback = Feedback(
-            *(deepcopy(compressor), job.specs, job.wire_specs, context.compression),
+            *(deepcopy(compressor), job.specs, job.stage_specs, context.compression),
             str(context.task),
         )
         self._update = Program(
@@ -77,11 +77,11 @@ class CompressedWorker(SyncServer):
         turn = Turn(step, self._place.rank, len(context.job.workers))
         stages = self._feedback.exchange(gradients, turn)
         given = self._timed(step, lambda: next(stages))
-        for number in range(len(context.job.wires)):
-            put(given, context.memory.wire(stamp.where(GRAD), number))
+        for number in range(len(context.job.stages)):
+            put(given, context.memory.stage(stamp.where(GRAD), number))
             self._program.reduce(number)
             self._program.finish()  # all of it has left
-            sums = context.memory.wire(stamp.where(NEXT), number)
+            sums = context.memory.stage(stamp.where(NEXT), number)
             given = self._timed(step, partial(following, stages, sums))
         put(given, gradients)
 

@@ -28,7 +28,7 @@ from kit.training.coordination.membership import Epoch
 from kit.training.elastic.copies import read_own
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
-from kit.training.member.compressed_steps import CompressedWorker, wire_program
+from kit.training.member.compressed_steps import CompressedWorker, stage_program
 from kit.training.member.context import MemberContext
 from kit.training.member.moves import moves, partners
 from kit.training.member.step_events import (
@@ -55,7 +55,7 @@ class EpochRunner:
     ) -> None:
         """Begin without an epoch: nothing happens until one is adopted.
 
-        A worker needs `work`; `coordinator` is there in the task that leads.
+        A worker needs `work`; `coordinator` is there in the task that coordinates.
         """
         self._context, self._work, self._coordinator = context, work, coordinator
         self._owners: tuple[Owned, ...] = ()
@@ -151,21 +151,25 @@ class EpochRunner:
 
     def _make_rounds(self, plan: Plan) -> Rounds:
         context, place, events = self._context, self._place, self.events
-        leads = self._coordinator
+        coordinator = self._coordinator
         if not self._epoch.synchronous:
             if place is None:
                 return AsyncServer(context, events)
-            return AsyncWorker(context, place, events, leads)
+            return AsyncWorker(context, place, events, coordinator)
         if context.job.has_backups:
             if place is None:
                 return QuorumServer(context, events)
-            return QuorumWorker(context, place, events, leads)
-        if context.job.wires:
+            return QuorumWorker(context, place, events, coordinator)
+        if context.job.stages:
             if place is None:
-                return SyncServer(context, wire_program(context, plan), events, leads)
+                return SyncServer(
+                    context, stage_program(context, plan), events, coordinator
+                )
             compressor = self._work.compressor if self._work is not None else None
             assert compressor is not None, "the terms of all workers are the same"
-            return CompressedWorker(context, plan, place, compressor, events, leads)
+            return CompressedWorker(
+                context, plan, place, compressor, events, coordinator
+            )
         plan = pipelined(plan, context.job.layout, early=not self._n_slots)
         program = Program(
             plan,
@@ -176,8 +180,8 @@ class EpochRunner:
             n_slots=self._n_slots,
         )
         if place is None:
-            return SyncServer(context, program, events, leads)
-        return SyncWorker(context, program, place, events, leads, self._n_mixed)
+            return SyncServer(context, program, events, coordinator)
+        return SyncWorker(context, program, place, events, coordinator, self._n_mixed)
 
     def _bring_to_first(self) -> None:
         """Bring the parameters into the first of the two regions, as all members do.

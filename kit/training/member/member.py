@@ -106,9 +106,9 @@ class Member:
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
         if beginning is not None and beginning.told is not None:
             beginning.told.put_into(self.meter)
-        leads = me == job.coordinator
+        is_coordinator = me == job.coordinator
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
-        has_hooks = leads and work is not None and len(work.hooks) > 0
+        has_hooks = is_coordinator and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
         self._beginning = beginning
         # A sign of life is due at once: there is something to report or to hear.
@@ -118,7 +118,7 @@ class Member:
             TrainingCoordinator(
                 job, hooks=self.hooks, requests=requests, on_failure=self._stirred.set
             )
-            if leads
+            if is_coordinator
             else None
         )
         self.store = self.coordinator.store if self.coordinator else None
@@ -338,8 +338,8 @@ class Member:
     def _train(self, context: MemberContext) -> None:
         found = (self._writer, self._copier, self.hooks)
         observers = [one for one in found if one is not None]
-        work, leads = self.work, self.coordinator
-        with closing(EpochRunner(context, work, leads, observers)) as runner:
+        work, coordinator = self.work, self.coordinator
+        with closing(EpochRunner(context, work, coordinator, observers)) as runner:
             self.events = runner.events
             try:
                 self._meet_and_work(context, runner)
@@ -394,9 +394,10 @@ class Member:
         return number + 1
 
     def _leave(self) -> None:
-        with suppress(KitError):  # all have agreed on the end: who leads may be gone
+        # All have agreed on the end, so the coordinator may be gone already.
+        with suppress(KitError):
             self._talk().leave()
-        # The others ask who leads for the verdict: it stays until they have heard it.
+        # The coordinator stays until the others have asked it for the verdict.
         give_up = time.monotonic() + self.job.settings.stop_deadline_s
         while self.coordinator is not None and self.error is None:
             if self.coordinator.see_off(_LOOK_S) or time.monotonic() > give_up:

@@ -86,10 +86,10 @@ def recorded(
     The state after `at` steps, if it is there, else it is to be kept; and of the
     coordinator, the digests on which all members have agreed, after the first `since`.
     """
-    context, leads = member.context, member.coordinator
+    context, coordinator = member.context, member.coordinator
     if context is None:
         raise UnavailableError(f"{member.task} has nothing to record now.")
-    digests, cursor = leads.agreed(since) if leads is not None else ([], 0)
+    digests, cursor = coordinator.agreed(since) if coordinator is not None else ([], 0)
     found = {"step": context.step, "digests": digests, "cursor": cursor, "state": None}
     events, keeper = member.events, member.keeper
     if at is None or events is None:

@@ -86,8 +86,8 @@ class SyncServer(Rounds):
     def run(self, step: int) -> None:
         """Do steps until a halt or the end of the training."""
         context, stamp = self._context, self._context.endpoint.stamp
-        leads = self._coordinator
-        ahead = leads.halts.ahead if leads is not None else 1
+        coordinator = self._coordinator
+        ahead = coordinator.halts.ahead if coordinator is not None else 1
         while step < context.job.steps and step < stamp.halt:
             context.endpoint.check()  # where all are punctual nobody waits, and looks
             # Before it contributes to the step. One halt is enough: what else is due at

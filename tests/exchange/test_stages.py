@@ -1,4 +1,4 @@
-"""Wires of any dtypes are summed up by any topology, in the promised order."""
+"""Stages of any dtypes are summed up by any topology, in the promised order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.exchange.compression.wires import (
+from kit.exchange.compression.stages import (
     hand_out,
-    lay_out_wires,
+    lay_out_stages,
     plan_of,
+    stages_of,
     traffic_of,
-    wires_of,
 )
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
@@ -43,7 +43,7 @@ def values(specs: Any, worker: int, step: int, stage: int) -> dict[str, Any]:
 @settings(max_examples=settings().max_examples // 2)  # up to nine threads each
 @given(
     specs=models(2),
-    stages=st.lists(ARRAYS, min_size=1, max_size=3).map(tuple),
+    specs_of=st.lists(ARRAYS, min_size=1, max_size=3).map(tuple),
     n=st.integers(1, 6),
     n_ps=st.integers(1, 3),
     name=st.sampled_from([one.name for one in registered() if one.agrees]),
@@ -53,7 +53,7 @@ def values(specs: Any, worker: int, step: int, stage: int) -> dict[str, Any]:
 )
 def test_each_stage_hands_its_sum_to_every_worker(
     specs: Any,
-    stages: Any,
+    specs_of: Any,
     n: int,
     n_ps: int,
     name: str,
@@ -63,21 +63,21 @@ def test_each_stage_hands_its_sum_to_every_worker(
 ) -> None:
     plain = lay_out(specs, n, bucket)
     layout = Layout(
-        plain.leaves, plain.buckets, plain.n_bytes, lay_out_wires(stages, n, bucket)
+        plain.leaves, plain.buckets, plain.n_bytes, lay_out_stages(specs_of, n, bucket)
     )
     workers = tuple(range(n_ps, n_ps + n))
     group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
-    wires, topology = wires_of(layout, group, "greedy"), by_name(name)
+    stages, topology = stages_of(layout, group, "greedy"), by_name(name)
     wanted = [
         [
             replay.total([values(arrays, w, step, stage) for w in range(n)], bucket)
-            for stage, arrays in enumerate(stages)
+            for stage, arrays in enumerate(specs_of)
         ]
         for step in range(STEPS)
     ]
 
     def work(member: LocalMember) -> None:
-        plan = plan_of(topology, layout, wires, member.number)
+        plan = plan_of(topology, layout, stages, member.number)
         if plan is None:
             return
         stamp, memory = member.endpoint.stamp, member.memory
@@ -85,22 +85,22 @@ def test_each_stage_hands_its_sum_to_every_worker(
         program = Program(plan, member.endpoint, memory, member.meter, update=hand_out)
         for step in range(STEPS):
             stamp.step, stamp.parity = step, step & 1
-            for stage, arrays in enumerate(stages):
+            for stage, arrays in enumerate(specs_of):
                 if member.number in workers:
                     given = values(arrays, member.number - n_ps, step, stage)
-                    places = memory.wire(stamp.where(GRAD), stage)
+                    places = memory.stage(stamp.where(GRAD), stage)
                     for one, value in given.items():
                         np.copyto(places[one], value)
                 program.reduce(stage)
                 program.finish()
                 if member.number in workers:
-                    found = memory.wire(stamp.where(NEXT), stage)
+                    found = memory.stage(stamp.where(NEXT), stage)
                     for one, value in wanted[step][stage].items():
                         assert found[one].tobytes() == value.tobytes(), (stage, one)
 
     with local_group(layout, n_ps + n, in_place=in_place) as members:
         run_together(members, work)
-        formula = traffic_of(topology, wires)
+        formula = traffic_of(topology, stages)
         for member in members:
             moved = sum(int(row["bytes"]) for row in member.meter.totals())
             assert moved == STEPS * per_member(formula, member.number)[1]

@@ -1,11 +1,11 @@
 """What compressed gradients travel in, how, and how many bytes that is.
 
-Pure. Each stage of a compressor has a *wire*: a layout of its own, which a topology
-sums up as it does gradients. To apply then only means that the sum is complete; what is
+Pure. Each stage of a compressor has its own layout, which a topology sums up as it does
+gradients. To apply then only means that the sum is complete; what is
 handed out is the sum. So the bytes of a step are those of the topology's formula for
 these layouts, and nothing else is known of any topology.
 
-    reduce   wire 0: sum, hand out the sums    wire 1: sum, hand out the sums    ...
+    reduce   stage 0: sum, hand out the sums    stage 1: sum, hand out the sums    ...
     finish   nothing: each worker decodes, and updates all parameters
 """
 
@@ -33,18 +33,18 @@ from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import Topology, Traffic
 
-WireSpecs = tuple[tuple[Spec, ...], ...]  # of each stage
+StageSpecs = tuple[tuple[Spec, ...], ...]  # the arrays of each stage
 
 
-class Wire(NamedTuple):
+class Stage(NamedTuple):
     """What one stage sums up: its layout, and who holds what of it."""
 
     layout: Layout
     group: Group
 
 
-def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> WireSpecs:
-    """Return what a compressor's `wires` gave; `InvalidArgumentError` if it is wrong.
+def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
+    """Return what a compressor's `stages` gave; `InvalidArgumentError` if it is wrong.
 
     >>> checked_specs([[Spec("w", (3,), "float16")]], "Own")
     ((Spec(name='w', shape=(3,), dtype='float16'),),)
@@ -59,75 +59,75 @@ def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> WireSpecs:
         )
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{who}.wires() gave {given!r}; give a list of stages, each a list of "
+            f"{who}.stages() gave {given!r}; give a list of stages, each a list of "
             f"kit.exchange.Spec(name, shape, dtype)."
         ) from error
     if not found or not all(found):
         raise InvalidArgumentError(
-            f"{who}.wires() gave {len(found)} stages with {[*map(len, found)]} arrays; "
-            f"give at least one stage, and each at least one array."
+            f"{who}.stages() gave {len(found)} stages with {[*map(len, found)]} arrays."
+            f" Give at least one stage, and each at least one array."
         )
     for number, stage in enumerate(found):
         names = [spec.name for spec in stage]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InvalidArgumentError(
-                f"{who}.wires() gave {twice[0]!r} twice in stage {number}; give each "
+                f"{who}.stages() gave {twice[0]!r} twice in stage {number}; give each "
                 f"array of a stage a name of its own."
             )
         for spec in stage:
             if spec.dtype not in ITEMSIZE or min(spec.shape, default=0) < 0:
                 raise InvalidArgumentError(
-                    f"{who}.wires() gave {spec} in stage {number}; dtypes are "
+                    f"{who}.stages() gave {spec} in stage {number}; dtypes are "
                     f"{', '.join(ITEMSIZE)}, and no length is below 0."
                 )
     return found
 
 
-def lay_out_wires(
-    specs: WireSpecs, n_workers: int, bucket_bytes: int = 0
+def lay_out_stages(
+    specs: StageSpecs, n_workers: int, bucket_bytes: int = 0
 ) -> tuple[Layout, ...]:
     """Return the layout of each stage, see `lay_out`."""
     return tuple(lay_out(stage, n_workers, bucket_bytes) for stage in specs)
 
 
-def wires_of(layout: Layout, group: Group, placement: str) -> tuple[Wire, ...]:
-    """Return the wires of a layout that has some; `group` is that of the parameters."""
+def stages_of(layout: Layout, group: Group, placement: str) -> tuple[Stage, ...]:
+    """Return the stages of a layout that has any; `group` is that of the parameters."""
     return tuple(
-        Wire(one, Group(group.ps, group.workers, shards, group.hosts))
-        for one in layout.wires
+        Stage(one, Group(group.ps, group.workers, shards, group.hosts))
+        for one in layout.stages
         for shards in [place(one, len(group.ps), placement)]
     )
 
 
 def plan_of(
-    topology: Topology, layout: Layout, wires: Sequence[Wire], member: int
+    topology: Topology, layout: Layout, stages: Sequence[Stage], member: int
 ) -> Plan | None:
     """Return what a member does in a step, one stage after the other.
 
     Each stage is what the plan calls a bucket. None if the member does nothing.
     """
-    plans = [topology.plan(wire.layout, wire.group, member) for wire in wires]
+    plans = [topology.plan(stage.layout, stage.group, member) for stage in stages]
     if any(plan is None for plan in plans):
         return None
-    stages = [
-        (pipelined(plan, wire.layout, early=True), start)
-        for plan, wire, start in zip(plans, wires, layout.edges, strict=False)
+    moved = [
+        (pipelined(plan, stage.layout, early=True), start)
+        for plan, stage, start in zip(plans, stages, layout.edges, strict=False)
         if plan is not None
     ]
     return Plan(
-        tuple(tuple(_moved(op, by) for op in plan.ops) for plan, by in stages),
+        tuple(tuple(_moved(op, by) for op in plan.ops) for plan, by in moved),
         (),
-        placed=all(plan.placed for plan, _ in stages),
-        overwrites=all(plan.overwrites for plan, _ in stages),
+        placed=all(plan.placed for plan, _ in moved),
+        overwrites=all(plan.overwrites for plan, _ in moved),
     )
 
 
-def traffic_of(topology: Topology, wires: Sequence[Wire]) -> Traffic:
-    """Return the bytes of a step: the topology's formula for each wire, added up."""
+def traffic_of(topology: Topology, stages: Sequence[Stage]) -> Traffic:
+    """Return the bytes of a step: the topology's formula for each stage, added up."""
     total: Traffic = {}
-    for wire in wires:
-        for key, size in topology.traffic(wire.layout, wire.group).items():
+    for stage in stages:
+        for key, size in topology.traffic(stage.layout, stage.group).items():
             total[key] = total.get(key, 0) + size
     return total
 
@@ -135,7 +135,7 @@ def traffic_of(topology: Topology, wires: Sequence[Wire]) -> Traffic:
 def hand_out(
     now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
 ) -> None:
-    """Hand out the sum itself: the `Update` of a wire."""
+    """Hand out the sum itself: the `Update` of a stage."""
     if not np.shares_memory(out, total):
         np.copyto(out, total)
 
