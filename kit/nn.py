@@ -1,6 +1,6 @@
-"""What neural networks are made of, beyond numpy: activations, layers, losses.
+"""The parts of neural networks beyond numpy: activations, layers, losses.
 
-Each function adds ops to the graph of its tensors and computes nothing; most take
+Each function adds ops to the graph of its tensors and computes nothing; most accept
 anything that can be a tensor. Images are [image, row, column, channel].
 
     hidden = kit.nn.relu(x @ w + b)

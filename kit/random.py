@@ -1,6 +1,6 @@
 """Random tensors: each run draws new numbers, and a seed repeats them.
 
-Every op has a stream of its own, which begins anew in each session. Two seeds decide
+Every op has its own stream, which begins anew in each session. Two seeds decide
 it, the op's (`seed=`) and the graph's (`graph.seed`): with either set, equal programs
 draw equal numbers, on every device.
 

@@ -1,4 +1,4 @@
-"""Arguments of ops that are numbers when the line is written, or tensors when not.
+"""Arguments of ops: numbers that are known when the graph is built, or tensors.
 
 Pure. A number becomes an attribute of the op and costs nothing in a run; a tensor
 becomes one more input.
@@ -18,7 +18,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 def numbers(given: Any) -> Ints | None:
-    """Return integers that are known now; None where a session must find them.
+    """Return integers that are known now; None if only a run knows them.
 
     A single number is a list of one. Raises `TypeError` for anything that is not an
     integer.
@@ -37,7 +37,7 @@ def numbers(given: Any) -> Ints | None:
 
 
 def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
-    """Return integers and no input, or None and the one input that will hold them."""
+    """Return the integers and no input, or None and the input that will hold them."""
     found = numbers(given)
     if found is not None:
         return found, []
@@ -48,7 +48,7 @@ def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
 
 
 def number(given: Any, what: str) -> int:
-    """Return one integer that must be known now; a small constant tensor will do."""
+    """Return one integer that must be known now; it may be a small constant tensor."""
     if isinstance(given, ArrayProtocol):
         value = given._as_tensor().static.value
         if value is None or value.size != 1:
@@ -80,7 +80,7 @@ def axes(given: Any) -> Ints | None:
 
 
 def given_or_input(attr: Ints | None, extra: Sequence[Any]) -> Ints:
-    """Return at run time what `numbers_or_input` split: attribute, or input's value."""
+    """Return, in a run, the integers of `numbers_or_input`: attribute or input."""
     return attr if attr is not None else tuple(extra[0].reshape(-1).tolist())
 
 

@@ -1,4 +1,4 @@
-"""How tensors speak numpy: operators, ufuncs, array functions, slices.
+"""How tensors take part in numpy: operators, ufuncs, array functions, slices.
 
 Pure. What numpy does with arrays, it writes down with tensors: `np.tanh(x) @ w + 1`
 adds ops to the graph. Which function becomes which op stands in two tables that
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------
-# Which of numpy's functions mean which ops: two tables that `kit.graph.ops` fills.
+# From numpy's functions to ops: two tables that `kit.graph.ops` fills.
 
 
 B = TypeVar("B", bound=Callable[..., Any])
 
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-# Given a tensor and what stands in the brackets.
+# Holds the function of a tensor and a key that slicing calls.
 SLICING: list[Callable[[Any, Any], Any]] = []
 
 
 def speaks(*functions: Callable[..., Any]) -> Callable[[B], B]:
-    """Let the decorated builder stand for these numpy functions when given tensors."""
+    """Use the decorated builder for these numpy functions when given tensors."""
 
     def enter(builder: B) -> B:
         for function in functions:
@@ -53,7 +53,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 def _left(ufunc: np.ufunc) -> Any:
-    """Return the method of an operator, for the left operand or the only one."""
+    """Return the method of an operator, for the left or only operand."""
     return lambda self, *other: UFUNCS[ufunc](self, *other)
 
 
@@ -62,7 +62,7 @@ def _right(ufunc: np.ufunc) -> Any:
 
 
 class ArrayProtocol(DaskCollection):
-    """Gives a class operators, functions and methods of numpy; see `_as_tensor`."""
+    """Gives a class the operators, functions and methods of numpy; see `_as_tensor`."""
 
     __array_priority__ = 1000.0
 
@@ -179,6 +179,7 @@ class ArrayProtocol(DaskCollection):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
     ) -> Any:
+        # `np.add.reduce` is along the first axis by default, `np.sum` along all.
         if method == "reduce" and ufunc in _REDUCTIONS:
             return FUNCTIONS[_REDUCTIONS[ufunc]](*inputs, **{"axis": 0, **options})
         if method != "__call__" or options or ufunc not in UFUNCS:

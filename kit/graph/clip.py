@@ -46,7 +46,7 @@ def clip_by_norm(
     """
     values = x.values if isinstance(x, IndexedSlices) else tensor(x)
     total = reduce_sum(square(values), axes, keepdims=True)
-    # The root of 0 has no slope: take that of 1 there, and a length of 0.
+    # The square root has no slope at 0: where the norm is 0, take the root of 1.
     is_long = greater(total, 0)
     safe = select(is_long, total, ones_like(total))
     length = select(is_long, sqrt(safe), total)
@@ -87,16 +87,16 @@ def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
 def clip_by_global_norm(
     xs: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
-    """Return all of `xs`, scaled so that their common norm is at most `clip_norm`.
+    """Return all of `xs`, scaled so that their global norm is at most `clip_norm`.
 
     Parameters
     ----------
     xs : list or tuple of Tensor, IndexedSlices or None
         For example gradients; None stays None.
     clip_norm : float or Tensor
-        The largest common norm (`global_norm`).
+        The largest global norm (`global_norm`).
     use_norm : float or Tensor, optional
-        The norm, if it is known already.
+        The global norm, if it is already known.
     name : str, optional
         Prefix of the names of the ops.
 

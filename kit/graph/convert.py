@@ -88,12 +88,14 @@ def resolved(ufunc: np.ufunc, *xs: Any) -> list[Tensor]:
         dtypes = [to_array(x).dtype for x in xs]
     asked = [one if isinstance(one, np.dtype) else _weak(one) for one in dtypes]
     loop = ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout))[: len(xs)]
+    # A loop may take operands of different dtypes; our ops take one for all.
     common: DType = loop[0] if len(set(loop)) == 1 else np.result_type(*loop)
     graph = graph_of(xs)
     return [_as(x, common, graph) for x in xs]
 
 
 def _weak(x: Any) -> Any:
+    # numpy resolves Python's int, float and complex as weak, and bool as a dtype only.
     return np.dtype(bool) if isinstance(x, bool) else type(x)
 
 

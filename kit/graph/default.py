@@ -1,4 +1,4 @@
-"""Which graph new ops enter, and its scopes: where they go, what they wait for, names.
+"""The default graph, and its scopes: devices, control dependencies, names.
 
 Pure. Each thread and coroutine has its own stack of default graphs, above one common
 one. A scope is a context manager; `kit.device` and the others of the package are these.
@@ -15,8 +15,7 @@ from typing import Any
 
 from kit.devices.nearest import check_device
 from kit.devices.scope import Scope, parse_scope
-from kit.graph.entered import default_graphs
-from kit.graph.graph import Graph
+from kit.graph.graph import Graph, default_graphs
 
 _root: list[Graph] = []
 
@@ -87,7 +86,7 @@ def device(scope: Scope) -> AbstractContextManager[None]:
 def colocate_with(
     anchor: Any, ignore_existing: bool = False
 ) -> AbstractContextManager[None]:
-    """Place the ops that are made in this scope where another one is.
+    """Place the ops that are made in this scope where another op is.
 
     Device scopes outside do not count.
 
@@ -115,13 +114,12 @@ def colocate_with(
 
 
 def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[None]:
-    """Let the ops that are made in this scope run after others.
+    """Make the ops of this scope run after others.
 
     Parameters
     ----------
     ops : sequence of Op, Tensor or Variable, or None
-        What must have run before. Scopes inside others add up; None forgets the outer
-        ones.
+        What must run before. Nested scopes add up; None clears the outer ones.
 
     Returns
     -------

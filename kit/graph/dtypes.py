@@ -1,7 +1,7 @@
-"""Which element types a tensor may have, and how Python values become arrays.
+"""The element types of tensors, and how Python values become arrays.
 
-Pure. A text is bytes in an array of Python objects: that is numpy's own way for texts
-of any length, and `STRING` is its dtype. No other object may be in such an array.
+Pure. A text is bytes in an array of Python objects, as numpy keeps texts of any length;
+`STRING` is the dtype. Such an array holds no other objects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BY_NAME: Final[dict[str, DType]] = {name: np.dtype(name) for name in _NAMES} | 
 }
 KNOWN: Final = frozenset(_BY_NAME.values())
 
-# What Python's own numbers become when nobody says otherwise.
+# What Python's own numbers become by default.
 _WEAK: Final[dict[str, DType]] = {
     "f": np.dtype("float32"),
     "i": np.dtype("int32"),
@@ -147,7 +147,7 @@ def _downcast(array: Array) -> Array:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether no part of the value brings a dtype of its own."""
+    """Whether no part of the value has a dtype."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not hasattr(value, "dtype")

@@ -1,8 +1,8 @@
-"""What layers above lend to tensors, variables and graphs: pictures, and dask.
+"""Methods of tensors, variables and graphs that layers above implement.
 
-Pure. Here are the names that users and other libraries look for; the work is done by
-a package that registers with `lend`. Without a lender there is no picture, and a tensor
-is not a collection of dask's.
+Pure. These classes have the names that users and other libraries look up; a package
+that registers with `lend` does the work. Without one there is no picture, and a tensor
+is not a dask collection.
 
     kit.picture     -> visualize, _repr_html_
     kit.dask.graph  -> compute, persist, __dask_graph__ and its kin
@@ -17,7 +17,7 @@ _lent: dict[str, Callable[..., Any]] = {}
 
 
 def lend(**functions: Callable[..., Any]) -> None:
-    """Let these functions stand behind the methods of the same names."""
+    """Implement the methods of the same names with these functions."""
     _lent.update(functions)
 
 
@@ -29,7 +29,7 @@ def _borrowed(name: str) -> Callable[..., Any]:
 
 
 class Pictured:
-    """Gives a class a picture: in a notebook by itself, elsewhere when asked for."""
+    """Gives a class a picture: shown in notebooks, elsewhere by `visualize`."""
 
     def visualize(
         self,
@@ -73,6 +73,7 @@ class DaskCollection(Pictured):
         return _borrowed("persist")(self, **options)
 
     def __dask_graph__(self) -> Any:
+        # dask asks any object that has this method; None says that it is no collection.
         make = _lent.get("dask_graph")
         return None if make is None else make(self)
 

@@ -1,4 +1,4 @@
-"""What a small tensor of integers will be, found when the line is written.
+"""Constant folding: the values of small integer tensors, found as the graph is built.
 
 Pure. Shapes are computed by ops like everything else. To know the shape of
 
@@ -21,16 +21,16 @@ from kit.graph.static import Shape, Static, n_elements
 from kit.graph.static import known as known_shape
 from kit.graph.table import Attrs, OpDef
 
-# Larger values say nothing about shapes, and would be held for nothing.
+# Larger values say nothing about shapes, and would only take memory.
 SMALL: Final = 64
 
-# Ops that do with unknown numbers what they do with known ones.
+# Ops that also work if some numbers are unknown (NaN).
 _PARTIAL: Final = frozenset(
     {"Identity", "Pack", "Unpack", "ConcatV2", "StridedSlice", "Slice", "GatherV2"}
     | {"Split", "SplitV", "Reshape", "ExpandDims", "Squeeze", "Add", "Sub", "Mul"}
     | {"FloorDiv", "Maximum", "Minimum", "Sum", "Prod", "Neg", "Cast"}
 )
-# Ops that put numbers beside each other, of which each says something alone.
+# Ops that only join numbers: one known input is enough to know a part.
 _JOINING: Final = frozenset({"Pack", "ConcatV2"})
 _FAILURES = (KitError, ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -54,7 +54,7 @@ def folded(
 
 
 def _known(inputs: Sequence[Static], is_joining: bool) -> list[Array] | None:
-    """Return the inputs' values, None if there is one of which nothing is known."""
+    """Return the inputs' values, None if nothing is known of one of them."""
     found = [one.partial if one.value is None else one.value for one in inputs]
     if is_joining and any(one is not None for one in found):
         found = [
@@ -97,13 +97,14 @@ def _is_small(static: Static) -> bool:
 def _computed(
     op_def: OpDef, attrs: Attrs, arrays: Sequence[Array], is_partial: bool
 ) -> Sequence[Array] | None:
+    # The kernel would make some integer of NaN.
     if is_partial and op_def.name == "Cast":
         return arrays
     try:
         with np.errstate(all="ignore"):
             found = op_def.kernel(np, attrs)(*arrays)
     except _FAILURES:
-        return None  # the same happens in a run, which says where
+        return None  # the same happens in a run, where the error names the op
     return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
 
 

@@ -114,6 +114,7 @@ class _Flow:
 
     def run(self) -> None:
         # An op's number is greater than those of all its inputs.
+        # A stopped op still receives gradients, since it may be a target itself.
         passed = self._ops - self._stops
         for op in sorted(passed, key=lambda op: op.number, reverse=True):
             gradients = [self.total(one) for one in op.outputs]
@@ -130,15 +131,15 @@ class _Flow:
                 self._fill_up(op, gradients)
             pairs = list(zip(op.inputs, by_input, strict=True))
             for to, gradient in reversed(pairs):
-                # A gradient by an input that leads to no target is never looked at.
+                # A gradient by an input that leads to no target is never used.
                 if gradient is not None:
                     # In the end the terms stand in the order of the ops they come from.
                     self._found.setdefault(to, []).insert(0, gradient)
 
     def _fill_up(self, op: Op, gradients: Sequence[Any]) -> None:
-        """Give zeros to outputs that are targets and led nowhere, beside some that did.
+        """Give zeros to target outputs without a gradient, if another output has one.
 
-        They are no less connected than the others: all came of one op.
+        They count as connected: all come from one op.
         """
         for one, gradient in zip(op.outputs, gradients, strict=True):
             is_wanted = one in self._wanted and one.static.dtype.kind in _FLOATS
@@ -146,7 +147,7 @@ class _Flow:
                 self._summed[one] = make("ZerosLike", one)
 
     def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
-        """Give the gradients by targets, of an op that has several, names of theirs."""
+        """Make separate ops of an op's gradients by targets, if it has several."""
         found = list(by_input)
         present = [i for i, one in enumerate(found) if one is not None]
         for number, i in enumerate(present if len(present) > 1 else ()):
@@ -164,7 +165,9 @@ class _Flow:
         return one in self._wanted
 
     def total(self, of: Tensor) -> Any:
-        """Return the sum of all gradients that flowed to a tensor, None if none did."""
+        """Return the sum of all gradients of a tensor, None if there are none."""
+        # Summed once, when all terms are there: every op asks for its outputs, and the
+        # end asks for the targets again.
         if of not in self._summed:
             found = self._found.get(of)
             if not found:

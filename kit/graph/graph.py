@@ -1,4 +1,4 @@
-"""A graph: all ops by name, and the scopes in which new ones are made.
+"""A graph: its ops by name, and the scopes in which new ones are made.
 
 Pure. Scopes hold for the thread or coroutine that entered them: a graph may be built by
 one at a time, and run by many.
@@ -16,13 +16,12 @@ from typing import Any
 
 from kit.devices.nearest import check_device
 from kit.devices.scope import ScopeStack, resolve
-from kit.graph.entered import entered
 from kit.graph.extension_points import Pictured
 from kit.graph.op import Op, Tensor
 from kit.graph.table import lookup
 
 # --------------------------------------------------------------------------------------
-# Names of ops: which texts are names, and how a clash gets a number.
+# Names of ops: which texts are valid, and how a name that is taken gets a number.
 
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
@@ -30,7 +29,7 @@ _SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 
 
 class Names:
-    """The names in use. Those that differ in case only count as equal."""
+    """The names in use. Names that differ only in case count as equal."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
@@ -38,7 +37,7 @@ class Names:
     def unused(self, base: str, *, take: bool = True) -> str:
         """Return `base`, or `base_1`, `base_2`, ... where it is in use already.
 
-        With `take` False the name is only looked up and not used up.
+        With `take` False the name stays free.
 
         >>> names = Names()
         >>> names.unused("a"), names.unused("A"), names.unused("a")
@@ -46,6 +45,8 @@ class Names:
         """
         key = base.lower()
         count = self._taken.get(key, 0)
+        # The count is where the search for a free number begins the next time: giving n
+        # ops one name takes n steps, not n squared.
         if take:
             self._taken[key] = count + 1
         if not count:
@@ -69,11 +70,31 @@ def check_name(name: str, scope: str) -> None:
         )
 
 
+# The default graphs of each thread and coroutine, the innermost last.
+default_graphs: ContextVar[tuple[Graph, ...]] = ContextVar("graphs", default=())
+
+
+@contextmanager
+def entered(graph: Graph) -> Iterator[Graph]:
+    """Make `graph` the default graph for a block; yields it."""
+    token = default_graphs.set((*default_graphs.get(), graph))
+    try:
+        yield graph
+    finally:
+        default_graphs.reset(token)
+
+
 class Graph(Pictured):
     """Ops, in the order in which they were made.
 
-    `seed` is the graph's part of every random op's seed, None if unset. `notes` holds
-    what a layer above keeps about this graph, under a key of its own.
+    Attributes
+    ----------
+    seed : int or None
+        The graph's part of the seed of every random op; None if unset.
+    variables : list of Variable
+        All variables of the graph.
+    notes : dict
+        What other layers keep about this graph, by key.
 
     Examples
     --------
@@ -124,10 +145,35 @@ class Graph(Pictured):
     ) -> Op:
         """Add an op and return it.
 
-        Shapes and dtypes of the outputs are inferred now: raises `ValueError` or
-        `TypeError` where the inputs do not fit each other, with this line's own
-        traceback. Raises `RuntimeError` in a finalized graph. A `name` that ends in `/`
-        is taken as it is. `device` overrides all scopes.
+        Shapes and dtypes of the outputs are inferred now, so an error has the traceback
+        of the line that made the op.
+
+        Parameters
+        ----------
+        op_type : str
+            The name of an entry of the table, such as "MatMul".
+        *inputs : Tensor
+            Tensors of this graph.
+        name : str, optional
+            By default the type. A number is appended if it is taken; a name that ends
+            in "/" is used as it is, without the slash.
+        device : str, optional
+            Overrides all device scopes.
+        **attrs
+            Attributes, as the entry of the table expects them.
+
+        Returns
+        -------
+        Op
+
+        Raises
+        ------
+        ValueError, TypeError
+            The shapes or dtypes of the inputs do not fit, or the name cannot be one.
+        RuntimeError
+            The graph is finalized.
+        LookupError
+            There is no such type.
         """
         self._check_open()
         op_def = lookup(op_type)
@@ -138,6 +184,7 @@ class Graph(Pictured):
         if full in self._ops:
             raise ValueError(f"Duplicate node name in graph: {full!r}.")
         control = self._control_for(inputs)
+        # Here shapes are inferred. An op that is refused leaves only its name used up.
         op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
         op.container = self._container.get()
         op.number = len(self._ops)
@@ -192,8 +239,13 @@ class Graph(Pictured):
     def unique_name(self, name: str, *, taken: bool = True) -> str:
         """Return a name that no op has, below the current name scope.
 
-        Names that differ in case only count as equal. With `taken` False the name is
-        only looked up and not used up.
+        Parameters
+        ----------
+        name : str
+            A number is appended if it is taken. Names that differ only in case count as
+            equal.
+        taken : bool, default True
+            Whether the name counts as taken from now on.
         """
         scope = self._scope.get()
         check_name(name, scope)
@@ -206,7 +258,7 @@ class Graph(Pictured):
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Put names of new ops below `name`; see `kit.name_scope`."""
+        """Put the names of new ops below `name`; see `kit.name_scope`."""
         if not name:
             full = ""
         elif name.endswith("/"):
@@ -220,7 +272,7 @@ class Graph(Pictured):
             self._scope.reset(token)
 
     def gradient_scope(self, op: Op) -> AbstractContextManager[Any]:
-        """Put names of the ops of one op's gradient below a name of theirs."""
+        """Put the names of the ops of one op's gradient below `<op>_grad`."""
         return self.name_scope(f"{op.name}_grad")
 
     def device(self, scope: Any) -> AbstractContextManager[None]:
@@ -229,7 +281,7 @@ class Graph(Pictured):
 
     @contextmanager
     def control_dependencies(self, ops: Sequence[Any] | None) -> Iterator[None]:
-        """Let new ops run after `ops`; see `kit.control_dependencies`."""
+        """Make new ops run after `ops`; see `kit.control_dependencies`."""
         if ops is None:
             wanted: tuple[Op, ...] = ()
         else:
@@ -246,7 +298,7 @@ class Graph(Pictured):
     ) -> Iterator[None]:
         """Put new ops where `anchor` is; see `kit.colocate_with`.
 
-        Scopes inside place ops whose anchor has no device of its own.
+        Scopes inside it place ops if their anchor has no device.
         """
         if anchor is None and not ignore_existing:
             raise ValueError(
@@ -276,7 +328,7 @@ class Graph(Pictured):
         return entered(self)
 
     def finalize(self) -> None:
-        """Refuse all further ops; running goes on."""
+        """Refuse all further ops; the graph can still be run."""
         self._finalized = True
 
     @property
@@ -318,8 +370,10 @@ class Graph(Pictured):
         else:
             resolve(op, self._devices.entries())
             check_device(op.device)
+            # The innermost anchor with a device wins over scopes opened inside it.
             placed = (one.device for one in reversed(anchors) if one.device)
             op.device = next(placed, op.device)
+        # A group is known by its first op: what joins a later member joins that one.
         own = {name for one in anchors for name in (one.colocation or (one.name,))}
         op.colocation = tuple(sorted(own))
 

@@ -1,4 +1,4 @@
-"""A graph as plain data: what travels to the tasks.
+"""A graph as plain data, which travels to the tasks.
 
 Pure. A `Node` is an op without its Python objects. Attributes are plain data, dtypes
 and arrays; arrays travel beside the text (`kit.session.transport.serialization`). No
@@ -20,7 +20,7 @@ from kit.graph.op import Op
 # A tensor by the name of its op and the number of the output.
 Edge: TypeAlias = tuple[str, int]
 
-# What reading raises that was written by somebody else.
+# What reading data from outside may raise.
 UNREADABLE: Final = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError),
     *(RecursionError, MemoryError),
@@ -103,6 +103,7 @@ def _node(one: Any, arrays: Sequence[Array]) -> Node:
 
 def _plain(value: Any, arrays: list[Array], node: Node) -> Any:
     match value:
+        # numpy's float64 is a Python float too, and would arrive without its dtype.
         case None | bool() | int() | float() | str() if not isinstance(
             value, np.generic
         ):

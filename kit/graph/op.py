@@ -1,4 +1,4 @@
-"""Ops and tensors: a lazy value, what computes it, and some rows of one.
+"""Ops and tensors, and sparse rows of a tensor.
 
 Pure. An `Op` is made by `Graph.create` alone. A `Tensor` is one output of an op; it has
 no value until a session runs it. Arithmetic and numpy functions on tensors are in
@@ -14,7 +14,7 @@ from kit.errors import FailedPreconditionError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.extension_points import Pictured
 from kit.graph.fold import folded
-from kit.graph.static import Shape, Static, text
+from kit.graph.static import Shape, Static, as_shape, merge, text
 from kit.graph.table import OpDef
 
 if TYPE_CHECKING:
@@ -22,17 +22,30 @@ if TYPE_CHECKING:
 
 
 class Op(Pictured):
-    """One node of a graph. Equal to itself only.
+    """One node of a graph. Equal only to itself.
 
-    Attributes:
-        graph, name, type: where it is, its unique name, its entry in the table.
-        inputs, outputs: tensors.
-        control_inputs: ops that run before it.
-        attrs: plain data and arrays.
-        device: where it runs, as far as that is given: `/job:ps/task:0`, or ''.
-        colocation: names of ops with which it shares a device.
-        container: where its shared state lives.
-        place: file and line that made it, for messages.
+    Attributes
+    ----------
+    graph : Graph
+        The graph it belongs to.
+    name : str
+        Unique in the graph.
+    type : str
+        The name of its entry in the table: "MatMul".
+    inputs, outputs : tuple of Tensor
+        What it takes and gives.
+    control_inputs : tuple of Op
+        Ops that run before it.
+    attrs : dict
+        Plain data and arrays. Read-only once a session has sent the op to the tasks.
+    device : str
+        Where it runs, as far as that is given: "/job:ps/task:0", or "".
+    colocation : tuple of str
+        Names of ops with which it shares a device.
+    container : str
+        Where its shared state lives.
+    place : str
+        File and line that made it, for messages.
     """
 
     def __init__(
@@ -76,7 +89,7 @@ class Op(Pictured):
         self._device = device
 
     def seal(self) -> None:
-        """Refuse changes from now on: tasks have got this op as it is."""
+        """Refuse changes from now on: tasks have received this op as it is."""
         if not self._is_sent:
             self._is_sent = True
             self.attrs = _Sealed(self.name, self.attrs)
@@ -87,7 +100,7 @@ class Op(Pictured):
 
 
 class _Sealed(dict[str, Any]):
-    """Attributes that can be read only."""
+    """Read-only attributes."""
 
     def __init__(self, op: str, attrs: Mapping[str, Any]) -> None:
         super().__init__(attrs)
@@ -110,10 +123,27 @@ def _sent(op: str, what: str) -> FailedPreconditionError:
 class Tensor(ArrayProtocol):
     """One output of an op: a value that a session computes when it is asked for.
 
-    `shape` is a tuple with None for unknown sizes, or None when even the number of axes
-    is unknown; `dtype` a numpy dtype. Works as an operand of numpy's functions and
-    operators, which then add ops to the graph. Two tensors are equal only if they are
-    one, so that they can be keys; compare values with `np.equal`.
+    An operand of numpy's functions and operators, which then add ops to the graph. Two
+    tensors are equal only if they are the same one, so that they can be keys; compare
+    values with `np.equal`.
+
+    Attributes
+    ----------
+    op : Op
+        The op that computes it.
+    shape : tuple of int or None, or None
+        None for an unknown size, or when even the number of axes is unknown.
+    dtype : numpy.dtype
+        Texts are `object`.
+
+    Examples
+    --------
+    >>> import kit
+    >>> import numpy as np
+    >>> with kit.Graph().as_default():
+    ...     x = kit.placeholder("float32", [None, 2], name="x")
+    ...     np.tanh(x) @ np.ones((2, 3), "float32")
+    <tensor 'MatMul:0' float32[?, 3]>
     """
 
     def __init__(self, op: Op, index: int, static: Static) -> None:
@@ -150,15 +180,13 @@ class Tensor(ArrayProtocol):
         Parameters
         ----------
         shape : sequence of int or None
-            None where nothing is known.
+            None for an unknown size.
 
         Raises
         ------
         ValueError
-            It contradicts what the graph has found out.
+            It contradicts what the graph has inferred.
         """
-        from kit.graph.static import as_shape, merge
-
         merged = merge(self.static.shape, as_shape(shape), f"{self.name!r}")
         self.static = self.static._replace(shape=merged)
 
@@ -173,7 +201,7 @@ class Tensor(ArrayProtocol):
 
 
 # --------------------------------------------------------------------------------------
-# What something needs to be computed. Pure.
+# Which ops a value depends on.
 
 
 def needed(ops: Iterable[Op]) -> list[Op]:
@@ -222,7 +250,7 @@ class IndexedSlices:
 
     @property
     def device(self) -> str:
-        """Where the values are computed, as far as it is said."""
+        """Where the values are computed, as far as that is given."""
         return self.values.device
 
     def consumers(self) -> list[Op]:

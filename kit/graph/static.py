@@ -1,4 +1,4 @@
-"""What is known of a tensor before anything runs: shape, dtype, sometimes the value.
+"""What is known of a tensor before a run: shape, dtype, sometimes the value.
 
 Pure. A shape is a tuple with None for an unknown size, or None when not even the number
 of axes is known. Rules that find two shapes in conflict raise `ValueError` with both.
@@ -118,7 +118,7 @@ def broadcast(a: Shape, b: Shape, what: str = "the operands") -> Shape:
 
 
 def merge(a: Shape, b: Shape, what: str = "the values") -> Shape:
-    """Return what is known when both shapes describe one thing.
+    """Return what is known if both shapes describe the same tensor.
 
     >>> merge((2, None), (None, 3)), merge(None, (4,))
     ((2, 3), (4,))
@@ -141,7 +141,7 @@ def merge(a: Shape, b: Shape, what: str = "the values") -> Shape:
 
 
 def agrees(shape: Shape, other: Shape) -> bool:
-    """Whether one thing may have both shapes.
+    """Whether one tensor can have both shapes.
 
     >>> agrees((None, 2), (5, 2)), agrees((3,), (4,))
     (True, False)

@@ -1,12 +1,12 @@
-"""The one table of ops: what each kind of op needs, makes and means.
+"""The table of ops: shape rule, computation and gradient of each kind of op.
 
 Pure. An entry (`OpDef`) has the shape rule, which runs when a line is written, the
 computation on `xp` (numpy or cupy), which runs on a task, and the gradient, which adds
 ops to the graph. The entries themselves stand in `kit.graph.ops`; `lookup` finds them.
 
     forward(xp, *arrays, **attrs)      of an ordinary op: an array, or a tuple of them
-    forward(call, *values, **attrs)    of a stateful op: `call` is its task's
-    bind(xp, attrs)(*arrays)           the same as the first, with less to do each time
+    forward(call, *values, **attrs)    of a stateful op: `call` gives access to its task
+    bind(xp, attrs)(*arrays)           the same as the first, with less work per call
 """
 
 from __future__ import annotations
@@ -35,23 +35,36 @@ Gradient: TypeAlias = Callable[["Op", Sequence["Tensor | None"]], Sequence[Any]]
 class OpDef:
     """One kind of op.
 
-    Attributes:
-        name: the op's type, as in TensorFlow: `MatMul`.
-        infer: shapes and dtypes of the outputs from those of the inputs. Raises
-            `ValueError` for shapes and `TypeError` for dtypes that do not fit.
-        forward: the computation; see the head of this file.
-        gradient: None: gradients stop here in silence (argmax, comparisons). The value
-            `MISSING`: an error when a gradient is asked for.
-        stateful: is given a `kit.session.worker.call.StepCall`, runs at most once a
-            step, is never folded.
-        refs: numbers of the inputs that take a variable itself, not its value.
-        blocking: may wait for another client, so it runs after all that need not.
-        gives_ref: the output is the variable itself.
-        n_outputs: how many outputs there are, or how the attributes tell.
-        bind: makes the computation for fixed attributes; called once a program, so
-            that each run is as quick as the array function itself.
-        hosted: computes with numpy on the host, never on a GPU.
-        rows: the gradient may be given an `IndexedSlices` and hands it on.
+    Attributes
+    ----------
+    name : str
+        The op's type, as in TensorFlow: "MatMul".
+    infer : callable
+        Shapes and dtypes of the outputs from those of the inputs. Raises `ValueError`
+        for shapes and `TypeError` for dtypes that do not fit.
+    forward : callable
+        The computation; see the head of this file.
+    gradient : callable or None
+        None: gradients silently stop here (argmax, comparisons). `missing`: asking for
+        a gradient is an error.
+    stateful : bool
+        Is given a `kit.session.worker.call.StepCall`, runs at most once a step, and is
+        never folded.
+    refs : tuple of int
+        Numbers of the inputs that take a variable itself, not its value.
+    blocking : bool
+        May wait for another client, so it runs after all ops that do not.
+    gives_ref : bool
+        The output is the variable itself.
+    n_outputs : int or callable
+        The number of outputs, or a function that finds it from the attributes.
+    bind : callable or None
+        Makes the computation for fixed attributes. Called once a program, so that each
+        run is as fast as the array function itself.
+    hosted : bool
+        Computes with numpy on the host, never on a GPU.
+    rows : bool
+        The gradient accepts an `IndexedSlices` and passes it on.
     """
 
     name: str
@@ -88,7 +101,7 @@ def infer_fixed(*statics: Static) -> Infer:
 
 
 def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
-    """Stand for a gradient that should exist and does not: `LookupError`."""
+    """Raise `LookupError`: the gradient of an op that has none yet."""
     raise LookupError(
         f"op {op.name!r} of type {op.type} has no gradient; put kit.stop_gradient "
         f"around its result if none is wanted."
@@ -99,7 +112,7 @@ _TABLE: dict[str, OpDef] = {}
 
 
 def register(op_def: OpDef) -> OpDef:
-    """Add an entry to the table; raises `ValueError` when there is one by its name."""
+    """Add an entry to the table; raises `ValueError` if its name is taken."""
     if op_def.name in _TABLE:
         raise ValueError(f"the table has an op {op_def.name!r} already.")
     _TABLE[op_def.name] = op_def

@@ -16,12 +16,12 @@ from kit.graph.dtypes import dtype_of
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.state import state
-from kit.graph.ops.state.source import identity
+from kit.graph.ops.state.source import group, identity
 from kit.graph.static import is_known, text
 
 
 class Variable(ArrayProtocol):
-    """State that ops read and change; in an expression it is its value.
+    """State that ops read and change; in an expression it stands for its value.
 
     It has no value until its `initializer` has run. It lives where it is placed, and
     all sessions of the cluster share it.
@@ -31,7 +31,7 @@ class Variable(ArrayProtocol):
     initial_value : array-like, Tensor or callable
         Its first value, or a function without arguments that returns it.
     trainable : bool, default True
-        Whether an optimizer's `minimize` changes it without being asked to.
+        Whether an optimizer's `minimize` changes it by default.
     name : str, optional
         "Variable" by default. A number is appended if it is taken.
     dtype : dtype, optional
@@ -73,6 +73,7 @@ class Variable(ArrayProtocol):
         self.trainable = trainable
         self._graph = graph = default_graph()
         wanted = None if dtype is None else dtype_of(dtype)
+        # Without control dependencies: what a block waits for may need this variable.
         with (
             graph.control_dependencies(None),
             graph.name_scope(name or "Variable") as scope,
@@ -152,15 +153,37 @@ class Variable(ArrayProtocol):
         return state.assign(self.ref, value, name=name)
 
     def assign_add(self, value: Any, *, name: str | None = None) -> Tensor:
-        """Return a tensor that adds `value` when it is computed; see `assign`."""
+        """Return a tensor that adds to the variable when it is computed.
+
+        Parameters
+        ----------
+        value, name
+            As for `assign`.
+
+        Returns
+        -------
+        Tensor
+            The new value. Several clients may add at once: each sum counts.
+        """
         return state.assign_add(self.ref, value, name=name)
 
     def assign_sub(self, value: Any, *, name: str | None = None) -> Tensor:
-        """Return a tensor that subtracts `value` when computed; see `assign`."""
+        """Return a tensor that subtracts from the variable when it is computed.
+
+        Parameters
+        ----------
+        value, name
+            As for `assign`.
+
+        Returns
+        -------
+        Tensor
+            The new value.
+        """
         return state.assign_sub(self.ref, value, name=name)
 
     def is_initialized(self) -> Tensor:
-        """Return a tensor: whether it has a value."""
+        """Return a tensor that is true once the variable has a value."""
         return state.is_initialized(self.ref)
 
     def __repr__(self) -> str:
@@ -170,10 +193,9 @@ class Variable(ArrayProtocol):
 
 
 def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
-    value = (
-        given() if callable(given) and not isinstance(given, ArrayProtocol) else given
-    )
-    return tensor(value, dtype, name="initial_value")
+    if callable(given) and not isinstance(given, ArrayProtocol):
+        given = given()
+    return tensor(given, dtype, name="initial_value")
 
 
 def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
@@ -186,7 +208,5 @@ def initialize_all(variables: list[Variable] | None = None, name: str = "init") 
     name : str, default "init"
         The name of the op.
     """
-    from kit.graph.ops.state.source import group
-
     chosen = default_graph().variables if variables is None else variables
     return group(*[one.initializer for one in chosen], name=name)

@@ -29,9 +29,6 @@ from kit.tf1.accumulators import (
 from kit.tf1.accumulators import (
     SparseConditionalAccumulator as SparseConditionalAccumulator,
 )
-from kit.tf1.behaviour import disable_eager_execution as disable_eager_execution
-from kit.tf1.behaviour import disable_v2_behavior as disable_v2_behavior
-from kit.tf1.behaviour import executing_eagerly as executing_eagerly
 from kit.tf1.errors import OpError as OpError
 from kit.tf1.graph.collections import GraphKeys as GraphKeys
 from kit.tf1.graph.collections import add_to_collection as add_to_collection
@@ -45,6 +42,9 @@ from kit.tf1.graph.control import device as device
 from kit.tf1.graph.control import group as group
 from kit.tf1.graph.control import no_op as no_op
 from kit.tf1.graph.graph import Graph as Graph
+from kit.tf1.graph.graph import disable_eager_execution as disable_eager_execution
+from kit.tf1.graph.graph import disable_v2_behavior as disable_v2_behavior
+from kit.tf1.graph.graph import executing_eagerly as executing_eagerly
 from kit.tf1.graph.graph import get_default_graph as get_default_graph
 from kit.tf1.graph.graph import reset_default_graph as reset_default_graph
 from kit.tf1.graph.graph_def import GraphDef as GraphDef
@@ -306,7 +306,7 @@ from kit.tf1.variables.variables import (
 )
 
 newaxis = None
-# The release whose names these are: programs look whether it begins with "1.".
+# The release that these names are from: programs check that it begins with "1.".
 VERSION = __version__ = "1.15.5"
 
 

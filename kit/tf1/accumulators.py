@@ -1,7 +1,7 @@
-"""`tf.ConditionalAccumulator`: gradients add up until somebody takes their mean.
+"""`tf.ConditionalAccumulator`: collects gradients until their mean is taken.
 
-It lives where its operation is placed, and accumulators of one `shared_name` are one. A
-gradient that was computed for an earlier time step than the accumulator's is dropped.
+It lives where its operation is placed; equal `shared_name`s mean the same accumulator.
+A gradient computed for an earlier time step than the accumulator's is dropped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kit.tf1.tensor.convert import (
     op_scope,
 )
 from kit.tf1.tensor.dtypes import DType, as_dtype, int32, int64
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import TensorShape, static_of
 
 _NUMBERS = "iufc"
 
 
 class SparseAccumulatorTakeGradient(NamedTuple):
-    """What was taken of a sparse accumulator: three tensors."""
+    """What a sparse accumulator returns: three tensors."""
 
     indices: Any
     values: Any
@@ -32,7 +32,7 @@ class SparseAccumulatorTakeGradient(NamedTuple):
 
 
 class ConditionalAccumulatorBase:
-    """What both kinds can do."""
+    """What dense and sparse accumulators have in common."""
 
     _type = ""
     _prefix = ""
@@ -51,9 +51,7 @@ class ConditionalAccumulatorBase:
         reduction than MEAN and SUM. In a run: `InvalidArgumentError` for whole numbers.
         """
         self._dtype = _number_type(dtype)
-        self._shape = TensorShape(shape)
-        known = self._shape
-        self._static = None if known.ndims is None else tuple(known.as_list())
+        self._shape, self._static = TensorShape(shape), static_of(shape)
         self._ref = create(
             self._type,
             name=name,
@@ -79,12 +77,12 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> Any:
-        """Return how many gradients it holds."""
+        """Return the number of gradients in it."""
         called = name or f"{self.name}_NumAccumulated"
         return self._make(f"{self._prefix}NumAccumulated", name=called).outputs[0]
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:
-        """Return what sets its time step; a lower one is set too, with a warning."""
+        """Return an operation that sets its time step; a lower one causes a warning."""
         step = _step(new_global_step)
         return self._make(f"{self._prefix}SetGlobalStep", step, name=name)
 
@@ -93,7 +91,7 @@ class ConditionalAccumulatorBase:
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """An accumulator of gradients that are arrays of one shape."""
+    """An accumulator of dense gradients of one shape."""
 
     _type = "ResourceConditionalAccumulator"
     _prefix = "ResourceAccumulator"
@@ -112,10 +110,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_grad(
         self, grad: Any, local_step: Any = 0, name: str | None = None
     ) -> Any:
-        """Return what adds a gradient that was computed for `local_step`.
+        """Return an operation that adds a gradient computed for `local_step`.
 
         Raises `ValueError` for another shape or dtype. In a run: a stale gradient is
-        dropped in silence, `InvalidArgumentError` for another shape.
+        dropped silently, `InvalidArgumentError` for another shape.
         """
         given = convert_to_tensor(grad, self._dtype)
         given.get_shape().assert_is_compatible_with(self._shape)
@@ -126,7 +124,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
         """Return the mean of all gradients as soon as there are `num_required`.
 
-        The accumulator is empty then, and its time step one higher. Raises in a run:
+        This empties it and increments its time step. Raises in a run:
         `InvalidArgumentError` for fewer than 1.
         """
         op_type = "ResourceAccumulatorTakeGradient"
@@ -142,9 +140,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
-    """An accumulator of gradients that are rows by index: see `tf.IndexedSlices`.
+    """An accumulator of sparse gradients; see `tf.IndexedSlices`.
 
-    The mean of a row is over the gradients that had it.
+    The mean of a row is taken over the gradients that contain it.
     """
 
     _type = "SparseConditionalAccumulator"
@@ -164,7 +162,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: Any, local_step: Any = 0, name: str | None = None
     ) -> Any:
-        """Return what adds a gradient of rows; see `apply_grad`."""
+        """Return an operation that adds a sparse gradient; see `apply_grad`."""
         return self.apply_grad(
             grad.indices, grad.values, grad.dense_shape, local_step, name
         )
@@ -177,11 +175,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: Any = 0,
         name: str | None = None,
     ) -> Any:
-        """Return what adds the rows `grad_values` at `grad_indices`.
+        """Return an operation that adds the rows `grad_values` at `grad_indices`.
 
         `grad_shape` is the shape of the whole. Raises in a run: `InvalidArgumentError`
         for an index beyond the whole, and for rows of another shape or number; a stale
-        gradient is dropped in silence.
+        gradient is dropped silently.
         """
         op_type = "SparseAccumulatorApplyGradient"
         step = _step(local_step)

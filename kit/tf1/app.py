@@ -1,4 +1,4 @@
-"""`tf.app`: runs a program's `main`, with what its flags did not take.
+"""`tf.app`: runs a program's `main` with the arguments that are not flags.
 
 tf.app.flags.DEFINE_integer("task_index", 0, "which task this is")
 FLAGS = tf.app.flags.FLAGS
@@ -23,8 +23,7 @@ def run(
 ) -> NoReturn:
     """Read the flags, call `main` with the rest of the arguments, and end the process.
 
-    `main` is the `main` of the program unless given; what it returns is the exit
-    status.
+    `main` defaults to that of the program; its result is the exit status.
     """
     given = list(sys.argv if argv is None else argv)
     rest = flags.FLAGS(given, known_only=True)

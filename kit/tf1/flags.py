@@ -15,7 +15,7 @@ _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": F
 
 
 class FlagValues:
-    """The flags of the program, as attributes; read when one is first asked for."""
+    """The program's flags as attributes; the first access parses the command line."""
 
     def __init__(self) -> None:
         self.__dict__["_parsers"] = {}
@@ -23,14 +23,14 @@ class FlagValues:
         self.__dict__["_is_read"] = False
 
     def define(self, name: str, default: Any, parse: Callable[[str], Any]) -> None:
-        """Add a flag; raises `ValueError` for one that exists."""
+        """Add a flag; raises `ValueError` if it exists."""
         if name in self._parsers:
             raise ValueError(f"the flag {name!r} is defined twice.")
         self._parsers[name] = parse
         self._values[name] = default
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
-        """Read arguments, the program's name first, and return what is not a flag.
+        """Parse arguments, the program's name first; return those that are not flags.
 
         Raises `ValueError` for a value that cannot be read and, unless `known_only`,
         for an unknown flag.
@@ -73,6 +73,7 @@ class FlagValues:
             raise ValueError(f"flag --{name}={value}: {exc}") from exc
 
     def __getattr__(self, name: str) -> Any:
+        # `copy` and `pickle` ask a new object for such names, before there are flags.
         if name.startswith("__") or name not in self._values:
             raise AttributeError(f"there is no flag {name!r}.")
         if not self._is_read:
@@ -97,22 +98,22 @@ def _truth(text: str) -> bool:
 
 
 def DEFINE_string(name: str, default: str | None, help: str = "") -> None:
-    """Add a flag with a text."""
+    """Add a flag for a string."""
     FLAGS.define(name, default, str)
 
 
 def DEFINE_integer(name: str, default: int | None, help: str = "") -> None:
-    """Add a flag with a whole number."""
+    """Add a flag for an integer."""
     FLAGS.define(name, default, int)
 
 
 def DEFINE_float(name: str, default: float | None, help: str = "") -> None:
-    """Add a flag with a number."""
+    """Add a flag for a float."""
     FLAGS.define(name, default, float)
 
 
 def DEFINE_boolean(name: str, default: bool | None, help: str = "") -> None:
-    """Add a switch."""
+    """Add a flag that is on or off."""
     FLAGS.define(name, default, _truth)
 
 

@@ -1,7 +1,7 @@
 """`tf.logging`: Python's own logging under the original's names.
 
-What a program does not direct elsewhere goes to the standard error, with the time. A
-line that only says where things stand takes the place of the one before.
+Unless the program has configured handlers, messages go to standard error with the time.
+A progress line replaces the one before it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IS_PROGRESS = "kit_progress"
 
 
 class _Shown(_logging.Handler):
-    """Writes records unless the program has handlers of its own, which then do."""
+    """Writes records, unless the program has configured handlers that do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +34,7 @@ class _Shown(_logging.Handler):
         self._output: _Output | None = None
 
     def emit(self, record: _logging.LogRecord) -> None:
+        # Records propagate to the root's handlers: the message would appear twice.
         if _logging.getLogger().handlers:
             return
         try:
@@ -67,15 +68,15 @@ log = _log.log
 
 
 def progress(text: str) -> None:
-    """Report the state, as `info` does, in place of the last report."""
+    """Log progress as `info` does, in place of the last progress line."""
     _log.info("%s", text, extra={_IS_PROGRESS: True})
 
 
 def set_verbosity(v: Any) -> None:
-    """Set from which level on messages are shown."""
+    """Set the lowest level that is shown."""
     _log.setLevel(v)
 
 
 def get_verbosity() -> int:
-    """Return from which level on messages are shown."""
+    """Return the lowest level that is shown."""
     return _log.getEffectiveLevel()

@@ -1,7 +1,7 @@
-"""What of the original is not offered, and what to use in its place.
+"""Names of the original that are not offered, and what to use instead.
 
-Pure. Asking for such a name is an `AttributeError` that says so; a name that the
-original does not have either is a plain one.
+Pure. Looking up such a name raises an `AttributeError` that says so; for a name that
+the original does not have either, it is a plain one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KERAS = "write layers as functions of tf.get_variable and tf.matmul"
 _INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
 _BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
 
-_OTHERWISE = "compute it with the operations that are there, or in a tf.py_func"
+_OTHERWISE = "compute it with the operations offered here, or in a tf.py_func"
 
 # By the path of a name; a name that ends in a dot stands for all below it.
 _INSTEAD: dict[str, str] = {
@@ -60,16 +60,16 @@ _INSTEAD: dict[str, str] = {
     ),
     **dict.fromkeys(
         ["import_graph_def", "MetaGraphDef", "saved_model.", "graph_util.", "lite."],
-        "build the graph by the program that knows it; graphs are not read from files",
+        "build the graph in the program; graphs are not read from files",
     ),
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
     "contrib.": "the parts of contrib that are offered are in framework and training",
-    "compat.": "the names of the original's version 1 are those of this module itself",
-    "debugging.": "tf.errors tell the operation and its line",
+    "compat.": "this module itself has the names of the original's version 1",
+    "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
     "losses.": "tf.reduce_mean of what tf.nn computes for each example",
-    "metrics.": "fetch what is counted, and count in Python",
+    "metrics.": "fetch the values, and count in Python",
     **dict.fromkeys(["random.experimental.", "queue."], _OTHERWISE),
     **dict.fromkeys(["distributions.", "signal.", "spectral.", "sets."], _OTHERWISE),
     **dict.fromkeys(["bitwise.", "manip.", "ragged.", "raw_ops."], _OTHERWISE),
@@ -78,9 +78,9 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["autograph.", "xla.", "experimental."], _OTHERWISE),
     **dict.fromkeys(["train.experimental.", "config.experimental."], _TRAIN),
     "sparse.": "tf.IndexedSlices, tf.gather and tf.scatter_add",
-    "strings.": "texts can be constants, be fed, compared and joined by +",
+    "strings.": "strings can be constants, fed, compared, and joined with +",
     "test.": "pytest",
-    "tpu.": "there are devices CPU and GPU",
+    "tpu.": "the devices are CPU and GPU",
 }
 
 

@@ -1,6 +1,6 @@
-"""`tf.FIFOQueue`: elements that wait on a task until somebody takes them, in order.
+"""`tf.FIFOQueue`: elements that wait on a task, in order, until they are taken.
 
-It lives where its operation is placed, and queues of one `shared_name` are one.
+It lives where its operation is placed; equal `shared_name`s mean the same queue.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kit.tf1.tensor.convert import (
     op_scope,
 )
 from kit.tf1.tensor.dtypes import DType, as_dtype, int32
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import TensorShape, static_of
 
 
 class QueueBase:
-    """What all queues can do."""
+    """What all queues have in common."""
 
     def __init__(self, dtypes: list[DType], shapes: Any, names: Any, ref: Any) -> None:
         """Users make a `tf.FIFOQueue`."""
@@ -36,15 +36,17 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: Sequence[Any]) -> QueueBase:
-        """Return the queue at a place that is known when the graph is built.
+        """Return the queue at an index that is known when the graph is built.
 
         Raises `TypeError` for anything that is not a list of queues with the same
-        components, `InvalidArgumentError` for a place that is not in it,
-        `NotImplementedError` for one that only a run can give.
+        components, `InvalidArgumentError` for an index out of range,
+        `NotImplementedError` for one that is known only in a run.
         """
-        if not queues or not isinstance(queues, list):
-            raise TypeError("A list of queues expected")
-        if not all(isinstance(one, QueueBase) for one in queues):
+        if not (
+            queues
+            and isinstance(queues, list)
+            and all(isinstance(one, QueueBase) for one in queues)
+        ):
             raise TypeError("A list of queues expected")
         first = queues[0]
         if any(
@@ -92,7 +94,7 @@ class QueueBase:
         return found
 
     def enqueue(self, vals: Any, name: str | None = None) -> Any:
-        """Return what puts one element in; it waits while the queue is full.
+        """Return an operation that enqueues one element, and waits while it is full.
 
         An element is a tensor, a tuple of components, or a dict of them if they have
         names. Raises `ValueError` for other components than the queue's. In a run:
@@ -101,17 +103,18 @@ class QueueBase:
         return self._put("QueueEnqueueV2", vals, name, f"{self.name}_enqueue")
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """Return what puts the rows of each component in, each row as one element."""
+        """Return an operation that enqueues the rows of each component, one by one."""
         default = f"{self.name}_EnqueueMany"
         return self._put("QueueEnqueueManyV2", vals, name, default)
 
     def _put(self, op_type: str, vals: Any, name: str | None, default: str) -> Any:
         given = self._components(vals)
-        pairs = list(zip(given, self._dtypes, strict=False))
         with op_scope(name, default, [self.queue_ref, *given]) as scope:
             parts = [
                 convert_to_tensor(one, dtype, name=f"component_{number}")
-                for number, (one, dtype) in enumerate(pairs)
+                for number, (one, dtype) in enumerate(
+                    zip(given, self._dtypes, strict=False)
+                )
             ]
             return create_op(op_type, self.queue_ref, *parts, name=scope, **self._attrs)
 
@@ -127,11 +130,11 @@ class QueueBase:
             return [vals[name] for name in self._names]
         if self._names is not None:
             raise ValueError("You must enqueue a dictionary in a Queue with names")
-        # A list is one of components, and what has no component is left out.
+        # A list holds components; those that the queue does not have are left out.
         return list(vals) if isinstance(vals, list | tuple) else [vals]
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Return the next element; it waits until there is one.
+        """Return the next element, and wait until there is one.
 
         One component comes as a tensor, several as a list, named ones as a dict. Raises
         in a run: `OutOfRangeError` on a closed queue that is empty.
@@ -141,7 +144,7 @@ class QueueBase:
         return self._element(found)
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """Return `n` elements at once, stacked; it waits until they are there.
+        """Return `n` elements at once, stacked, and wait until they are there.
 
         Raises in a run: `InvalidArgumentError` for a queue without shapes,
         `OutOfRangeError` on a closed queue with fewer.
@@ -171,7 +174,7 @@ class QueueBase:
         return dict(zip(self._names, parts, strict=True))
 
     def size(self, name: str | None = None) -> Any:
-        """Return how many elements wait."""
+        """Return the number of elements in it."""
         with op_scope(name, f"{self.name}_Size", [self.queue_ref]) as scope:
             return create("QueueSizeV2", self.queue_ref, name=scope)
 
@@ -183,7 +186,7 @@ class QueueBase:
     def close(
         self, cancel_pending_enqueues: bool = False, name: str | None = None
     ) -> Any:
-        """Return what closes it: nothing more is taken in, the rest can be taken out.
+        """Return an operation that closes it to new elements; the others can be taken.
 
         Raises in a run: `CancelledError` for a queue that is closed.
         """
@@ -241,11 +244,7 @@ def _shapes(given: Any, count: int) -> tuple[Any, ...] | None:
     shapes = [given] if is_one and count == 1 else list(given)
     if len(shapes) != count:
         raise ValueError(f"Queue shapes must have the same length as dtypes: {count}.")
-    found = []
-    for one in shapes:
-        known = TensorShape(one)
-        found.append(None if known.ndims is None else tuple(known.as_list()))
-    return tuple(found)
+    return tuple(map(static_of, shapes))
 
 
 def _names(given: Any, count: int) -> list[str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,11 @@ import pytest
 import kit.graph.ops
 from kit.graph.clip import clip_by_global_norm, clip_by_norm, global_norm
 from kit.graph.gradients import gradients
-from kit.graph.graph import Graph
 from kit.graph.op import IndexedSlices
 from kit.graph.ops.state.source import constant
 from kit.session.client.session import Session
 
 assert kit.graph.ops  # fills the table
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def value(fetch: Any) -> Any:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kit.graph.ops
-from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.ops.array import broadcast, fill, join, shape
 from kit.graph.ops.state.source import constant, placeholder
 
 assert kit.graph.ops  # fills the table
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def batch() -> Tensor:

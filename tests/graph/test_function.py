@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,6 @@ from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from tests.cases import for_each
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def run(fetches: Any, feeds: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,6 @@ from tests.graph.cases.case import evaluate, numbers
 from tests.graph.kernels.slopes import slopes
 
 assert kit.graph.ops  # fills the table
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def value(tensor: Tensor, **feeds: Any) -> Any:

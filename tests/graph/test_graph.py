@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from threading import Thread
 
 import numpy as np
@@ -14,12 +13,6 @@ from kit.graph.op import Op
 from kit.graph.ops.state.source import constant, group, no_op
 from kit.graph.variable import Variable
 from kit.session.client.session import Session
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def test_a_second_op_of_a_name_gets_a_number(graph: Graph) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 from kit import nn
 from kit.errors import InvalidArgumentError
 from kit.graph.gradients import dense, gradients
-from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
@@ -20,12 +19,6 @@ from tests.graph.cases.case import Host
 
 TABLE = np.arange(22.0).reshape(11, 2)
 IDS = np.array([[10, 0, 3], [7, 3, 1]])
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def run(fetches: Any, feeds: Any = None) -> Any:
@@ -298,3 +291,8 @@ def test_id_that_is_no_row_ends_a_run(bad: int, strategy: str, n: int) -> None:
 
     with pytest.raises(InvalidArgumentError, match="is not in"):
         run(found, {ids: [bad]})
+
+
+def test_each_function_of_kit_nn_is_called_what_it_is_exported_as() -> None:
+    called = {name: getattr(nn, name).__name__ for name in nn.__all__}
+    assert called == {name: name for name in nn.__all__}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,6 @@ from tests.cases import for_each
 from tests.graph.cases.case import Case, all_cases, listed
 
 assert kit.graph.ops  # fills the table
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def sent(ops: list[Op]) -> list[Any]:

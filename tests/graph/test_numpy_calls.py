@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,6 @@ Code = Callable[..., Any]
 A = numbers(1, 2, 3)
 INTS = np.array([[3, -1, 2], [0, 5, -4]], np.int32)
 SMALL = np.array([1.5, 2.5, -3.25], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def on_tensors(code: Code, *arrays: npt.NDArray[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,6 @@ DRAWS: dict[str, Callable[..., Any]] = {
     "wide bounds": lambda **more: random.normal([50], stddev=constant(3.0), **more),
 }
 each_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def run(fetches: Any, feeds: Any = None) -> Any:

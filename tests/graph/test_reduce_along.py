@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.graph.graph import Graph
 from kit.graph.ops.math.reduce import reduce_along
 from kit.graph.ops.state.source import placeholder
 from kit.session.client.session import Session
@@ -22,12 +21,6 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "Prod": np.prod,
     "Max": np.max,
 }
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def along(kind: str, axis: Any, keepdims: bool = False) -> Any:

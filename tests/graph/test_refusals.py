@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,6 @@ from tests.cases import for_each
 assert kit.graph.ops  # fills the table
 
 A = np.zeros((2, 3), np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 LINES: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {

@@ -22,12 +22,6 @@ from kit.task import Task
 TASKS = [Task("ps", 0), Task("worker", 0), Task("worker", 1)]
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def cluster() -> Iterator[None]:
     set_known_tasks(lambda: TASKS)

@@ -10,7 +10,6 @@ import pytest
 
 import kit.graph.ops
 from kit.errors import FailedPreconditionError, InvalidArgumentError
-from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.state import scatter
 from kit.graph.variable import Variable, initialize_all
@@ -19,12 +18,6 @@ from kit.session.client.session import Session
 assert kit.graph.ops  # fills the table
 
 START = np.arange(6, dtype=np.float32).reshape(3, 2) + 1
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,19 @@ def on(task: str) -> Any:
     return tf.device(f"/job:{task}")
 
 
-def two_owners() -> tuple[Any, Any, Any]:
-    """Return a variable of each of two tasks, and their initializer."""
-    with on("ps/task:0"):
-        v = tf.Variable([1.0, 2.0], name="v")
-    with on("ps/task:1"):
-        w = tf.Variable([[3]], name="w")
-    return v, w, tf.global_variables_initializer()
+@contextmanager
+def two_owners(**options: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Give a variable on each of two tasks, their saver, and a session with values."""
+    servers = cluster(tf, ps=2, worker=1)
+    with tf.Graph().as_default():
+        with on("ps/task:0"):
+            v = tf.Variable([1.0, 2.0], name="v")
+        with on("ps/task:1"):
+            w = tf.Variable([[3]], name="w")
+        saver = tf.train.Saver(**options)
+        with tf.Session(servers["worker"][0].target) as sess:
+            sess.run(tf.global_variables_initializer())
+            yield v, w, saver, sess
 
 
 def flip(path: Path, place: int) -> None:
@@ -33,18 +40,13 @@ def flip(path: Path, place: int) -> None:
 
 
 def test_each_task_writes_what_it_owns_and_all_come_back(tmp_path: Path) -> None:
-    servers = cluster(tf, ps=2, worker=1)
-    with tf.Graph().as_default():
-        v, w, init = two_owners()
-        saver = tf.train.Saver(sharded=True)
-        with tf.Session(servers["worker"][0].target) as sess:
-            sess.run(init)
-            (tmp_path / "run").mkdir()
-            prefix = saver.save(sess, str(tmp_path / "run" / "m"), global_step=7)
-            names = {path.name for path in (tmp_path / "run").iterdir()}
-            sess.run([v.assign([0, 0]), w.assign([[0]])])
-            saver.restore(sess, prefix)
-            found = sess.run([v, w])
+    with two_owners(sharded=True) as (v, w, saver, sess):
+        (tmp_path / "run").mkdir()
+        prefix = saver.save(sess, str(tmp_path / "run" / "m"), global_step=7)
+        names = {path.name for path in (tmp_path / "run").iterdir()}
+        sess.run([v.assign([0, 0]), w.assign([[0]])])
+        saver.restore(sess, prefix)
+        found = sess.run([v, w])
 
     assert prefix == str(tmp_path / "run" / "m-7")
     assert names == {
@@ -58,19 +60,14 @@ def test_each_task_writes_what_it_owns_and_all_come_back(tmp_path: Path) -> None
 def test_shards_are_written_by_the_tasks_and_not_by_the_client(
     tmp_path: Path,
 ) -> None:
-    servers = cluster(tf, ps=2, worker=1)
-    with tf.Graph().as_default():
-        _, _, init = two_owners()
-        saver = tf.train.Saver(sharded=True)
-        with tf.Session(servers["worker"][0].target) as sess:
-            sess.run(init)
-            metadata = tf.RunMetadata()
-            sess.run(
-                saver.saver_def.save_tensor_name,
-                {saver.saver_def.filename_tensor_name: str(tmp_path / "m")},
-                tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
-                metadata,
-            )
+    with two_owners(sharded=True) as (_, _, saver, sess):
+        metadata = tf.RunMetadata()
+        sess.run(
+            saver.saver_def.save_tensor_name,
+            {saver.saver_def.filename_tensor_name: str(tmp_path / "m")},
+            tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+            metadata,
+        )
 
     where = {
         node.node_name.split(":")[0]: one.device
@@ -85,21 +82,16 @@ def test_shards_are_written_by_the_tasks_and_not_by_the_client(
 def test_a_damaged_shard_changes_no_variable_of_any_task(
     tmp_path: Path, number: int
 ) -> None:
-    servers = cluster(tf, ps=2, worker=1)
-    with tf.Graph().as_default():
-        v, w, init = two_owners()
-        saver = tf.train.Saver(sharded=True)
-        with tf.Session(servers["worker"][0].target) as sess:
-            sess.run(init)
-            prefix = saver.save(sess, str(tmp_path / "m"))
-            flip(tmp_path / f"m.data-0000{number}-of-00002", -1)
-            sess.run([v.assign([5, 5]), w.assign([[5]])])
+    with two_owners(sharded=True) as (v, w, saver, sess):
+        prefix = saver.save(sess, str(tmp_path / "m"))
+        flip(tmp_path / f"m.data-0000{number}-of-00002", -1)
+        sess.run([v.assign([5, 5]), w.assign([[5]])])
 
-            with pytest.raises(tf.errors.DataLossError, match="damaged"):
-                saver.restore(sess, prefix)
+        with pytest.raises(tf.errors.DataLossError, match="damaged"):
+            saver.restore(sess, prefix)
 
-            assert sess.run(v).tolist() == [5, 5]
-            assert sess.run(w).tolist() == [[5]]
+        assert sess.run(v).tolist() == [5, 5]
+        assert sess.run(w).tolist() == [[5]]
 
 
 def test_a_shape_that_does_not_fit_changes_no_variable(tmp_path: Path) -> None:
@@ -224,17 +216,12 @@ def test_a_damaged_index_is_no_checkpoint(tmp_path: Path) -> None:
 def test_a_saver_of_the_whole_cluster_without_shards_writes_one_file(
     tmp_path: Path,
 ) -> None:
-    servers = cluster(tf, ps=2, worker=1)
-    with tf.Graph().as_default():
-        v, w, init = two_owners()
-        saver = tf.train.Saver()
-        with tf.Session(servers["worker"][0].target) as sess:
-            sess.run(init)
-            prefix = saver.save(sess, str(tmp_path / "m"), write_meta_graph=False)
-            sess.run([v.assign([0, 0]), w.assign([[0]])])
-            saver.restore(sess, prefix)
+    with two_owners() as (v, w, saver, sess):
+        prefix = saver.save(sess, str(tmp_path / "m"), write_meta_graph=False)
+        sess.run([v.assign([0, 0]), w.assign([[0]])])
+        saver.restore(sess, prefix)
 
-            assert sess.run(w).tolist() == [[3]]
+        assert sess.run(w).tolist() == [[3]]
     assert {path.name for path in tmp_path.iterdir()} == {
         *("m.index", "m.data-00000-of-00001", "checkpoint"),
     }

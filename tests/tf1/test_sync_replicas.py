@@ -149,16 +149,3 @@ def test_replicas_in_processes_of_their_own_agree_on_every_step() -> None:
     assert theirs == sorted(theirs)
     assert step >= 5
     assert v == -step
-
-
-def made(
-    n_required: int = 2, n_replicas: int | None = None, **options: Any
-) -> tuple[Any, Any, Any]:
-    """Return optimizer, train op and global step of a graph of one variable."""
-    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
-    step = tf.train.create_global_step()
-    wrapped = tf.train.GradientDescentOptimizer(1.0)
-    optimizer = tf.train.SyncReplicasOptimizer(
-        wrapped, n_required, n_replicas, **options
-    )
-    return optimizer, optimizer.minimize(v * 2.0, step), step

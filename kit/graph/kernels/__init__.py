@@ -1,6 +1,6 @@
-"""Numeric functions behind the ops that need thought, on numpy, cupy or their like.
+"""Numeric functions of the harder ops, on numpy, cupy or similar libraries.
 
 A kernel takes the array module `xp` first, then arrays of that module, and returns new
-arrays of it. It knows no graph. Floats of 16, 32 and 64 bits come back in the dtype in
-which they came; 16 bits are computed in 32.
+arrays of it. It does not know about graphs. Floats of 16, 32 and 64 bits keep their
+dtype; 16 bits are computed in 32.
 """

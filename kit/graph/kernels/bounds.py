@@ -1,4 +1,4 @@
-"""Indices that are in range, or an error that names the first one that is not.
+"""Checks that indices are in range, or names the first one that is not.
 
 Nothing wraps: a negative index is an error, on every device alike.
 """

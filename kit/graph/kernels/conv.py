@@ -158,7 +158,7 @@ def _columns(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Ar
         step = (image, row * rows.stride, col * cols.stride, row, col, channel)
         return strided(x, windows + seen, step).reshape(n_windows, n_seen)
     # Few channels: neighbouring windows make longer runs than one window's line does,
-    # so the matrix is copied the other way round and looked at transposed.
+    # so the matrix is copied the other way round and used transposed.
     channel, image, row, col = (x := x.transpose(3, 0, 1, 2).copy()).strides
     step = (row, col, channel, image, row * rows.stride, col * cols.stride)
     return strided(x, seen + windows, step).reshape(n_seen, n_windows).T

@@ -1,4 +1,4 @@
-"""The largest or the mean of each window of images, and the gradients.
+"""The maximum or the mean of each window of images, and the gradients.
 
 Images are NHWC; windows and strides are [1, rows, columns, 1]. A border that "SAME"
 adds is never the largest and does not count for the mean.
@@ -66,6 +66,7 @@ def max_pool(
     rows, cols = _geometry(x.shape, ksize, strides, padding)
     x = padded(xp, x, rows, cols, fill=-xp.inf)
     first, *others = (where for _, _, where in places(rows, cols))
+    # This comparison makes the array that the others then update.
     y = xp.maximum(x[first], x[others[-1] if others else first])
     for where in others[:-1]:
         xp.maximum(y, x[where], out=y)
@@ -224,7 +225,7 @@ def _geometry(
 
 
 def _counts(xp: ModuleType, rows: WindowAxis, cols: WindowAxis, dtype: Any) -> Array:
-    """Return how many numbers of the images each window has, [row, column, 1]."""
+    """Return the number of image elements in each window, [row, column, 1]."""
     down, across = (_inside(xp, axis).astype(dtype) for axis in (rows, cols))
     return down[:, None, None] * across[:, None]
 

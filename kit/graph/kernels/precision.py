@@ -1,4 +1,4 @@
-"""Half precision: kept in 16 bits, computed in 32.
+"""Half precision: stored in 16 bits, computed in 32.
 
 A sum of halves loses a bit for every doubling of its length, and no processor of a
 host computes them fast. So a kernel widens what it reads and narrows what it returns.
@@ -14,7 +14,7 @@ Array = Any
 
 
 def widened(xp: ModuleType, x: Array) -> Array:
-    """Return a float array that is fit to compute with: `x` itself unless it is half.
+    """Return a float array to compute with: `x` itself, or half precision as float32.
 
     >>> import numpy as np
     >>> widened(np, np.ones(2, np.float16)).dtype.name

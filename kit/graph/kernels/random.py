@@ -1,6 +1,6 @@
 """Random numbers that a seed repeats, the same on every device.
 
-Each stateful op has a stream of its own: numpy's Philox with the key (graph seed, op
+Each stateful op has its own stream: numpy's Philox with the key (graph seed, op
 seed), so that different pairs are different streams by construction. The numbers are
 drawn on the host and handed to the device: a program gives the same ones with a GPU and
 without. It takes no randomness by itself: the caller brings the entropy.
@@ -56,7 +56,7 @@ def generator(
     """Return the stream of one op, at its beginning; make one for each session.
 
     Equal seeds give equal streams. Without any seed the stream begins at `entropy()`,
-    a number of 128 bits that nobody can predict. Seeds count modulo 2**64.
+    an unpredictable number of 128 bits. Seeds count modulo 2**64.
 
     >>> first, again = (generator(1, 2, op_number=0, entropy=int) for _ in "ab")
     >>> first.random() == again.random()
@@ -79,9 +79,9 @@ def random_uniform(
     maxval: float | None = None,
     dtype: Any = "float32",
 ) -> Array:
-    """Return numbers spread evenly over minval <= x < maxval.
+    """Return numbers uniform over minval <= x < maxval.
 
-    `maxval` is 1 if it is left out, and integers need one. Raises
+    `maxval` defaults to 1; integers need one. Raises
     `InvalidArgumentError` for a shape or dtype that cannot be, and for integers also
     for an empty range or one outside the dtype.
 
@@ -105,7 +105,7 @@ def random_normal(
     stddev: float = 1.0,
     dtype: Any = "float32",
 ) -> Array:
-    """Return numbers of the normal distribution.
+    """Return normally distributed numbers.
 
     Raises `InvalidArgumentError` for a shape or dtype that cannot be.
 
@@ -126,10 +126,10 @@ def truncated_normal(
     stddev: float = 1.0,
     dtype: Any = "float32",
 ) -> Array:
-    """Return numbers of the normal distribution, none beyond two standard deviations.
+    """Return normally distributed numbers within two standard deviations.
 
-    What lies beyond is drawn again. Raises `InvalidArgumentError` for a shape or dtype
-    that cannot be.
+    Values beyond that are drawn again. Raises `InvalidArgumentError` for a shape or
+    dtype that cannot be.
 
     >>> stream = generator(1, 2, op_number=0, entropy=int)
     >>> bool(abs(truncated_normal(np, stream, [1000])).max() <= 2)

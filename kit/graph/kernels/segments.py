@@ -1,4 +1,4 @@
-"""Rows by index: take them, add them up, change them in an array.
+"""Rows by index: gather them, add them up, change them in an array.
 
 Rows of one index meet in the order in which they occur, one after the other, never in
 the order in which a device gets to them: the same bits in every run and on every
@@ -114,6 +114,7 @@ def scatter(
         out[groups.unique] = values[groups.order[groups.first + groups.count - 1]]
         return out
     combine = _combine(xp, kind, target, values)
+    # Only rows with an index are copied, worked on and put back, each once.
     rows = out[groups.unique]
     combine(rows, values[groups.order[groups.first]], out=rows)
     _fold_repeats(xp, combine, rows, values, groups)

@@ -1,6 +1,6 @@
 """The logistic function and its relatives, without overflow at any size of input.
 
-All of them use exp(-|x|), which lies between 0 and 1.
+All of them use exp(-|x|), which is between 0 and 1.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sigmoid_cross_entropy(xp: ModuleType, logits: Array, labels: Array) -> Array
 
 
 def _falling(xp: ModuleType, x: Array) -> Array:
-    """Return exp(-|x|) in an array of its own, also for an `x` without axes."""
+    """Return exp(-|x|) in a new array, also for an `x` without axes."""
     y = xp.empty_like(x)
     xp.absolute(x, out=y)
     xp.negative(y, out=y)

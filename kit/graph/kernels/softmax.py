@@ -90,7 +90,7 @@ def softmax_cross_entropy(
 def sparse_softmax_cross_entropy(
     xp: ModuleType, logits: Array, labels: Array
 ) -> tuple[Array, Array]:
-    """Return what `softmax_cross_entropy` does, for labels that are class numbers.
+    """Return losses and gradients as `softmax_cross_entropy`, for class numbers.
 
     Shapes [..., classes] and [...]. Raises `InvalidArgumentError` if the shapes do not
     go together or a label is not a class; on a device this waits for the labels.

@@ -1,4 +1,4 @@
-"""Windows that slide over the rows and columns of images, as they lie in memory.
+"""Windows that slide over the rows and columns of images.
 
 What convolution and pooling share: how many windows there are, which borders they need
 and how to look at what they see. Images are NHWC: [image, row, column, channel].
@@ -25,7 +25,7 @@ PADDINGS = ("SAME", "VALID")
 
 
 class WindowAxis(NamedTuple):
-    """One axis of the images, its two borders and the windows that lie along it."""
+    """One axis of the images, its two borders and the windows along it."""
 
     size: int
     window: int
@@ -43,7 +43,7 @@ class WindowAxis(NamedTuple):
 def window_count(
     size: int | None, window: int | None, stride: int, padding: str
 ) -> int | None:
-    """Return how many windows lie along an axis; None when that is not known yet.
+    """Return the number of windows along an axis; None while that is unknown.
 
     "SAME" covers the axis, "VALID" stays inside. Raises `ValueError` when a window is
     larger than an axis inside which it must stay.
@@ -64,7 +64,7 @@ def window_count(
 
 
 def axis_of(size: int, window: int, stride: int, padding: str) -> WindowAxis:
-    """Return where the windows of an axis lie; an odd border is larger at the end.
+    """Return the positions of an axis' windows; an odd border is larger at the end.
 
     Raises `ValueError` as `window_count` does.
 

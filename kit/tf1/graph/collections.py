@@ -56,10 +56,10 @@ def add_to_collections(names: Any, value: Any) -> None:
 
 
 def get_collection(key: Any, scope: str | None = None) -> list[Any]:
-    """Return a copy of a collection; with `scope` what has a name that begins so."""
+    """Return a copy of a collection; with `scope`, only names that begin so."""
     return get_default_graph().get_collection(key, scope)
 
 
 def get_collection_ref(key: Any) -> list[Any]:
-    """Return a collection itself, which may be changed."""
+    """Return the collection itself, not a copy."""
     return get_default_graph().get_collection_ref(key)

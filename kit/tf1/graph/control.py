@@ -8,11 +8,11 @@ from typing import Any
 
 from kit.graph.op import Op
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.tensor.convert import create_op, graph_for, op_scope
+from kit.tf1.tensor.convert import create_op, op_scope
 
 
 def control_dependencies(control_inputs: Any) -> AbstractContextManager[None]:
-    """Let new operations of the default graph run after these; None: after none."""
+    """Make new operations of the default graph run after these; None clears all."""
     return get_default_graph().control_dependencies(control_inputs)
 
 
@@ -28,7 +28,7 @@ def device(device_name_or_function: Any) -> AbstractContextManager[None]:
 def colocate_with(
     op: Any, ignore_existing: bool = False
 ) -> AbstractContextManager[None]:
-    """Put new operations of the default graph where `op` is, whatever scopes say."""
+    """Place new operations of the default graph where `op` is, despite other scopes."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
@@ -38,7 +38,7 @@ def container(container_name: str) -> AbstractContextManager[None]:
 
 
 def no_op(name: str | None = None) -> Any:
-    """Return an operation that does nothing, to hang control dependencies on."""
+    """Return an operation that does nothing, for control dependencies."""
     return create_op("NoOp", name=name)
 
 
@@ -55,6 +55,7 @@ def group(*inputs: Any, **options: Any) -> Any:
         ops = [_op(one) for one in _flat(inputs)]
         if not ops:
             return no_op(name=scope)
+        # Only one signal a device has to cross, however many operations are on it.
         by_device: dict[str, list[Op]] = {}
         for one in ops:
             by_device.setdefault(one.device, []).append(one)
@@ -89,14 +90,3 @@ def _flat(given: Any) -> Iterable[Any]:
             yield from _flat(one.values())
         else:
             yield one
-
-
-__all__ = [
-    "colocate_with",
-    "container",
-    "control_dependencies",
-    "device",
-    "graph_for",
-    "group",
-    "no_op",
-]

@@ -1,7 +1,7 @@
-"""Graphs with the members of the original's, and which one is the default.
+"""The original's `Graph`, and which graph is the default.
 
-The work is done by `kit.graph`; here are collections, lookups by name, and the
-rule that an op need not wait for what its inputs have waited for.
+`kit.graph` does the work; added here are collections, lookups by name, and the rule
+that an op need not wait for what its inputs have waited for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from kit.graph.entered import entered
 from kit.graph.graph import Graph as NativeGraph
+from kit.graph.graph import entered
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
 from kit.tf1.graph.graph_def import GraphDef, VersionDef, graph_def_of, versions
@@ -22,7 +22,8 @@ from kit.tf1.graph.stack import DefaultStack
 from kit.tf1.tensor.tensor import Tensor
 
 # --------------------------------------------------------------------------------------
-# How the original calls the operations of a gradient.
+# The original's names for the operations of a gradient, by type: in the gradients of
+# all operations, and of some.
 
 
 _ALWAYS: Final = {"SumLike": "Reshape", "ReshapeLike": "Reshape"}
@@ -54,13 +55,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def names_in_gradient_of(op_type: str) -> Mapping[str, str]:
-    """Return the names of new operations by their types."""
-    return {**_ALWAYS, **_NAMES.get(op_type, {})}
-
-
 class _Controller:
-    """One block of control dependencies, and what was made in it so far."""
+    """One block of control dependencies, and the operations made in it so far."""
 
     def __init__(self, ops: Sequence[Op]) -> None:
         self.ops, self.seen = tuple(ops), set[Op]()
@@ -105,7 +101,7 @@ class Graph(NativeGraph):
             self.add_to_collection(name, value)
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Return a copy of a collection; with `scope` what has names that begin so."""
+        """Return a copy of a collection; with `scope`, only names that begin so."""
         found = self._of_collections.get(name, [])
         if scope is None:
             return list(found)
@@ -114,7 +110,7 @@ class Graph(NativeGraph):
         ]
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """Return a collection itself, which may be changed."""
+        """Return the collection itself, not a copy."""
         return self._of_collections.setdefault(name, [])
 
     def clear_collection(self, name: Any) -> None:
@@ -143,7 +139,7 @@ class Graph(NativeGraph):
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """Let new operations run after `control_inputs`; None forgets outer ones."""
+        """Make new operations run after `control_inputs`; None clears outer ones."""
         if control_inputs is None:
             controllers: tuple[_Controller, ...] = ()
         else:
@@ -169,13 +165,13 @@ class Graph(NativeGraph):
         return list(wanted)
 
     def variable_scopes(self) -> AbstractContextManager[None]:
-        """Let device scopes outside of a colocation hold: for variables they do."""
+        """Apply device scopes from outside a colocation too, as variables do."""
         return self._devices.replaced(self._devices.hidden())
 
     @contextmanager
     def gradient_scope(self, op: Op) -> Iterator[None]:
         """Name new operations as the original does in the gradient of one."""
-        token = self._called.set(names_in_gradient_of(op.op_def.name))
+        token = self._called.set({**_ALWAYS, **_NAMES.get(op.op_def.name, {})})
         try:
             with super().gradient_scope(op):
                 yield
@@ -183,16 +179,18 @@ class Graph(NativeGraph):
             self._called.reset(token)
 
     def as_default(self) -> AbstractContextManager[Graph]:
-        """Make this the graph that new operations enter, in this thread."""
+        """Make this the default graph of this thread."""
         return self._as_default()
 
     @contextmanager
     def _as_default(self) -> Iterator[Graph]:
+        # On both stacks: the thread's, which `kit.tf1` asks, and that of `kit.graph`,
+        # whose builders make some of the operations.
         with graphs.installed(self), entered(self):
             yield self
 
     def _install(self) -> None:
-        """Make this the default graph until `_uninstall`, in no order with others."""
+        """Make this the default graph until `_uninstall`, not nested with others."""
         graphs.push(self)
 
     def _uninstall(self) -> None:
@@ -342,7 +340,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Give the thread a new graph of its own.
+    """Give the thread a new default graph.
 
     Raises `AssertionError`, as the original does, inside of `graph.as_default()`.
     """
@@ -352,3 +350,21 @@ def reset_default_graph() -> None:
             "as_default() first."
         )
     _root.graph = Graph()
+
+
+# --------------------------------------------------------------------------------------
+# Switches between the original's first and second version: this is the first, so that a
+# program that begins with `tf.disable_v2_behavior()` works unchanged.
+
+
+def disable_v2_behavior() -> None:
+    """Do nothing: graphs are built, and run in sessions, in any case."""
+
+
+def disable_eager_execution() -> None:
+    """Do nothing: a line builds a graph in any case."""
+
+
+def executing_eagerly() -> bool:
+    """Return False: a line builds a graph, and nothing is computed yet."""
+    return False

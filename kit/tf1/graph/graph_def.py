@@ -1,15 +1,159 @@
-"""A graph as messages: `GraphDef` and `NodeDef`, as far as programs look into them.
+"""A graph as the original's messages: `GraphDef`, `NodeDef`, `AttrValue`.
 
-Pure. They are for reading; a graph travels in a form of its own (`kit.graph.node`).
+Pure. They are for reading; a graph travels in another form (`kit.graph.node`). A
+program that inspects a graph finds the names and the fields that it knows:
+
+    node.attr["dtype"].type                      the number of a dtype
+    node.attr["shape"].shape.dim[0].size         a shape, -1 for an unknown size
+    node.attr["value"].tensor.tensor_shape       a constant
+    node.attr["_class"].list.s                   the groups of colocation
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
 
 from kit.graph.op import Op
-from kit.tf1.graph.attr_value import AttrValue, attrs_of
+from kit.tf1.graph.message import CheckedMessage, Choice
+from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import TensorShapeProto, shape_proto
+
+
+class DataType(Choice):
+    """The number of a dtype."""
+
+    @classmethod
+    def text(cls, number: int) -> str:
+        """Return the name: `DT_FLOAT`."""
+        dtype = as_dtype(number) if number else None
+        name = "INVALID" if dtype is None else dtype.base_dtype.name.upper()
+        suffix = "_REF" if dtype is not None and dtype._is_ref_dtype else ""
+        return f"DT_{_NUMBERED.get(name, name)}{suffix}"
+
+
+_NUMBERED = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE", "FLOAT16": "HALF"}
+
+
+class TensorProto(CheckedMessage):
+    """A constant: the bytes of its elements in order; texts and one number as such."""
+
+    FIELDS: ClassVar = {
+        "dtype": DataType,
+        "tensor_shape": TensorShapeProto,
+        "tensor_content": bytes,
+        "float_val": [float],
+        "double_val": [float],
+        "int_val": [int],
+        "string_val": [bytes],
+        "int64_val": [int],
+        "bool_val": [bool],
+    }
+
+
+_ONE_BY_ONE = {
+    **{"float32": "float_val", "float64": "double_val", "int64": "int64_val"},
+    **dict.fromkeys(["int32", "int16", "int8", "uint16", "uint8"], "int_val"),
+    **{"bool": "bool_val", "object": "string_val"},
+}
+
+
+class ListValue(CheckedMessage):
+    """Several values of one type."""
+
+    FIELDS: ClassVar = {"s": [bytes], "i": [int], "f": [float], "b": [bool]}
+
+
+class AttrValue(CheckedMessage):
+    """One attribute, in one of the fields."""
+
+    IS_ONE_OF: ClassVar = True
+    FIELDS: ClassVar = {
+        "list": ListValue,
+        "s": bytes,
+        "i": int,
+        "f": float,
+        "b": bool,
+        "type": DataType,
+        "shape": TensorShapeProto,
+        "tensor": TensorProto,
+    }
+
+
+def attrs_of(op: Op) -> dict[str, AttrValue]:
+    """Return the attributes of an operation by name, including implied ones.
+
+    Values for which the original's messages have no field are left out.
+    """
+    found: dict[str, Any] = dict(op.attrs)
+    if op.op_def.name in _TYPED:
+        found["dtype"] = op.outputs[0].static.dtype
+    elif op.inputs:
+        found["T"] = op.inputs[0].static.dtype
+    if op.op_def.gives_ref:
+        found = {"shared_name": "", **found, "container": op.container}
+    if op.op_def.refs:
+        found.setdefault("use_locking", op.op_def.name == "Assign")
+    if op.colocation:
+        found["_class"] = [f"loc:@{name}".encode() for name in op.colocation]
+    pairs = ((name, _attr_value(name, value)) for name, value in sorted(found.items()))
+    return {name: value for name, value in pairs if value is not None}
+
+
+_TYPED = ("Const", "Placeholder", "VariableV2")
+
+
+def _attr_value(name: str, value: Any) -> AttrValue | None:
+    if name == "shape":
+        return AttrValue(shape=shape_proto(value))
+    make = _KINDS.get(type(value))
+    if make is None and isinstance(value, np.dtype):
+        make = _of_dtype
+    return None if make is None else make(value)
+
+
+def tensor_proto(array: Any) -> TensorProto:
+    """Return an array as a message."""
+    made = TensorProto(
+        dtype=as_dtype(array.dtype).as_datatype_enum,
+        tensor_shape=shape_proto(array.shape),
+    )
+    field = _ONE_BY_ONE.get(array.dtype.name)
+    if field is not None and (array.size < 2 or field == "string_val"):
+        getattr(made, field).extend(array.reshape(-1).tolist())
+    else:
+        made.tensor_content = np.ascontiguousarray(array).tobytes()
+    return made
+
+
+def _of_dtype(dtype: Any) -> AttrValue:
+    return AttrValue(type=as_dtype(dtype).as_datatype_enum)
+
+
+def _of_list(values: Any) -> AttrValue | None:
+    kinds = {type(one) for one in values}
+    fields = {bytes: "s", str: "s", int: "i", float: "f", bool: "b"}
+    if len(kinds) != 1 or not kinds <= fields.keys():
+        return None if values else AttrValue(list=ListValue())
+    field = fields[kinds.pop()]
+    encoded = [one.encode() if isinstance(one, str) else one for one in values]
+    return AttrValue(list=ListValue(**{field: encoded}))
+
+
+_KINDS: dict[type, Callable[[Any], AttrValue | None]] = {
+    bool: lambda value: AttrValue(b=value),
+    int: lambda value: AttrValue(i=value),
+    float: lambda value: AttrValue(f=value),
+    str: lambda value: AttrValue(s=value.encode()),
+    bytes: lambda value: AttrValue(s=value),
+    np.ndarray: lambda value: AttrValue(tensor=tensor_proto(value)),
+    tuple: _of_list,
+    list: _of_list,
+}
+
 
 # What the last release of the original writes into its graphs.
 _PRODUCER = 134

@@ -1,10 +1,9 @@
-"""Small classes with checked fields, for what the original keeps in messages.
+"""Classes with checked fields, in place of the original's protobuf messages.
 
 Pure. A message has the fields that its class declares and no others:
 
     class Options(Message):
-        FIELDS = {"allow_growth": bool, "names": [str], "counts": {str: int}, "gpu":
-        Gpu}
+        FIELDS = {"growth": bool, "names": [str], "counts": {str: int}, "gpu": Gpu}
 
     bool, int, float, str   a value; its default is False, 0, 0.0 or ''
     bytes                   the same; its default is b''
@@ -60,7 +59,6 @@ class CheckedMessage:
         kind = self.FIELDS[name]
         values: dict[str, Any] = self.__dict__["_values"]
         if isinstance(kind, list | dict):
-            values[name] = copy.copy(values[name])
             _extend(self, name, kind, values[name], value)
         elif _is_message(kind):
             if not isinstance(value, kind):
@@ -71,6 +69,7 @@ class CheckedMessage:
         self.__dict__["_set"].add(name)
 
     def __getattr__(self, name: str) -> Any:
+        # `copy` and `pickle` ask a new object for `__setstate__`, before it is filled.
         values = self.__dict__.get("_values", {})
         if name not in values:
             raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
@@ -121,7 +120,7 @@ class CheckedMessage:
                 self._values[name] = value
 
     def Clear(self) -> None:
-        """Give all fields their defaults."""
+        """Reset all fields to their defaults."""
         for name, kind in self.FIELDS.items():
             self._values[name] = _default(kind)
         self._set.clear()

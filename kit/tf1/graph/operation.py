@@ -1,6 +1,6 @@
-"""Operations with the members of the original's.
+"""The original's `Operation`.
 
-Pure. The work is done by `kit.graph`.
+Pure. `kit.graph` does the work.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from kit.graph.op import Op
-from kit.tf1.graph.attr_value import tensor_proto
-from kit.tf1.graph.graph_def import NodeDef, node_def_of
+from kit.tf1.graph.graph_def import NodeDef, node_def_of, tensor_proto
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.shape import shape_proto
 
-# Where the original's name has a number by now.
+# Types that the original replaced by a numbered version.
 _RENAMED = {"Add": "AddV2"}
 
 
@@ -24,13 +23,13 @@ class Operation(Op):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        # The original's programs compare them with lists, and change them.
+        # The original's programs compare them with lists, and modify them.
         self.outputs: Any = list(self.outputs)
         self.control_inputs: Any = list(self.control_inputs)
 
     @property
     def type(self) -> str:
-        """What kind of operation it is: `MatMul`."""
+        """The type of the operation: `MatMul`."""
         return _RENAMED.get(self.op_def.name, self.op_def.name)
 
     @property
@@ -52,7 +51,7 @@ class Operation(Op):
         session_for(self, session, "run").run(self, feed_dict)
 
     def colocation_groups(self) -> list[bytes]:
-        """Return the groups of operations that share its device, as `loc:@name`."""
+        """Return the colocation groups that it belongs to, as `loc:@name`."""
         names = self.colocation or (self.name,)
         return [f"loc:@{name}".encode() for name in names]
 
@@ -83,7 +82,7 @@ class Operation(Op):
 
 
 def _public(name: str, value: Any) -> Any:
-    """Return an attribute as the original hands it out."""
+    """Return an attribute as the original presents it."""
     if name == "shape":
         return shape_proto(value)
     if isinstance(value, np.dtype):

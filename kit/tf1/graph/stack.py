@@ -1,6 +1,6 @@
 """Stacks of defaults, such as the default graph: each thread has its own.
 
-A notebook may run each of its cells in a context of its own, but in one thread: what an
+A notebook may run each cell in a separate context, but in one thread: what an
 interactive session installs in one cell must still be there in the next. That is why
 these stacks belong to threads and not to contexts.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class DefaultStack(threading.local, Generic[T]):
-    """What is the default now, and what it was before."""
+    """The defaults of a thread, the innermost last."""
 
     def __init__(self) -> None:
         self._stack: list[T] = []
@@ -35,7 +35,7 @@ class DefaultStack(threading.local, Generic[T]):
         self._stack.append(one)
 
     def remove(self, one: T) -> None:
-        """Uninstall one, wherever it is in the stack; one that is not there passes."""
+        """Uninstall one, wherever it is in the stack; do nothing if it is not there."""
         for at in range(len(self._stack) - 1, -1, -1):
             if self._stack[at] is one:
                 del self._stack[at]

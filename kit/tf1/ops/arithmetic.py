@@ -1,4 +1,4 @@
-"""Functions of numbers: element by element, other dtypes, products of matrices."""
+"""Elementwise functions, casts, and products of matrices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
-    """Return `value` in another dtype, kept within what that can hold."""
+    """Return `value` in another dtype, clipped to its range."""
     wanted = as_dtype(dtype).base_dtype
     with op_scope(name, "saturate_cast", [value]) as scope:
         found = convert_to_tensor(value, name="value")
@@ -123,8 +123,8 @@ sin = _unary("Sin", "the sine")
 cos = _unary("Cos", "the cosine")
 tanh = _unary("Tanh", "the hyperbolic tangent")
 sigmoid = _unary("Sigmoid", "1 / (1 + e**-x)")
-floor = _unary("Floor", "the next whole number below")
-ceil = _unary("Ceil", "the next whole number above")
+floor = _unary("Floor", "x rounded down")
+ceil = _unary("Ceil", "x rounded up")
 is_nan = _unary("IsNan", "whether x is not a number")
 is_inf = _unary("IsInf", "whether x is infinite")
 is_finite = _unary("IsFinite", "whether x is a finite number")
@@ -135,10 +135,10 @@ subtract = _binary("Sub", "x - y")
 multiply = _binary("Mul", "x * y")
 realdiv = _binary("RealDiv", "x / y")
 floor_div = _binary("FloorDiv", "x // y")
-floormod = mod = _binary("FloorMod", "the rest of x // y, with the sign of y")
+floormod = mod = _binary("FloorMod", "the remainder of x / y, with the sign of y")
 pow = _binary("Pow", "x ** y")
-maximum = _binary("Maximum", "the greater of both")
-minimum = _binary("Minimum", "the less of both")
+maximum = _binary("Maximum", "the greater of the two")
+minimum = _binary("Minimum", "the lesser of the two")
 squared_difference = _binary("SquaredDifference", "(x - y)**2")
 equal = _binary("Equal", "whether x == y")
 not_equal = _binary("NotEqual", "whether x != y")
@@ -147,11 +147,11 @@ less_equal = _binary("LessEqual", "whether x <= y")
 greater = _binary("Greater", "whether x > y")
 greater_equal = _binary("GreaterEqual", "whether x >= y")
 logical_and = _binary("LogicalAnd", "whether both are true")
-logical_or = _binary("LogicalOr", "whether one is true, or both")
+logical_or = _binary("LogicalOr", "whether at least one is true")
 
 
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
-    """Return whether just one is true, element by element."""
+    """Return whether exactly one is true, element by element."""
     return exclusive_or(x, y, name)
 
 
@@ -166,7 +166,7 @@ def reciprocal(x: Any, name: str | None = None) -> Any:
 
 
 def identity(input: Any, name: str | None = None) -> Any:
-    """Return the value of a tensor as a new operation's."""
+    """Return the value of a tensor as a new operation."""
     return write("Identity", name, input=input)
 
 
@@ -285,8 +285,8 @@ def matmul(
 ) -> Any:
     """Return the product of matrices; axes before the last two are broadcast.
 
-    The hints about sparseness change nothing. Raises `ValueError` for vectors and for
-    sizes that do not meet, `TypeError` for two dtypes.
+    The hints about sparsity change nothing. Raises `ValueError` for vectors and for
+    sizes that do not match, `TypeError` for different dtypes.
     """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("Only one of transpose and adjoint can be True.")

@@ -51,7 +51,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
     with op_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(_values(t), name="t")
         total = reduce_sum(values * values, axes, keepdims=True)
-        # The root of zero has no gradient; where a norm is 0, 1 stands for it.
+        # The square root has no slope at 0: where the norm is 0, take the root of 1.
         is_some = total > 0
         safe = where(is_some, total, ones_like(total))
         length = where(is_some, sqrt(safe), total)

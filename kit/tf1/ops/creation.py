@@ -1,4 +1,4 @@
-"""Tensors from values: constants, filled ones, placeholders, and those that count."""
+"""Tensors from values: constants, fills, placeholders, ranges, one-hot rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kit.tf1.ops.write import index, ints, reserve, vector, whole
 from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int32
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import TensorShape, static_of
 
 # From this many elements on, zeros and ones are filled in a run, not sent in the graph.
 _MANY = 1000
@@ -143,14 +143,10 @@ def _like(
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
-    """Return a tensor whose value is fed to each run; None in `shape` is any size."""
+    """Return a tensor whose value each run is fed; None in `shape` is any size."""
     base = as_dtype(dtype).base_dtype._base
-    sizes = TensorShape(shape)
     graph = get_default_graph()
-    attrs: dict[str, Any] = {
-        "dtype": base,
-        "shape": None if sizes.ndims is None else tuple(sizes.as_list()),
-    }
+    attrs: dict[str, Any] = {"dtype": base, "shape": static_of(shape)}
     with graph.as_default():
         return graph.create("Placeholder", name=name or None, **attrs).outputs[0]
 
@@ -164,8 +160,7 @@ def placeholder_with_default(
 
     Raises `ValueError` if `input` cannot have this shape.
     """
-    sizes = TensorShape(shape)
-    wanted = None if sizes.ndims is None else tuple(sizes.as_list())
+    wanted = static_of(shape)
     with op_scope(name, "PlaceholderWithDefault", [input]) as scope:
         value = argument("PlaceholderWithDefault", "input", input)
         return create("PlaceholderWithDefault", value, name=scope, shape=wanted)

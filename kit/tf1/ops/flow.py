@@ -1,4 +1,4 @@
-"""Tensors that wait for others: alone, and all together."""
+"""Tensors that wait for others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.tf1.tensor.convert import create, graph_for, op_scope
 def tuple(
     tensors: Any, name: str | None = None, control_inputs: Any = None
 ) -> list[Any]:
-    """Return tensors that have their values when all of `tensors` have theirs.
+    """Return the tensors, each available only once all of them are computed.
 
     None stays None. Raises `ValueError` if there is no tensor, `TypeError` for a
     control input that is neither operation nor tensor.
@@ -28,23 +28,18 @@ def tuple(
             raise ValueError(f"Must have at least one Tensor: {tensors!r}")
         unique = sorted(set(gates), key=lambda op: op.number)
         gate = group(*unique)
-        return [
-            None if one is None else with_dependencies([gate], one) for one in tensors
-        ]
+        return [None if one is None else _after(gate, one) for one in tensors]
 
 
-def with_dependencies(
-    dependencies: list[Any], output_tensor: Any, name: str | None = None
-) -> Any:
-    """Return the value of a tensor, or of rows, once the dependencies are done."""
-    graph = graph_for([output_tensor])
+def _after(gate: Op, one: Any) -> Any:
+    """Return the value of a tensor, or of rows, once `gate` is done."""
+    graph = graph_for([one])
     with (
-        op_scope(name, "control_dependency", [output_tensor]) as scope,
-        graph.colocate_with(output_tensor),
-        graph.control_dependencies(dependencies),
+        op_scope(None, "control_dependency", [one]) as scope,
+        graph.colocate_with(one),
+        graph.control_dependencies([gate]),
     ):
-        if isinstance(output_tensor, IndexedSlices):
-            values = create("Identity", output_tensor.values, name=scope)
-            rows = output_tensor
-            return IndexedSlices(values, rows.indices, rows.dense_shape)
-        return create("Identity", output_tensor._as_tensor(), name=scope)
+        if isinstance(one, IndexedSlices):
+            values = create("Identity", one.values, name=scope)
+            return IndexedSlices(values, one.indices, one.dense_shape)
+        return create("Identity", one._as_tensor(), name=scope)

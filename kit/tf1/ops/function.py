@@ -11,7 +11,7 @@ from kit.graph.ops.state.function import py_function
 from kit.tf1.tensor.convert import argument, op_scope
 from kit.tf1.tensor.dtypes import as_dtype
 
-# Errors of a function for which the run raises one of its own kind.
+# Errors of a function that a run turns into errors of a matching class.
 _WITH_A_KIND = (
     *(ValueError, TypeError, StopIteration, MemoryError, NotImplementedError),
 )
@@ -24,7 +24,7 @@ def py_func(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Return what a Python function gives when a session runs it.
+    """Return the results of a Python function, called when a session runs it.
 
     It gets numpy arrays and returns arrays of the dtypes `Tout`: one dtype, or a list.
     It is called in the process that made it. There is no gradient. Raises `ValueError`
@@ -43,7 +43,7 @@ def py_func(
 
 
 def _telling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose errors are those that the original makes of them."""
+    """Return the function with its errors turned into those of the original."""
 
     def call(*arguments: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""`tf.gradients`, and its words."""
+"""`tf.gradients`, and the values of its options."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _METHODS = (0, 1, 2)
 
 
 class UnconnectedGradients(enum.Enum):
-    """What the gradient is where no path leads from an x to a y."""
+    """The gradient where no path leads from an x to a y."""
 
     NONE = "none"
     ZERO = "zero"
 
 
 class AggregationMethod:
-    """How several gradients of one tensor are summed: here it makes no difference."""
+    """How several gradients of one tensor are summed; it makes no difference here."""
 
     ADD_N = 0
     DEFAULT = ADD_N
@@ -84,7 +84,7 @@ def gradients(
 
 
 def _differentiable(ys: list[Any], weights: list[Any]) -> list[tuple[Any, Any]]:
-    """Return those that have gradients, with their weights; others have none."""
+    """Return the floating point ys with their weights; others have no gradient."""
     seeds = [_seed(y, weight) for y, weight in zip(ys, weights, strict=True)]
     pairs = zip(ys, seeds, strict=True)
     return [(y, seed) for y, seed in pairs if y.static.dtype.kind in "fc"]

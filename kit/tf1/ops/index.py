@@ -1,4 +1,4 @@
-"""Parts of a tensor, by number, by place and by condition."""
+"""Parts of a tensor: by index, by coordinates and by condition."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kit.graph.ops.array import blocks
 from kit.graph.static import merge
 from kit.tf1.ops.reduce import reduce_prod
 from kit.tf1.ops.shape import reshape, squeeze
+from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 
@@ -37,7 +38,7 @@ def gather(
 def gather_nd(
     params: Any, indices: Any, name: str | None = None, batch_dims: int = 0
 ) -> Any:
-    """Return the slices at places: the last axis of `indices` is one place."""
+    """Return the slices at coordinates, which the last axis of `indices` holds."""
     if batch_dims:
         raise ValueError("gather_nd takes no batch_dims here.")
     with op_scope(name, "GatherNd", [params, indices]) as scope:
@@ -47,7 +48,7 @@ def gather_nd(
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
-    """Return zeros of this shape with updates added at places; equal places add up."""
+    """Return zeros of this shape with updates added at coordinates."""
     with op_scope(name, "ScatterNd", [indices, updates, shape]) as scope:
         places = index("ScatterNd", "indices", indices)
         values = argument("ScatterNd", "updates", updates)
@@ -58,7 +59,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
 
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
-    """Return the block that begins at `begin` and has this size; -1 is all the rest.
+    """Return the block that begins at `begin` and has this size; -1 is the rest.
 
     Raises `ValueError` unless there is a number for each axis, `InvalidArgumentError`
     for a block that is not inside.
@@ -78,7 +79,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """Return x where the condition holds and y elsewhere, or the places where it holds.
+    """Return x where the condition holds, else y; or the coordinates where it holds.
 
     x and y are of one shape; the condition is of that shape, without axes, or a vector
     that chooses among rows. Without x and y the result has a row for each true place.
@@ -97,7 +98,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         other = argument("Select", "e", y, one.dtype.base_dtype)
         by_rows = _check_choice(test.static.shape, one.static.shape, other.static.shape)
         made = create("Select", test, one, other, name=scope, rows=by_rows)
-        # Nothing is broadcast: what is known of one is known of the other.
+        # Nothing is broadcast, so what is known of one shape holds for the other.
         shape = merge(one.static.shape, other.static.shape)
         if shape is not None and test.shape.ndims and not by_rows:
             shape = merge(shape, test.static.shape)
@@ -106,7 +107,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 def _check_choice(condition: Any, x: Any, y: Any) -> bool:
-    """Raise `ValueError` unless shapes fit; return whether rows are chosen among."""
+    """Raise `ValueError` unless shapes fit; return whether whole rows are chosen."""
     shape = merge(x, y, "x and y")
     if shape is None or condition is None:
         return True
@@ -141,21 +142,17 @@ def boolean_mask(
         if whole is not None:
             merge(known, whole[begin:end], "the mask and the axes that it is for")
         lead, tail = _around(values, begin, end)
-        flat = reshape(values, [*lead, reduce_prod(_sizes(values)[begin:end]), *tail])
+        flat = reshape(values, [*lead, reduce_prod(shape_of(values)[begin:end]), *tail])
         rows = squeeze(create("Where", reshape(test, [-1]), name="Where"), axis=[1])
         return gather(flat, rows, axis=begin)
-
-
-def _sizes(x: Any) -> Any:
-    from kit.tf1.ops.shape import shape
-
-    return shape(x)
 
 
 def _around(x: Any, begin: int, end: int) -> tuple[list[Any], list[Any]]:
     """Return the sizes before and after some axes, as numbers where they are known."""
     if x.static.shape is None:
         raise ValueError("boolean_mask needs to know the number of axes of its tensor.")
-    told = _sizes(x)
-    sizes = [told[i] if size is None else size for i, size in enumerate(x.static.shape)]
+    in_run = shape_of(x)
+    sizes = [
+        in_run[i] if size is None else size for i, size in enumerate(x.static.shape)
+    ]
     return sizes[:begin], sizes[end:]

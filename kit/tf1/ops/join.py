@@ -9,6 +9,7 @@ import numpy as np
 from kit.graph.op import Tensor
 from kit.graph.static import axis_of
 from kit.tf1.ops.arithmetic import identity
+from kit.tf1.ops.shape import broadcast_to, reshape
 from kit.tf1.ops.write import hinted, ints, whole
 from kit.tf1.tensor.convert import (
     argument,
@@ -21,7 +22,7 @@ from kit.tf1.tensor.dtypes import int32
 
 
 def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
-    """Return tensors joined along an axis they have; all other sizes must be equal."""
+    """Return tensors joined along an existing axis; other sizes must be equal."""
     given = list(values) if isinstance(values, list | tuple) else [values]
     if len(given) == 1:
         with op_scope(name, "concat", given):
@@ -64,7 +65,7 @@ def unstack(
 ) -> list[Any]:
     """Return the parts along an axis, which they lose.
 
-    Raises `ValueError` if their number is not known and `num` does not tell it.
+    Raises `ValueError` if their number is not known and `num` is not given.
     """
     found = convert_to_tensor(value)
     shape = found.static.shape
@@ -86,7 +87,7 @@ def split(
 ) -> list[Any]:
     """Return parts along an axis: a number of equal ones, or parts of these sizes.
 
-    One size may be -1: all that is left. Raises `ValueError` if they do not add up.
+    One size may be -1: the rest. Raises `ValueError` if they do not add up.
     """
     given = hinted(num_or_size_splits, "Const")
     is_number = isinstance(num_or_size_splits, int | np.integer)
@@ -115,8 +116,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
 
     `indexing` is "xy" (the first two axes are exchanged) or "ij".
     """
-    from kit.tf1.ops.shape import broadcast_to, reshape
-
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", None)
     if kwargs:
         raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument")

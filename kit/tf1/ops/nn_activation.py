@@ -14,7 +14,7 @@ from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import float32
 
-# What the original makes to bring an axis to the end and back again.
+# The original's operations to move an axis to the end and back.
 _TO_THE_END = ("Rank", "Rank", "Sub", "range", "range", "concat", "transpose")
 _AND_BACK = ("Sub", "range", "range", "concat")
 
@@ -53,7 +53,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
         x = argument("LeakyRelu", "features", features)
         if x.dtype.is_integer:
             x = cast(x, float32)
-        # The slope is a float32 in the original, whatever x is.
+        # In the original the slope is a float32, whatever x is.
         return create("LeakyRelu", x, name=scope, alpha=float(np.float32(alpha)))
 
 

@@ -216,7 +216,7 @@ def embedding_lookup(
             argument("GatherV2", f"params_{i}", one) for i, one in enumerate(parts)
         ]
         wanted = index("GatherV2", "ids", ids)
-        # The original's last operation has another name than the scope.
+        # The original's last operation is not named like the scope.
         found = embedding.embedding_lookup(
             tables, wanted, partition_strategy, name=scope
         )

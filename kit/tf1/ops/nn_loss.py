@@ -1,4 +1,4 @@
-"""Cross-entropies. Labels and logits are given by name, as they are easily mixed up."""
+"""Cross-entropies. Labels and logits are keywords, as they are easily mixed up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: Any = None,
 ) -> Any:
-    """Return what the second version does; no gradient flows into the labels."""
+    """Do what the second version does, without a gradient for the labels."""
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     place = dim if axis is None else axis
     with op_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]):

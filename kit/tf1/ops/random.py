@@ -1,4 +1,4 @@
-"""Random tensors: new numbers in each run, repeated by seeds in each session."""
+"""Random tensors: each run draws new numbers, which seeds repeat in each session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNIFORM = ("float16", "float32", "float64", "int32", "int64")
 
 
 def set_random_seed(seed: int | None) -> None:
-    """Set the default graph's part of the seed of each random operation made later."""
+    """Set the default graph's seed, for the random operations made from now on."""
     get_default_graph().seed = seed
 
 
@@ -34,7 +34,7 @@ def random_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return numbers of the normal distribution, new ones in each run."""
+    """Return normally distributed numbers; each run draws new ones."""
     curve = {"mean": mean, "stddev": stddev}
     return _drawn("random_normal", native.normal, shape, curve, dtype, seed, name)
 
@@ -47,7 +47,7 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return what `random_normal` does, within two standard deviations of the mean."""
+    """Return normally distributed numbers within two standard deviations."""
     curve = {"mean": mean, "stddev": stddev}
     draw = native.truncated_normal
     return _drawn("truncated_normal", draw, shape, curve, dtype, seed, name)
@@ -61,11 +61,11 @@ def random_uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return numbers spread evenly over minval <= x < maxval, new ones in each run.
+    """Return numbers uniform over minval <= x < maxval; each run draws new ones.
 
-    `maxval` is 1 if it is left out, and integers need one. Raises `ValueError` for
+    `maxval` defaults to 1; integers need one. Raises `ValueError` for
     another dtype, and for integers without `maxval`; `InvalidArgumentError` for bounds
-    between which no integer lies.
+    between which there is no integer.
     """
     wanted = as_dtype(dtype)
     if wanted.name not in _UNIFORM:
@@ -106,14 +106,14 @@ def _check_between(low: int, high: int) -> None:
 
 
 def _setting(name: str, value: Any, dtype: DType) -> Any:
-    """Return a number as it is, if it may be one of `dtype`, and a tensor as such."""
+    """Return a number that `dtype` can hold as it is, and a tensor unchanged."""
     found = convert_to_tensor(value, dtype, name=name)
     known = found.static.value
     return found if known is None or known.ndim else known.item()
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
-    """Return the rows in a random order, a new one in each run."""
+    """Return the rows in random order; each run draws a new one."""
     with op_scope(name, "RandomShuffle", [value]) as scope:
         found = argument("RandomShuffle", "value", value)
         return native.shuffle(found, seed=seed, name=scope)

@@ -1,4 +1,4 @@
-"""Sums, means and extremes along axes, where they are, running sums, and orders."""
+"""Reductions along axes, positions of extremes, running sums, and rankings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kit.tf1.tensor.dtypes import as_dtype, float32, int64
 
 
 class Reduction(Protocol):
-    """A function of all elements along some axes."""
+    """Reduces all elements along some axes."""
 
     def __call__(
         self,
@@ -76,7 +76,7 @@ _EXTREMES = {"Max": "min", "Min": "max"}
 
 
 def _of_nothing(op_type: str, x: Any, axis: Any, keepdims: bool, name: str) -> Any:
-    """Return the extreme of no elements: the farthest number that the dtype has."""
+    """Return the extreme of no elements: the least or greatest number of the dtype."""
     shape: Any = reduced(x.static.shape, axis, keepdims)
     dtype = x.dtype.base_dtype
     farthest = getattr(dtype, _EXTREMES[op_type])
@@ -89,7 +89,7 @@ def _of_nothing(op_type: str, x: Any, axis: Any, keepdims: bool, name: str) -> A
 
 
 def _name_all_axes(x: Any) -> None:
-    """Use up the names of what stands for "all axes" in the original's graph."""
+    """Use up the names of the original's operations for "all axes"."""
     if isinstance(x, Tensor) and x.static.shape is not None:
         with x.graph.as_default():
             reserve("Const")
@@ -150,7 +150,7 @@ def count_nonzero(
     keep_dims: bool | None = None,
     input: Any = None,
 ) -> Any:
-    """Return how many elements are not zero, along some axes or of all."""
+    """Return the number of elements that are not zero, along some axes or of all."""
     axis = one_of("axis", axis, "reduction_indices", reduction_indices)
     keepdims = one_of("keepdims", keepdims, "keep_dims", keep_dims)
     given = one_of("input", input, "input_tensor", input_tensor)
@@ -196,14 +196,14 @@ def cumsum(
 
 
 class TopKV2(NamedTuple):
-    """The greatest elements of each row, and where they stand."""
+    """The greatest elements of each row, and their positions."""
 
     values: Any
     indices: Any
 
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """Return the `k` greatest elements of each row, greatest first, and their places.
+    """Return the `k` greatest elements of each row, in descending order, and where.
 
     Among equal elements the first counts as greater. They are always `sorted`. Raises
     `ValueError` for a row that is shorter, in the run `InvalidArgumentError`.
@@ -236,7 +236,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
 
 def invert_permutation(x: Any, name: str | None = None) -> Any:
-    """Return where each of 0, 1, ... stands in `x`, which holds each of them once.
+    """Return the positions of 0, 1, ... in `x`, which holds each of them once.
 
     In the run raises `InvalidArgumentError` for anything else.
     """

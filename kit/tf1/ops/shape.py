@@ -26,7 +26,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
         found = argument("Reshape", "tensor", tensor)
         sizes = vector("Reshape", "shape", shape)
         if isinstance(sizes, list) and sizes.count(-1) > 1:
-            # The original finds this out in the run, so the shape must not be seen now.
+            # The original finds this out in the run: the shape must stay unknown now.
             given = convert_to_tensor(shape, name="shape", dtype_hint=int32)
             sizes = create(
                 "PlaceholderWithDefault", given, name=None, shape=(len(sizes),)
@@ -37,7 +37,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _check_count(shape: Any, sizes: list[int]) -> None:
-    """Raise `ValueError` if no size can stand where `shape` has an unknown one."""
+    """Raise `ValueError` if no size fits where `shape` has an unknown one."""
     known = [size for size in shape or () if size is not None]
     each, wanted = int(np.prod(known)), int(np.prod(sizes))
     if (wanted % each if each else wanted) and shape is not None:
@@ -106,7 +106,7 @@ def squeeze(
     name: str | None = None,
     squeeze_dims: Any = None,
 ) -> Any:
-    """Return the tensor without these axes, or without all, of size 1."""
+    """Return the tensor without these axes of size 1, or without all such axes."""
     axis = one_of("axis", axis, "squeeze_dims", squeeze_dims)
     with op_scope(name, "Squeeze", [input]) as scope:
         found = argument("Squeeze", "input", input)
@@ -115,7 +115,7 @@ def squeeze(
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
-    """Return the tensor repeated, for each axis a number of times."""
+    """Return the tensor repeated a number of times along each axis."""
     with op_scope(name, "Tile", [input, multiples]) as scope:
         found = argument("Tile", "input", input)
         return broadcast.tile(found, vector("Tile", "multiples", multiples), name=scope)
@@ -135,7 +135,7 @@ def shape(
     name: str | None = None,
     out_type: Any = int32,
 ) -> Any:
-    """Return the shape as a tensor; a constant if it is known now."""
+    """Return the shape as a tensor; a constant if it is already known."""
     with op_scope(name, "Shape", [input]) as scope:
         found = convert_to_tensor(input)
         known = found.static.shape
@@ -148,14 +148,14 @@ def size(
     name: str | None = None,
     out_type: Any = int32,
 ) -> Any:
-    """Return the number of elements as a tensor; a constant if it is known now."""
+    """Return the number of elements as a tensor; a constant if already known."""
     with op_scope(name, "Size", [input]) as scope:
         found = convert_to_tensor(input)
         return _told("Size", found, n_elements(found.static.shape), out_type, scope)
 
 
 def rank(input: Any, name: str | None = None) -> Any:
-    """Return the number of axes as a tensor; a constant if it is known now."""
+    """Return the number of axes as a tensor; a constant if it is already known."""
     with op_scope(name, "Rank", [input]) as scope:
         found = convert_to_tensor(input)
         known = found.static.shape

@@ -1,4 +1,4 @@
-"""How the functions of this package write an operation into a graph.
+"""How the functions of this package add an operation to a graph.
 
 Arguments are converted inside the operation's own name scope, as the original does, so
 that `tf.add(x, 1.0)` makes `Add` and the constant `Add/y`.
@@ -21,7 +21,7 @@ from kit.tf1.tensor.convert import (
 from kit.tf1.tensor.dtypes import int32
 from kit.tf1.tensor.tensor import Tensor
 
-# Integers that are known when the line is written, or the tensor that will tell them.
+# Integers that are known when the graph is built, or the tensor that will hold them.
 Ints: TypeAlias = Any
 
 _WHOLE = ("int32", "int64")
@@ -34,9 +34,9 @@ def write(
     attrs: dict[str, Any] | None = None,
     **values: Any,
 ) -> Any:
-    """Write an operation whose inputs are all of one dtype, and return its output.
+    """Add an operation whose inputs are all of one dtype, and return its output.
 
-    The constants among the inputs are named like the arguments in `values`.
+    Constants among the inputs are named like the arguments in `values`.
     """
     with op_scope(name, default or op_type, list(values.values())) as scope:
         inputs = arguments(op_type, **values)
@@ -44,7 +44,7 @@ def write(
 
 
 def index(op_type: str, name: str, value: Any, kinds: tuple[str, ...] = _WHOLE) -> Any:
-    """Return an argument of whole numbers as a tensor; `TypeError` for other types."""
+    """Return an argument of integers as a tensor; `TypeError` for other types."""
     found = argument(op_type, name, hinted(value, name))
     if found.dtype.base_dtype.name not in kinds:
         raise TypeError(
@@ -61,7 +61,7 @@ def hinted(value: Any, name: str) -> Any:
 
 
 def ints(op_type: str, name: str, value: Any) -> Ints:
-    """Return an argument of sizes or axes: as integers if it is known now."""
+    """Return an argument of sizes or axes, as integers if it is known now."""
     found = index(op_type, name, value)
     known = found.static.value
     return found if known is None else known.tolist()
@@ -90,7 +90,7 @@ def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
 
 
 def vector(op_type: str, name: str, value: Any) -> Ints:
-    """Return integers as `ints` does; `ValueError` unless they are a plain list."""
+    """Return integers as `ints` does; `ValueError` unless they are a vector."""
     found = ints(op_type, name, value)
     rank = found.shape.ndims if isinstance(found, Tensor) else np.ndim(found)
     if rank not in (1, None):
@@ -99,9 +99,9 @@ def vector(op_type: str, name: str, value: Any) -> Ints:
 
 
 def reserve(*names: str) -> None:
-    """Use up names in the current scope that the original takes for constants.
+    """Use up the names in the current scope that the original gives to constants.
 
-    What is an attribute here is a constant there, and names later operations.
+    What is an attribute here is a constant there, which shifts later names.
     """
     graph = get_default_graph()
     for name in names:
@@ -109,7 +109,7 @@ def reserve(*names: str) -> None:
 
 
 def one_of(name: str, value: Any, old_name: str, old: Any) -> Any:
-    """Return an argument that has an older name too; `ValueError` if both are given."""
+    """Return an argument that has an older name; `ValueError` if both are given."""
     if old is None:
         return value
     if value is not None:

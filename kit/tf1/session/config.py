@@ -1,7 +1,7 @@
-"""What configures sessions, servers and runs, as the original's messages.
+"""The original's messages that configure sessions, servers and runs.
 
-Pure. A field that has no effect here is kept all the same, so that programs that set it
-run: thread counts, memory fractions, graph rewriting.
+Pure. Fields without an effect here are kept, so that programs that set them run: thread
+counts, memory fractions, graph rewriting.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JitLevel(Choice):
 
 
 class TraceLevel(Choice):
-    """How much of a run is noted."""
+    """How much of a run is recorded."""
 
     NAMES: ClassVar = {
         **{0: "NO_TRACE", 1: "SOFTWARE_TRACE"},
@@ -133,7 +133,7 @@ class SessionMetadata(CheckedMessage):
 
 
 class ConfigExperimental(CheckedMessage):
-    """What the original calls experimental."""
+    """Options that the original calls experimental."""
 
     FIELDS: ClassVar = {
         "collective_group_leader": str,
@@ -152,7 +152,7 @@ class ConfigExperimental(CheckedMessage):
 
 
 class ConfigProto(CheckedMessage):
-    """What configures a session or a server."""
+    """The configuration of a session or a server."""
 
     FIELDS: ClassVar = {
         "device_count": {str: int},
@@ -177,7 +177,7 @@ class ConfigProto(CheckedMessage):
 
 
 class RunOptionsExperimental(CheckedMessage):
-    """What the original calls experimental."""
+    """Options that the original calls experimental."""
 
     FIELDS: ClassVar = {
         "collective_graph_key": int,
@@ -192,7 +192,7 @@ class DebugOptions(CheckedMessage):
 
 
 class RunOptions(CheckedMessage):
-    """What one run does besides computing."""
+    """Options of one run."""
 
     FIELDS: ClassVar = {
         "trace_level": TraceLevel,

@@ -1,4 +1,4 @@
-"""What may be fetched and fed, besides what `kit.session` knows: sparse tensors, marks.
+"""What may be fetched and fed beyond `kit.session`'s rules: sparse tensors, marks.
 
 Pure.
 """
@@ -18,7 +18,7 @@ from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor is fetched that its graph does not let out.
+    """A tensor is fetched although its graph prevents that.
 
     Raised by `Session.run` for tensors that were marked by `Graph.prevent_fetching`.
     The caller fetches another tensor. A retry fails again.
@@ -46,6 +46,7 @@ def _check(graph: Graph, one: Any, tensors_only: bool) -> None:
     is_name = isinstance(one, str | bytes)
     if not is_name and not isinstance(one, ArrayProtocol | Op):
         return
+    # Nearly always nothing is marked; then a run looks up no names here.
     if not tensors_only and not graph._unfetchable:
         return
     try:
@@ -95,7 +96,7 @@ def _of_parts(parts: list[Any], value: Any) -> list[tuple[Any, Any]]:
 
 
 def _fed(graph: Graph, key: Any, value: Any) -> Any:
-    """Return a value as it is fed, after a look at it and its tensor."""
+    """Return a value as it is fed, checked against its tensor."""
     if holds_tensor(value):
         raise ValueError(
             "The value of a feed cannot hold tensors; run them first and feed what "
@@ -118,7 +119,7 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
 
 
 def _wrapped(values: Any, dtype: Any) -> Any:
-    """Return whole numbers that may be too large: of several what fits is taken."""
+    """Return a list of integers in `dtype`; those that are too large wrap around."""
     try:
         array = np.asarray(values)
     except (OverflowError, TypeError, ValueError):

@@ -53,7 +53,7 @@ class RunMetadata(CheckedMessage):
 
 
 def wants_metadata(options: RunOptions | None) -> bool:
-    """Whether a run has to note what it does."""
+    """Whether a run has to record what it does."""
     return options is not None and (
         options.trace_level > RunOptions.NO_TRACE or options.output_partition_graphs
     )
@@ -62,7 +62,7 @@ def wants_metadata(options: RunOptions | None) -> bool:
 def fill(
     metadata: RunMetadata, native: NativeMetadata, options: RunOptions | None
 ) -> None:
-    """Take over what a run of `kit.session` noted, as far as the options want it."""
+    """Take over what a run of `kit.session` recorded, as far as the options ask."""
     metadata.Clear()
     if options is not None and options.trace_level > RunOptions.NO_TRACE:
         _fill_stats(metadata, native)

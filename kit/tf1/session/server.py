@@ -1,8 +1,8 @@
 """`tf.train.Server`: one task of a cluster, in this process.
 
-The work is done by `kit.server`. A server cannot be stopped, as in the original; it
-ends with its process. Its protocol is called `grpc` although our links are something
-else, so that programs need not be changed.
+`kit.server` does the work. As in the original, a server cannot be stopped; it ends with
+its process. Its protocol is called `grpc`, although our links differ, so that programs
+need not be changed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import threading
 from typing import Any, ClassVar
 
 from kit.cluster_def import ClusterDef
-from kit.cluster_def import JobDef as JobDef
-from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.errors import (
     AddressInUse,
     InternalError,
@@ -33,7 +31,7 @@ _PORTS = 65_536
 
 
 class ServerDef(CheckedMessage):
-    """Which task of which cluster a server is, and how it is configured."""
+    """Which task of which cluster a server is, and its configuration."""
 
     FIELDS: ClassVar = {
         "cluster": ClusterDef,
@@ -63,11 +61,11 @@ class Server:
         config: ConfigProto | None = None,
         start: bool = True,
     ) -> None:
-        """Take the task's address, and begin to answer unless `start` is False.
+        """Bind the task's address, and start serving unless `start` is False.
 
-        Job and index may be left out when there is one. Raises `TypeError` and
-        `ValueError` for what cannot be meant, `InternalError` for a task that is not in
-        the cluster, `InvalidArgumentError` for an address without a port,
+        Job and index may be left out if there is only one. Raises `TypeError` and
+        `ValueError` for arguments that make no sense, `InternalError` for a task that
+        is not in the cluster, `InvalidArgumentError` for an address without a port,
         `NotFoundError` for another protocol than grpc, `UnknownError` for a port that
         is in use.
         """
@@ -96,12 +94,12 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What a session connects to: `grpc://host:port`."""
+        """The address that sessions connect to: `grpc://host:port`."""
         host, port = self._place()
         return f"grpc://{host}:{port}"
 
     def start(self) -> None:
-        """Begin to answer other processes; a second call changes nothing."""
+        """Start serving other processes; a second call changes nothing."""
         self._native.start()
         self._is_started = True
 
@@ -172,7 +170,7 @@ def _index(spec: ClusterSpec, job: str, task_index: int | None) -> int:
 
 
 def _listening(found: ServerDef) -> NativeServer:
-    """Return a server that has its address and does not answer yet."""
+    """Return a server that is bound to its address and does not serve yet."""
     if found.protocol != PROTOCOL:
         raise NotFoundError(
             f"No server factory registered for the given ServerDef: the protocol is "
@@ -220,13 +218,14 @@ _OURS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def _enter(server: Server) -> None:
-    # Kept for ever, as the original does: programs keep targets and forget servers.
+    # Kept for ever, as in the original: programs keep a target and drop its server.
     with _guard:
         _running[server._place()[1]] = server
 
 
 def server_at(host: str, port: int) -> Server | None:
     """Return the server of this process at an address, None if there is none."""
+    # A port is taken once on a host, so it decides; the host only has to be this one.
     with _guard:
         found = _running.get(port)
     if found is None or host not in _OURS | {found._place()[0]}:
@@ -244,17 +243,3 @@ def stop_all() -> None:
 
 
 atexit.register(stop_all)
-
-
-# --------------------------------------------------------------------------------------
-# The part of `tf.train` that describes and starts clusters.
-
-
-__all__ = [
-    "ClusterDef",
-    "ClusterSpec",
-    "JobDef",
-    "Server",
-    "ServerDef",
-    "replica_device_setter",
-]

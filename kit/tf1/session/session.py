@@ -1,17 +1,271 @@
-"""`tf.Session` and `tf.InteractiveSession`: how they become the default, and end."""
+"""`tf.Session` and `tf.InteractiveSession`: run parts of a graph on a target.
+
+`kit.session` does the work. Where the original would wait for ever, a run waits
+`run_deadline_s` of the settings and raises `DeadlineExceededError`.
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from kit.tf1.graph.graph import Graph
-from kit.tf1.session.base_session import BaseSession
+from kit.errors import CancelledError, InvalidArgumentError
+from kit.session.client.fetches import Fetches
+from kit.session.client.metadata import RunMetadata as NativeMetadata
+from kit.session.client.session import Session as NativeSession
+from kit.settings import current
+from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.graph.graph_def import GraphDef
+from kit.tf1.session.config import ConfigProto, RunOptions
+from kit.tf1.session.fetching import feedable, fetchable
+from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
-from kit.tf1.session.targets import text_of
+from kit.tf1.session.targets import (
+    check_all,
+    check_known,
+    meet,
+    native_target,
+    server_of,
+    text_of,
+)
 from kit.tf1.session.tf_errors import originals
+
+# --------------------------------------------------------------------------------------
+# What `session.list_devices()` says of a device.
+
+
+# What the original says of every CPU; it is not a measure of anything.
+_NOMINAL_BYTES = 256 << 20
+
+
+class DeviceAttributes(NamedTuple):
+    """A device: full name, `CPU` or `GPU`, nominal memory, and its task's incarnation.
+
+    The incarnation is a random number that changes when the task is restarted.
+    """
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+class BaseSession:
+    """What both kinds of sessions have in common."""
+
+    _prunes_first = False
+
+    def __init__(
+        self, target: Any = "", graph: Graph | None = None, config: Any = None
+    ) -> None:
+        """Open a session; nothing is sent before the first run.
+
+        Raises `TypeError` for arguments of wrong types, `NotFoundError` and
+        `InvalidArgumentError` for a target that cannot be one.
+        """
+        text = text_of(target)
+        if graph is not None and not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a tf.Graph, but got {graph!r}")
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f"config must be a tf.ConfigProto, but got {config!r}")
+        self._target, self._has_no_target = text.encode(), target is None
+        self._graph = get_default_graph() if graph is None else graph
+        self._config = _merged(text, config)
+        self._is_closed = False
+        self._is_met, self._n_placed = False, 0
+        # The original's interactive session asks for `place_pruned_graph`, which only a
+        # session within one process heeds: a server always places the whole graph.
+        self._looks_at_all = bool(text) or not self._prunes_first
+        self._native = NativeSession(
+            native_target(text),
+            self._graph,
+            soft_placement=self._config.allow_soft_placement,
+            device_filters=tuple(self._config.device_filters),
+            isolate_state=self._config.isolate_session_state,
+            place_all=self._looks_at_all,
+            n_cpus=max(1, self._config.device_count.get("CPU", 1)),
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it runs."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> GraphDef:
+        """The graph as a message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> bytes | None:
+        """The target, in bytes; None if none was given."""
+        return None if self._has_no_target else self._target
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Compute `fetches` and return their values in the same structure.
+
+        Fetches are tensors, operations, variables, names, and lists, tuples and dicts
+        of them. A tensor gives an array or a numpy scalar, an operation None.
+        `feed_dict` gives values that replace tensors in this run.
+
+        Raises `RuntimeError` on a closed session and for an empty graph, `TypeError`
+        and `ValueError` for what cannot be fetched or fed, classes of `tf.errors` for
+        what goes wrong in the run.
+        """
+        self._check_open()
+        _check_type(options, RunOptions, "options")
+        _check_type(run_metadata, RunMetadata, "run_metadata")
+        wanted = fetchable(self._graph, fetches)
+        feeds = feedable(self._graph, feed_dict)
+        limit = self._deadline_s(options)
+        native = None
+        if run_metadata is not None and wants_metadata(options):
+            native = NativeMetadata()
+        with originals():
+            self._meet(limit)
+            found = self._native.run(wanted, feeds, deadline_s=limit, metadata=native)
+        if run_metadata is not None:
+            # Also without a trace: what an earlier run left in the message must go.
+            fill(run_metadata, native or NativeMetadata(), options)
+        return found
+
+    def make_callable(
+        self,
+        fetches: Any,
+        feed_list: list[Any] | tuple[Any, ...] | None = None,
+        accept_options: bool = False,
+    ) -> Callable[..., Any]:
+        """Return a function of the values for `feed_list` that runs `fetches`.
+
+        With `accept_options` it takes the keywords `options` and `run_metadata` too.
+        Raises `TypeError` for a `feed_list` that is not a list, `CancelledError` on a
+        closed session.
+        """
+        if feed_list is not None and not isinstance(feed_list, list | tuple):
+            raise TypeError(f"`feed_list` must be a list or tuple, not {feed_list!r}.")
+        if self._is_closed:
+            raise CancelledError("Session has been closed.")
+        keys = [self._graph.as_graph_element(one) for one in feed_list or ()]
+        Fetches(self._graph, fetchable(self._graph, fetches))
+
+        def call(*values: Any, **options: Any) -> Any:
+            if len(values) < len(keys):
+                raise InvalidArgumentError(
+                    f"this callable takes {len(keys)} values, one for each of its "
+                    f"feed_list, and got {len(values)}."
+                )
+            if options and not accept_options:
+                raise TypeError(f"this callable takes no keywords: {[*options]}.")
+            return self.run(fetches, dict(zip(keys, values, strict=False)), **options)
+
+        return call
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Declare a run in several parts; returns its handle for `partial_run`.
+
+        Raises `TypeError` and `ValueError` for what cannot be fetched or fed.
+        """
+        self._check_open()
+        if isinstance(fetches, list | tuple) and not fetches:
+            raise InvalidArgumentError(
+                "Must specify at least one target to fetch or execute."
+            )
+        keys = [self._key(one) for one in feeds or ()]
+        wanted, limit = fetchable(self._graph, fetches), self._deadline_s(None)
+        with originals():
+            self._meet(limit)
+            return self._native.partial_run_setup(wanted, keys, deadline_s=limit)
+
+    def _key(self, given: Any) -> Any:
+        try:
+            return self._graph.as_graph_element(given)
+        except KeyError as exc:
+            raise ValueError(f"Cannot interpret feed key {given!r}: {exc}") from exc
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
+        """Feed some of the declared feeds and return some of the fetches.
+
+        Raises `InvalidArgumentError` for a feed or fetch that was not declared, comes
+        twice or cannot be computed yet, and for an unknown handle; `RuntimeError` for
+        an operation.
+        """
+        self._check_open()
+        feeds = feedable(self._graph, feed_dict)
+        wanted = fetchable(self._graph, fetches, tensors_only=True)
+        with originals():
+            return self._native.partial_run(handle, wanted, feeds)
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """Return the devices of all tasks, the target's first."""
+        if self._is_closed:
+            raise CancelledError("Session has been closed.")
+        limit = self._deadline_s(None)
+        with originals():
+            self._meet(limit)
+            found = self._native.list_devices(limit)
+        return [
+            DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
+            for one, incarnation in found
+        ]
+
+    def as_default(self) -> AbstractContextManager[Any]:
+        """Make it the default session of this thread for a block; it stays open."""
+        return sessions.installed(self)
+
+    def close(self) -> None:
+        """End the session; runs under way are cancelled. May be called twice.
+
+        Raises `AbortedError` for one that was ended by `Session.reset`.
+        """
+        # Marked first: if the check below raises, the session is closed all the same.
+        was_closed, self._is_closed = self._is_closed, True
+        try:
+            if self._is_met and not was_closed:
+                check_known(self._native)
+        finally:
+            self._native.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not self._graph.version:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before "
+                "calling run()."
+            )
+
+    def _meet(self, deadline_s: float) -> None:
+        """Wait for the target the first time, and see that all has a place.
+
+        A run looks at the whole graph, not only at what it needs. The master does so
+        when it makes a plan, but keeps plans when the graph grows.
+        """
+        if not self._is_met:
+            meet(self._native, self._target.decode(), deadline_s)
+        version = self._graph.version
+        if self._is_met and self._looks_at_all and self._n_placed < version:
+            check_all(self._graph.ops, self._native, deadline_s, self._config)
+        self._is_met, self._n_placed = True, version
+
+    def _deadline_s(self, options: RunOptions | None) -> float:
+        milliseconds = 0 if options is None else options.timeout_in_ms
+        milliseconds = milliseconds or self._config.operation_timeout_in_ms
+        return milliseconds / 1000 if milliseconds > 0 else current().run_deadline_s
+
+    def __del__(self) -> None:
+        # `__init__` may have raised before there was anything to close.
+        if "_native" in self.__dict__ and not self._is_closed:
+            self._is_closed = True
+            self._native.close()
 
 
 class Session(BaseSession):
@@ -105,3 +359,17 @@ class InteractiveSession(BaseSession):
             if self._explicit is not None:
                 self._explicit._uninstall()
         super().close()
+
+
+def _merged(target: str, config: ConfigProto | None) -> ConfigProto:
+    """Return the session's config, under that of its server in this process."""
+    found = ConfigProto() if config is None else copy.deepcopy(config)
+    server = server_of(target)
+    if server is not None:
+        found.MergeFrom(server.server_def.default_session_config)
+    return found
+
+
+def _check_type(value: Any, kind: type, name: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be a tf.{kind.__name__}, but got {value!r}.")

@@ -1,4 +1,4 @@
-"""What the target of a session means, and whether it is there with a place for all.
+"""What a session's target means, and whether it answers and can place all operations.
 
 ''                   a cluster of one task inside this session
 grpc://host:port     the server there; of this process it is called directly
@@ -50,7 +50,7 @@ def text_of(target: Any) -> str:
 
 
 def native_target(target: str) -> Any:
-    """Return what `kit.session` takes for a target, None for this process alone.
+    """Return the target as `kit.session` takes it, None for this process alone.
 
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
     one without a port.
@@ -111,13 +111,14 @@ def meet(session: Session, target: str, deadline_s: float) -> None:
 
 
 def check_known(session: Session) -> None:
-    """Raise `AbortedError` if the master does not know the session any more."""
+    """Raise `AbortedError` if the master no longer knows the session."""
+    # An empty run is the cheapest question for which a master looks the session up.
     try:
         session._connection.prepare(RunSignature((), (), ()), _ASK_S)
     except AbortedError:
         raise
     except KitError:
-        return  # it cannot be asked, and that is not for the one who closes to hear
+        return  # it cannot be asked: nothing that a caller of `close` could act on
 
 
 def check_all(

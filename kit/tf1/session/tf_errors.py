@@ -1,7 +1,7 @@
-"""From the plain names of `kit`'s errors to the original's classes.
+"""From `kit`'s more specific errors to the original's classes.
 
-A program of the original may compare the type of an error, and knows nothing of a
-`PlacementError`. The message stays as it is, and the error of `kit` is its cause.
+A program may compare the type of an error, and does not know of a `PlacementError`. The
+message stays as it is, and the error of `kit` is its cause.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kit.errors import KitError
 
 @contextmanager
 def originals() -> Iterator[None]:
-    """Raise errors of `kit` in the block as the class of their code."""
+    """Raise errors of `kit` in the block as the class that has their code."""
     try:
         yield
     except KitError as error:

@@ -1,4 +1,4 @@
-"""Which element types an op takes, where the original takes fewer than numpy.
+"""Which element types an op accepts, where the original accepts fewer than numpy.
 
 Pure. The letters are numpy's kinds: b bool, i and u whole numbers, f floating point,
 c complex, O text. An op that is not in the table takes what its own rule takes.

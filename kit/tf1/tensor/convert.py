@@ -1,6 +1,6 @@
-"""From Python values to tensors in the original's way: strict, nothing is promoted.
+"""From Python values to tensors as in the original: strict, without promotion.
 
-What all functions of `kit.tf1` that make ops are built of:
+All functions of `kit.tf1` that make ops are built like this:
 
     with op_scope(name, "add", [x, y]) as scope:
         x, y = arguments("Add", x=x, y=y)
@@ -51,7 +51,7 @@ def graph_for(values: Any) -> Graph:
 def op_scope(
     name: str | None, default_name: str | None, values: Any = ()
 ) -> Iterator[str]:
-    """Enter the graph of `values` and a name scope of its own; yields its name.
+    """Enter the graph of `values` and a new name scope; yields the scope's name.
 
     The name ends in a slash: as the name of an op it stands for the scope itself, so
     that an op `add` has its constants below `add/`.
@@ -101,12 +101,12 @@ def convert_to_tensor(
         try:
             return _converted(value, as_dtype(hint).base_dtype, name)
         except (TypeError, ValueError):
-            pass  # a hint, and no more
+            pass  # it is only a hint
     return _converted(value, wanted, name)
 
 
 def arguments(op_type: str, **values: Any) -> list[Any]:
-    """Return the arguments of an op that must all be of one dtype, as tensors.
+    """Return the arguments of an op that must have the same dtype, as tensors.
 
     The first one decides, the others follow; the constants among them are named like
     the arguments. Raises `TypeError` when one is of another dtype.
@@ -119,7 +119,7 @@ def arguments(op_type: str, **values: Any) -> list[Any]:
 
 
 def argument(op_type: str, name: str, value: Any, dtype: Any = None) -> Any:
-    """Return one argument of an op as a tensor of `dtype`, `TypeError` if it is not."""
+    """Return one argument of an op as a tensor; `TypeError` if it is not of `dtype`."""
     try:
         return convert_to_tensor(value, dtype, name)
     except ValueError as exc:
@@ -135,7 +135,7 @@ def argument(op_type: str, name: str, value: Any, dtype: Any = None) -> Any:
 def convert_to_tensor_or_indexed_slices(
     value: Any, dtype: Any = None, name: str | None = None
 ) -> Any:
-    """Return sparse rows as they are and anything else as a tensor."""
+    """Return sparse rows unchanged and anything else as a tensor."""
     if isinstance(value, IndexedSlices):
         return value
     return convert_to_tensor(value, dtype, name)

@@ -23,7 +23,7 @@ _REF = 100
 
 
 class DType:
-    """One element type; equal to whatever names the same: `tf.float32 == "float32"`."""
+    """One element type; equal to any name for it: `tf.float32 == "float32"`."""
 
     def __init__(self, base: _Numpy, is_ref: bool = False) -> None:
         """Users take `tf.float32` or `as_dtype`."""
@@ -188,7 +188,7 @@ _BY_NAME: dict[str, DType] = {
     **{one.name: one for one in (*_BASES.values(), *_REFS.values())},
     **{"half": half, "double": double, "float": float32},
 }
-# numpy would make something of these; the original does not.
+# numpy has a dtype for each of these; the original has none.
 _NO_TYPES = (None, int, complex, str, bytes)
 _BY_ENUM = {one.as_datatype_enum: one for one in _BY_NAME.values()}
 

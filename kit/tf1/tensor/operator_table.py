@@ -1,6 +1,6 @@
-"""Python's operators on tensors and variables, by a table that `operators` fills.
+"""Python's operators on tensors and variables, from a table that `operators` fills.
 
-Pure. Unlike in `kit.graph` nothing is promoted, and `==` asks whether two are one.
+Pure. Unlike in `kit.graph`, nothing is promoted, and `==` compares identity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FROM_ARRAY: dict[np.ufunc, tuple[str, str]] = {
 
 
 def _asks(name: str) -> Any:
-    """Return a method that asks the table, which is filled later."""
+    """Return a method that looks in the table when it is called: it is filled later."""
     return lambda self, *other: OPERATORS[name](self, *other)
 
 

@@ -1,4 +1,4 @@
-"""What the operators of tensors write into a graph, with the original's names.
+"""The operations that Python's operators add, with the original's names.
 
 a + 1       op `add`, constant `add/y`
 1 + a       op `add`, constant `add/x`
@@ -31,7 +31,7 @@ _OF_TRUTH = ("LogicalAnd", "LogicalOr")
 
 
 def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
-    """Write an op of two tensors of one dtype; the first decides which."""
+    """Add an op of two tensors of one dtype; the first decides which."""
     with op_scope(name, op_type, [x, y]) as scope:
         x = argument(op_type, "x", x, bool_ if op_type in _OF_TRUTH else None)
         y = argument(op_type, "y", y, x.dtype.base_dtype)
@@ -41,13 +41,13 @@ def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
 
 
 def unary(op_type: str, x: Any, name: str | None = None) -> Any:
-    """Write an op of one tensor."""
+    """Add an op of one tensor."""
     with op_scope(name, op_type, [x]) as scope:
         return create(op_type, argument(op_type, "x", x), name=scope)
 
 
 def exclusive_or(x: Any, y: Any, name: str | None) -> Any:
-    """Say of truth values whether just one of two is true."""
+    """Return whether exactly one of two bools is true."""
     either, both = (binary(one, x, y, None) for one in ("LogicalOr", "LogicalAnd"))
     return binary("LogicalAnd", either, unary("LogicalNot", both), name)
 
@@ -87,7 +87,7 @@ def matrix_multiply(x: Any, y: Any, name: str | None) -> Any:
 
 
 def _enter(method: str, name: str, function: _Function) -> None:
-    """Enter an operator and the one of the right operand."""
+    """Register an operator for a tensor on the left, and for one on the right."""
 
     def of_left(x: Any, y: Any) -> Any:
         if isinstance(y, _FOREIGN):
@@ -107,6 +107,7 @@ def _enter(method: str, name: str, function: _Function) -> None:
     OPERATORS[f"r{method}"] = of_right
 
 
+# With these Python asks the other operand, and then raises its own `TypeError`.
 _FOREIGN = (dict, set)
 
 for _method, _name, _function in (
@@ -137,7 +138,7 @@ for _method, _op_type in {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}.it
 
 
 def get_item(x: Any, key: Any) -> Any:
-    """Return a part of a tensor, by Python's slices, whole numbers, None and `...`.
+    """Return a part of a tensor by slices, integers, None and `...`.
 
     Raises `TypeError` for anything else: rows by a list are `tf.gather`, a mask is
     `tf.boolean_mask`.

@@ -65,12 +65,12 @@ class Dimension:
         return self._value
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether one axis may have both sizes."""
+        """Whether one axis can have both sizes."""
         other = as_dimension(other)
         return None in (self._value, other.value) or self._value == other.value
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raise `ValueError` unless one axis may have both sizes."""
+        """Raise `ValueError` unless one axis can have both sizes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
@@ -91,7 +91,7 @@ class Dimension:
     __hash__ = None  # type: ignore[assignment]
 
     def __index__(self) -> Any:
-        # Python itself refuses None here, which is what an unknown size deserves.
+        # Python itself refuses None here, as it should for an unknown size.
         return self._value
 
     def __int__(self) -> Any:
@@ -191,7 +191,7 @@ class TensorShape:
         )
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether one tensor may have both shapes."""
+        """Whether one tensor can have both shapes."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return True
@@ -201,7 +201,7 @@ class TensorShape:
         )
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Return what is known of both; raises `ValueError` if they contradict."""
+        """Return the merged shape; raises `ValueError` if the two contradict."""
         found = as_shape(other)
         if self._dims is None:
             return found
@@ -216,7 +216,7 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {found} are not compatible") from None
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """Return what is known of both: the sizes in which they agree."""
+        """Return the sizes in which both shapes agree."""
         other = as_shape(other)
         if self._dims is None or other._dims is None or self.ndims != other.ndims:
             return unknown_shape()
@@ -225,7 +225,7 @@ class TensorShape:
 
     def as_proto(self) -> TensorShapeProto:
         """Return the shape as a message."""
-        return shape_proto(None if self._dims is None else tuple(self.as_list()))
+        return shape_proto(static_of(self))
 
     def concatenate(self, other: Any) -> TensorShape:
         """Return the sizes of this shape followed by those of another."""
@@ -259,18 +259,18 @@ class TensorShape:
         return self
 
     def assert_has_rank(self, rank: int) -> None:
-        """Raise `ValueError` unless it may have `rank` axes."""
+        """Raise `ValueError` unless it can have `rank` axes."""
         if self.ndims not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def assert_same_rank(self, other: Any) -> None:
-        """Raise `ValueError` unless both may have one number of axes."""
+        """Raise `ValueError` unless both can have the same number of axes."""
         other = as_shape(other)
         if None not in (self.ndims, other.ndims) and self.ndims != other.ndims:
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raise `ValueError` unless one tensor may have both shapes."""
+        """Raise `ValueError` unless one tensor can have both shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are incompatible")
 
@@ -332,8 +332,18 @@ def as_shape(shape: Any) -> TensorShape:
     return shape if isinstance(shape, TensorShape) else TensorShape(shape)
 
 
+def static_of(shape: Any) -> tuple[int | None, ...] | None:
+    """Return a shape as `kit.graph` keeps it: a tuple, None for an unknown rank.
+
+    >>> static_of([2, None]), static_of(None)
+    ((2, None), None)
+    """
+    known = as_shape(shape)
+    return None if known.ndims is None else tuple(known.as_list())
+
+
 def unknown_shape(rank: int | None = None) -> TensorShape:
-    """Return a shape of which nothing, or the number of axes alone, is known."""
+    """Return a shape of which at most the number of axes is known."""
     return TensorShape(None if rank is None else [None] * rank)
 
 

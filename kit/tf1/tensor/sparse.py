@@ -70,7 +70,7 @@ class SparseTensor:
 def sparse_placeholder(
     dtype: Any, shape: Any = None, name: str | None = None
 ) -> SparseTensor:
-    """Return a sparse tensor whose value is fed to each run."""
+    """Return a sparse tensor whose value each run is fed."""
     known = TensorShape(shape)
     sizes = None if known.ndims is None else known.as_list()
     prefix = f"{name}/" if name else ""

@@ -1,6 +1,6 @@
-"""Tensors with the members of the original's.
+"""The original's `Tensor`.
 
-Pure. The work is done by `kit.graph`; here are names, strictness and looks.
+Pure. `kit.graph` does the work; this adds names, strict dtypes and texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from kit.graph.op import Tensor as NativeTensor
 from kit.tf1.tensor.dtypes import DType, as_dtype
 from kit.tf1.tensor.operator_table import Operators
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import TensorShape, static_of
 
 # What changes a variable gives that variable.
 PASS_ON = frozenset(
@@ -30,21 +30,20 @@ class Tensor(Operators, NativeTensor):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of the shape."""
+        """The shape, as far as it is known."""
         return TensorShape(self.static.shape)
 
     def get_shape(self) -> TensorShape:
-        """Return what is known of the shape."""
+        """Return the shape, as far as it is known."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Tell what is known of the shape besides what the graph has found out."""
-        known = TensorShape(shape)
-        super().set_shape(None if known.ndims is None else tuple(known.as_list()))
+        """Add to what the graph has inferred about the shape."""
+        super().set_shape(static_of(shape))
 
     @property
     def value_index(self) -> int:
-        """Which of its operation's outputs it is."""
+        """The index among its operation's outputs."""
         return self.index
 
     def consumers(self) -> list[Any]:

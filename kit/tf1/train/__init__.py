@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.cluster_def import ClusterDef as ClusterDef
+from kit.cluster_def import JobDef as JobDef
+from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.hooks import CheckpointSaverHook as CheckpointSaverHook
 from kit.hooks import CheckpointSaverListener as CheckpointSaverListener
 from kit.hooks import FeedFnHook as FeedFnHook
@@ -21,13 +24,10 @@ from kit.hooks import SessionRunValues as SessionRunValues
 from kit.hooks import StepCounterHook as StepCounterHook
 from kit.hooks import StopAtStepHook as StopAtStepHook
 from kit.hooks import SummarySaverHook as SummarySaverHook
+from kit.spec import ClusterSpec as ClusterSpec
 from kit.tf1.not_offered import refuse
-from kit.tf1.session.server import ClusterDef as ClusterDef
-from kit.tf1.session.server import ClusterSpec as ClusterSpec
-from kit.tf1.session.server import JobDef as JobDef
 from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
-from kit.tf1.session.server import replica_device_setter as replica_device_setter
 from kit.tf1.train.checkpointing.checkpoint_reader import (
     CheckpointReader as CheckpointReader,
 )
@@ -66,7 +66,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     update_checkpoint_state as update_checkpoint_state,
 )
 from kit.tf1.train.checkpointing.saver import Saver as Saver
-from kit.tf1.train.checkpointing.saver_def import SaverDef as SaverDef
+from kit.tf1.train.checkpointing.saver_ops import SaverDef as SaverDef
 from kit.tf1.train.global_step import assert_global_step as assert_global_step
 from kit.tf1.train.global_step import create_global_step as create_global_step
 from kit.tf1.train.global_step import get_global_step as get_global_step

@@ -15,7 +15,7 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return what sets a variable when it is run, its new value.
+    """Return a tensor that sets a variable when it is run: the new value.
 
     Raises `TypeError` for another dtype, and `ValueError` for another shape unless
     `validate_shape` is False. All changes are indivisible, locking or not.
@@ -27,21 +27,21 @@ def assign(
 def assign_add(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
-    """Return what adds to a variable when it is run, its new value."""
+    """Return a tensor that adds to a variable when it is run: the new value."""
     return _changed("AssignAdd", ref, value, name, {})
 
 
 def assign_sub(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
-    """Return what subtracts from a variable when it is run, its new value."""
+    """Return a tensor that subtracts from a variable when it is run: the new value."""
     return _changed("AssignSub", ref, value, name, {})
 
 
 def scatter(
     op_type: str, ref: Any, indices: Any, updates: Any, name: str | None = None
 ) -> Any:
-    """Return what changes rows of a variable when it is run, its new value.
+    """Return a tensor that changes rows of a variable when it is run: the new value.
 
     `op_type` is ScatterAdd, ScatterSub or ScatterUpdate. Of an index that comes twice
     both rows count, in their order. Raises `InvalidArgumentError` in the run for an
@@ -61,21 +61,21 @@ def scatter(
 def scatter_add(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
 ) -> Any:
-    """Return what adds rows to a variable when it is run; see `scatter`."""
+    """Return a tensor that adds rows to a variable; see `scatter`."""
     return scatter("ScatterAdd", ref, indices, updates, name)
 
 
 def scatter_sub(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
 ) -> Any:
-    """Return what subtracts rows from a variable when it is run; see `scatter`."""
+    """Return a tensor that subtracts rows from a variable; see `scatter`."""
     return scatter("ScatterSub", ref, indices, updates, name)
 
 
 def scatter_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: Any = None
 ) -> Any:
-    """Return what sets rows of a variable when it is run; see `scatter`."""
+    """Return a tensor that sets rows of a variable; see `scatter`."""
     return scatter("ScatterUpdate", ref, indices, updates, name)
 
 
@@ -102,7 +102,7 @@ def ref_of(ref: Any, op_type: str) -> Tensor:
     found = getattr(ref, "ref", ref)
     if isinstance(found, Tensor) and found.op.op_def.gives_ref:
         return found
-    # What a change returns stands for the variable too.
+    # The result of a change stands for the variable too.
     if isinstance(found, Tensor) and found.op.type in PASS_ON:
         return ref_of(found.op.inputs[0], op_type)
     raise AttributeError(

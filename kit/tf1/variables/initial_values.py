@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.ops.random import random_normal, random_uniform, truncated_normal
 from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import create
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.shape import TensorShape
 
-# Constants up to this size travel as they are; larger ones are filled where they live.
+# Smaller constants travel as they are; larger ones are filled where they live.
 _SMALL = 1000
 
 
@@ -35,7 +36,7 @@ class Initializer:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that it was made with."""
+        """Return the arguments with which it was made."""
         plain = {k: v for k, v in vars(self).items() if k != "dtype"}
         return {**plain, "dtype": self.dtype.name}
 
@@ -61,12 +62,12 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """One value, or a list of them: too few are continued with the last."""
+    """One value, or a list of values, of which the last fills what is missing."""
 
     def __init__(
         self, value: Any = 0, dtype: Any = float32, verify_shape: bool = False
     ) -> None:
-        """Take the values; raises `TypeError` for no number, list or array."""
+        """Take the values: a number, list or array; raises `TypeError` for others."""
         super().__init__(dtype)
         if not (np.isscalar(value) or isinstance(value, list | tuple | np.ndarray)):
             raise TypeError(
@@ -103,8 +104,6 @@ class RandomUniform(Initializer):
         self.minval, self.maxval, self.seed = minval, maxval, seed
 
     def _values(self, shape: list[int], dtype: DType) -> Any:
-        from kit.tf1.ops.random import random_uniform  # it needs this package first
-
         return random_uniform(shape, self.minval, self.maxval, dtype, seed=self.seed)
 
 
@@ -122,8 +121,6 @@ class RandomNormal(Initializer):
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
     def _values(self, shape: list[int], dtype: DType) -> Any:
-        from kit.tf1.ops.random import random_normal
-
         return random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
 
 
@@ -131,8 +128,6 @@ class TruncatedNormal(RandomNormal):
     """Normally distributed values, drawn again beyond two standard deviations."""
 
     def _values(self, shape: list[int], dtype: DType) -> Any:
-        from kit.tf1.ops.random import truncated_normal
-
         return truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
 
 
@@ -165,7 +160,7 @@ class VarianceScaling(Initializer):
     def __call__(
         self, shape: Any, dtype: Any = None, partition_info: Any = None
     ) -> Any:
-        """Return the values for a shape; a part has those of the whole."""
+        """Return the values for a shape; a part is scaled as the whole is."""
         whole = shape if partition_info is None else partition_info.full_shape
         variance = self.scale / max(1.0, _FANS[self.mode](*_fans(_sizes(whole))))
         chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
@@ -177,13 +172,13 @@ class VarianceScaling(Initializer):
             return RandomUniform(-limit, limit, self.seed)(shape, dtype)
         if self.distribution == "untruncated_normal":
             return RandomNormal(0.0, math.sqrt(variance), self.seed)(shape, dtype)
-        # What is cut off at two deviations makes the rest narrower by this factor.
+        # Truncation at two deviations makes the distribution narrower by this factor.
         deviation = math.sqrt(variance) / 0.87962566103423978
         return TruncatedNormal(0.0, deviation, self.seed)(shape, dtype)
 
 
 class GlorotUniform(VarianceScaling):
-    """Uniform values by the number of inputs and outputs: what variables start with."""
+    """Uniform values scaled by the number of inputs and outputs; the usual default."""
 
     def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
@@ -194,7 +189,7 @@ class GlorotUniform(VarianceScaling):
 
 
 class GlorotNormal(VarianceScaling):
-    """Normal values by the number of inputs and outputs."""
+    """Normal values scaled by the number of inputs and outputs."""
 
     def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
@@ -205,7 +200,7 @@ class GlorotNormal(VarianceScaling):
 
 
 def default_initializer(dtype: DType) -> Initializer:
-    """Return what a variable of this dtype starts with when nobody says otherwise."""
+    """Return the default initializer of a variable of this dtype."""
     return GlorotUniform() if dtype.is_floating or dtype.is_complex else Zeros()
 
 

@@ -1,4 +1,4 @@
-"""A variable in parts: variables of their own, which may lie on several tasks."""
+"""A variable in parts, which are variables too and may live on several tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SaveSliceInfo(NamedTuple):
-    """Which part of a whole a variable is, for those who save it under one name."""
+    """Which part of a whole a variable is, so that it is saved under one name."""
 
     full_name: str
     full_shape: list[int]
@@ -115,10 +115,10 @@ def partitioned(
     initializer: Any,
     **how: Any,
 ) -> PartitionedVariable:
-    """Return a variable in parts by its full name, made as `VariableStore.get` does.
+    """Return a variable in parts by its full name; see `VariableStore.get`.
 
-    Earlier parts take what is left over. Raises `ValueError` for a shape that is not
-    known, and for a partitioner that cuts along several axes.
+    Earlier parts are larger if it does not divide evenly. Raises `ValueError` for an
+    unknown shape, and for a partitioner that cuts along several axes.
     """
     known = TensorShape(shape)
     if not known.is_fully_defined():
@@ -157,7 +157,7 @@ def partitioned(
 
 
 def cut(size: int, n_parts: int) -> list[int]:
-    """Return the sizes of parts; the first ones take what is left over.
+    """Return the sizes of parts; the first ones are larger by the remainder.
 
     >>> cut(7, 3), cut(10, 4)
     ([3, 2, 2], [3, 3, 2, 2])

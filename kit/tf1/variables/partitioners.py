@@ -1,4 +1,4 @@
-"""Into how many parts a variable is cut, and which part an initializer is asked for.
+"""Into how many parts a variable is cut, and which of them an initializer is to make.
 
 Pure. A partitioner is a function of shape and dtype that returns the number of parts of
 each axis; parts are cut along one.
@@ -152,7 +152,7 @@ class PartitionInfo:
         """Return the dimension in which a part of this shape is cut; None if in none.
 
         Raises `TypeError` for anything that is not a sequence, `ValueError` for a part
-        that does not lie in the whole, and for one that is cut in several dimensions.
+        that is not within the whole, and for one that is cut in several dimensions.
         """
         sizes = _sequence("shape", shape)
         if len(sizes) != len(self._whole):

@@ -1,4 +1,4 @@
-"""Scopes: of names and of variables. A variable scope is both.
+"""Scopes of names and of variables. A variable scope is both.
 
 with tf.variable_scope("layer"):        names: layer/, the second time layer_1/
     w = tf.get_variable("w", [2])       variable: layer/w, whichever time it is
@@ -23,7 +23,7 @@ from kit.tf1.variables.variable_store import VariableStore, store_of
 from kit.tf1.variables.variables import VariableAggregation, VariableSynchronization
 
 # --------------------------------------------------------------------------------------
-# A variable scope: a name, and how the variables below it are made.
+# A variable scope: a name, and the defaults of the variables below it.
 
 
 _INHERITED = (
@@ -33,7 +33,7 @@ _INHERITED = (
 
 
 class VariableScope:
-    """What `tf.variable_scope` yields."""
+    """The scope that `tf.variable_scope` yields."""
 
     def __init__(
         self,
@@ -70,15 +70,15 @@ class VariableScope:
         return new
 
     def reuse_variables(self) -> None:
-        """Let all variables from now on be ones that exist."""
+        """Reuse existing variables from now on."""
         self.reuse = True
 
     def set_initializer(self, initializer: Any) -> None:
-        """Set what initializes the variables from now on."""
+        """Set the initializer of the variables from now on."""
         self.initializer = initializer
 
     def set_regularizer(self, regularizer: Any) -> None:
-        """Set what regularizes the variables from now on."""
+        """Set the regularizer of the variables from now on."""
         self.regularizer = regularizer
 
     def set_dtype(self, dtype: Any) -> None:
@@ -86,15 +86,15 @@ class VariableScope:
         self.dtype = as_dtype(dtype)
 
     def set_partitioner(self, partitioner: Any) -> None:
-        """Set what cuts the variables from now on into parts."""
+        """Set the partitioner of the variables from now on."""
         self.partitioner = partitioner
 
     def set_custom_getter(self, custom_getter: Any) -> None:
-        """Set the function that is asked instead of the usual way, from now on."""
+        """Set the function that gets the variables from now on."""
         self.custom_getter = custom_getter
 
     def get_collection(self, name: Any) -> list[Any]:
-        """Return what a collection of the default graph has below this scope."""
+        """Return the items of a collection of the default graph below this scope."""
         scope = f"{self.name}/" if self.name else None
         return get_default_graph().get_collection(name, scope)
 
@@ -151,6 +151,7 @@ class VariableScope:
             return _found(store, name, **given)
 
         getter = custom_getter or self.custom_getter
+        # Variable scopes alone name variables, whichever name scope is open.
         with graph.name_scope(None):
             if getter is None:
                 return plain(full, **arguments)
@@ -186,10 +187,10 @@ AUTO_REUSE = _ReuseMode.AUTO_REUSE
 
 
 class name_scope:
-    """Put names of new operations below a name; enters the graph of `values` too.
+    """Put the names of new operations below a name, in the graph of `values`.
 
-    Yields the scope with a slash at its end. None as name takes `default_name`, and
-    leads out of all scopes if that is None too.
+    Yields the scope with a slash at its end. Without `name`, `default_name` is used;
+    without both, it leaves all scopes.
     """
 
     def __init__(
@@ -197,6 +198,7 @@ class name_scope:
     ) -> None:
         self._name = default_name if name is None else name
         self._values = values
+        # A stack, since one object may be entered again, also within itself.
         self._blocks: list[AbstractContextManager[str]] = []
 
     @property
@@ -243,12 +245,12 @@ def _scope_of(graph: Graph) -> VariableScope:
 
 
 class variable_scope:
-    """Put variables of `get_variable` below a name, and say how they are made.
+    """Put variables of `get_variable` below a name, and set their defaults.
 
     `name_or_scope` is a name within the current scope, or a scope that was yielded
-    before. Without it the scope is called `default_name` with a number. Other arguments
-    are defaults for the variables inside, and inherited from the outer scope unless
-    given. With `reuse` True they must exist, with AUTO_REUSE they may.
+    before. Without it, the scope is named `default_name`, with a number. The other
+    arguments are defaults for the variables inside, inherited from the outer scope
+    unless given. With `reuse` True they must exist, with AUTO_REUSE they may.
 
     Raises `TypeError` for a name that is not a text, and `ValueError` for a `reuse`
     that is neither True, False, None nor AUTO_REUSE.
@@ -347,7 +349,7 @@ def _unused(graph: Graph, prefix: str) -> str:
 def _entered(
     graph: Graph, name: Any, names: str, changes: dict[str, Any]
 ) -> Iterator[VariableScope]:
-    """Make a scope of variables the current one of its graph."""
+    """Make a variable scope the current one of its graph."""
     store, outer = store_of(graph), _scope_of(graph)
     if isinstance(name, VariableScope):
         base, full, original = name, name.name, name.original_name_scope
@@ -361,6 +363,8 @@ def _entered(
         yield scope
     finally:
         _current.reset(token)
+        # Entered again, it numbers its inner scopes from the start: a second call of
+        # the same layer finds the variables of the first.
         store.close_subscopes(full)
 
 
@@ -381,12 +385,12 @@ def get_variable(
     synchronization: Any = VariableSynchronization.AUTO,
     aggregation: Any = VariableAggregation.NONE,
 ) -> Any:
-    """Return the variable of a name in the current variable scope, new or shared.
+    """Return the variable with a name in the current variable scope, new or shared.
 
-    Without an initializer it starts uniformly distributed by the sizes of its sides, or
-    at zero for whole numbers. Raises `ValueError` for a variable that exists although
-    it must not (see `variable_scope`) or the reverse, for a shape that is not known or
-    not that of the existing variable.
+    Without an initializer it starts with `glorot_uniform_initializer`, or at zero for
+    integers. Raises `ValueError` for a variable that exists although it must not (see
+    `variable_scope`) or the reverse, and for a shape that is unknown or differs from
+    that of the existing variable.
     """
     return get_variable_scope().get_variable(
         None,
@@ -405,7 +409,7 @@ def get_variable(
 
 
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Return a variable as `get_variable`, a local one that is not trained."""
+    """Return a variable as `get_variable` does: a local one that is not trained."""
     kwargs["collections"] = [*(kwargs.get("collections") or []), "local_variables"]
     kwargs["trainable"] = False
     return get_variable(name, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""All variables of a graph by collection, and what initialises or reports them."""
+"""The variables of a graph by collection, and operations that initialise them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def global_variables(scope: str | None = None) -> list[Any]:
 
 
 def local_variables(scope: str | None = None) -> list[Any]:
-    """Return the variables that each process has for itself."""
+    """Return the variables that belong to one process."""
     return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
@@ -28,7 +28,7 @@ def model_variables(scope: str | None = None) -> list[Any]:
 
 
 def trainable_variables(scope: str | None = None) -> list[Any]:
-    """Return the variables that optimizers change unless told otherwise."""
+    """Return the variables that optimizers change by default."""
     return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
@@ -65,7 +65,7 @@ def report_uninitialized_variables(
 ) -> Any:
     """Return the names of the variables that have no value yet, a vector of texts.
 
-    Looks at all global and local ones unless told which.
+    By default it checks all global and local ones.
     """
     chosen = [*global_variables(), *local_variables()] if var_list is None else var_list
     with op_scope(name, None, [*chosen]) as scope:
@@ -79,7 +79,7 @@ def report_uninitialized_variables(
 
 
 def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Any:
-    """Return what raises `FailedPreconditionError` in a run if one has no value."""
+    """Return an operation that raises `FailedPreconditionError` if one has no value."""
     chosen = [*global_variables(), *local_variables()] if var_list is None else var_list
     return group(*[one.read_value() for one in chosen]) if chosen else None
 

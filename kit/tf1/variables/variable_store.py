@@ -20,7 +20,7 @@ from kit.tf1.variables.variables import Variable
 
 
 class VariableStore:
-    """One graph's variables by full name, and how often each scope was opened."""
+    """A graph's variables by full name, and how often each scope was opened."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
@@ -31,7 +31,7 @@ class VariableStore:
         self._opened[name] = self._opened.get(name, 0) + 1
 
     def close_subscopes(self, name: str) -> None:
-        """Let the scopes within a scope count from the start again."""
+        """Reset the counts of the scopes within a scope."""
         for one in self._opened:
             if not name or one.startswith(name + "/"):
                 self._opened[one] = 0
@@ -150,13 +150,13 @@ def _of_shape(
 
 
 def _required(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments that a function cannot do without."""
+    """Return the names of a function's required arguments."""
     parameters = inspect.signature(function).parameters.values()
     return [one.name for one in parameters if one.default is one.empty]
 
 
 def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:
-    """Check an initial value that is not a function."""
+    """Return an initial value that is not a function, checked."""
     if has_shape:
         raise ValueError("If initializer is a constant, do not specify shape.")
     if dtype is not None:

@@ -1,6 +1,6 @@
 """`tf.Variable`: state on a task, with the original's names and methods.
 
-A variable has one copy, on its task: what programs say of several changes nothing.
+A variable has one copy, on its task: options about several copies change nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.tf1.variables import assigning
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies are made alike."""
+    """When the copies of a variable are synchronised; without effect here."""
 
     AUTO = 0
     NONE = 1
@@ -33,7 +33,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How changes of several copies become one."""
+    """How changes of several copies are combined; without effect here."""
 
     NONE = 0
     SUM = 1
@@ -42,7 +42,7 @@ class VariableAggregation(enum.Enum):
 
 
 class Variable(Operators, NativeVariable):
-    """State that outlives runs and sessions; in an expression it is its value.
+    """State that outlives runs and sessions; in an expression it stands for its value.
 
     It lives where its operation is placed and is shared, by its name there, with all
     sessions and clients of the cluster. It has no value until its initializer ran.
@@ -84,6 +84,7 @@ class Variable(Operators, NativeVariable):
         self._save_slice_info: Any = None
         wanted = None if dtype is None else as_dtype(dtype).base_dtype
         graph = self._graph
+        # Without control dependencies: what a block waits for may need this variable.
         with (
             graph.as_default(),
             graph.control_dependencies(None),
@@ -150,7 +151,7 @@ class Variable(Operators, NativeVariable):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Tell what is known of the shape besides what the graph has found out."""
+        """Add to what the graph has inferred about the shape."""
         self.ref.set_shape(shape)
         self.value().set_shape(shape)
 
@@ -179,7 +180,7 @@ class Variable(Operators, NativeVariable):
         """Return the value, or the initial value while there is none.
 
         Use it where another variable's initial value depends on this one: initializers
-        run in no order.
+        run in any order.
         """
         return assigning.value_or(self.ref, self._initial_value)
 
@@ -188,7 +189,7 @@ class Variable(Operators, NativeVariable):
         return session_for(self, session, "eval").run(self.ref)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Set the value to one of this process, by `session` or the default one."""
+        """Set the value to one from this process, by `session` or the default one."""
         chosen = session_for(self, session, "load")
         chosen.run(self.initializer, {self.initializer.inputs[1]: value})
 
@@ -201,7 +202,7 @@ class Variable(Operators, NativeVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Return what sets the variable when it is run, its new value."""
+        """Return a tensor that sets the variable when it is run: the new value."""
         made = assigning.assign(self.ref, value, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
@@ -212,7 +213,7 @@ class Variable(Operators, NativeVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Return what adds to the variable when it is run, its new value."""
+        """Return a tensor that adds to the variable when it is run: the new value."""
         made = assigning.assign_add(self.ref, delta, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
@@ -223,7 +224,7 @@ class Variable(Operators, NativeVariable):
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:
-        """Return what subtracts from the variable when it is run, its new value."""
+        """Return a tensor that subtracts from it when it is run: the new value."""
         made = assigning.assign_sub(self.ref, delta, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
@@ -237,7 +238,7 @@ class Variable(Operators, NativeVariable):
         use_locking: bool = False,
         name: str | None = None,
     ) -> Any:
-        """Return what adds rows to the variable when it is run, its new value."""
+        """Return a tensor that adds rows to it when it is run: the new value."""
         return self._scattered("ScatterAdd", sparse_delta, name)
 
     def scatter_sub(
@@ -246,7 +247,7 @@ class Variable(Operators, NativeVariable):
         use_locking: bool = False,
         name: str | None = None,
     ) -> Any:
-        """Return what subtracts rows when it is run, its new value."""
+        """Return a tensor that subtracts rows when it is run: the new value."""
         return self._scattered("ScatterSub", sparse_delta, name)
 
     def scatter_update(
@@ -255,7 +256,7 @@ class Variable(Operators, NativeVariable):
         use_locking: bool = False,
         name: str | None = None,
     ) -> Any:
-        """Return what sets rows when it is run, its new value."""
+        """Return a tensor that sets rows when it is run: the new value."""
         return self._scattered("ScatterUpdate", sparse_delta, name)
 
     def _scattered(self, op_type: str, rows: Any, name: str | None) -> Any:
@@ -291,7 +292,7 @@ def _initial(graph: Graph, name: str, given: Any, dtype: Any) -> Any:
     before = graph.version
     with graph.name_scope("Initializer"), graph.device(None):
         made = convert_to_tensor(given(), dtype, name="initial_value")
-    # They were made first, and live where the variable will.
+    # These are made before the variable, and live where it will.
     for op in graph.ops[before:]:
         op.colocation = tuple(sorted({*op.colocation, name}))
     return made

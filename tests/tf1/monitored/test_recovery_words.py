@@ -8,8 +8,7 @@ import pytest
 
 from kit.errors import UnavailableError
 from kit.settings import settings
-from kit.tf1.train.monitored.recovery import Recovery
-from kit.tf1.train.monitored.session_layers import RecoverableSession
+from kit.tf1.train.monitored.session_layers import RecoverableSession, Recovery
 
 LOST = UnavailableError("/job:ps/task:1 cannot be reached: nobody answers. See why.")
 

@@ -10,7 +10,7 @@ import pytest
 
 from kit import tf1 as tf
 from kit.settings import settings
-from kit.tf1.train.monitored.patience import Patience, limit_s
+from kit.tf1.train.monitored.backoff import Backoff, limit_s
 from tests.tf1.monitored.counting import Told, counting
 from tests.tf1.servers import addresses, cluster
 
@@ -34,10 +34,10 @@ def test_pauses_grow_from_a_tenth_of_a_second_to_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     time = Time()
-    patience = Patience(30.0, clock=time, sleep=time.sleep)
+    backoff = Backoff(30.0, clock=time, sleep=time.sleep)
 
-    while patience.left_s:
-        patience.pause("nobody is there")
+    while backoff.left_s:
+        backoff.pause("nobody is there")
 
     assert time.pauses[:6] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert time.now == pytest.approx(30.0)
@@ -50,10 +50,10 @@ def test_pauses_grow_from_a_tenth_of_a_second_to_one(
 
 def test_longest_pause_is_the_one_that_the_program_has_chosen() -> None:
     time = Time()
-    patience = Patience(5.0, 0.15, clock=time, sleep=time.sleep)
+    backoff = Backoff(5.0, 0.15, clock=time, sleep=time.sleep)
 
     for _ in range(3):
-        patience.pause("")
+        backoff.pause("")
 
     assert time.pauses == [0.1, 0.15, 0.15]
 
@@ -173,10 +173,10 @@ def test_session_that_cannot_begin_ends_in_a_deadline() -> None:
 
 def test_wait_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     now = Time()
-    patience = Patience(2.0, clock=now, sleep=now.sleep)
+    backoff = Backoff(2.0, clock=now, sleep=now.sleep)
 
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            patience.pause("the chief is away")
+            backoff.pause("the chief is away")
 
     assert "the chief is away" in caplog.text

@@ -1,4 +1,4 @@
-"""Blocks of a tensor, by where they begin and how large they are."""
+"""Blocks of a tensor, by begin and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit.graph.table import Attrs, OpDef, infer_like, missing, register
 
 
 def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """Return the block that begins at `begin` and has this size; -1 is all the rest.
+    """Return the block that begins at `begin` and has this size; -1 is the rest.
 
     Both are ints for each axis, or tensors of them.
     """

@@ -26,7 +26,7 @@ def broadcast_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
 
 def tile(x: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """Return the tensor repeated, for each axis a number of times.
+    """Return the tensor repeated a number of times along each axis.
 
     Raises `ValueError` unless there is a number for each axis.
     """
@@ -54,7 +54,7 @@ def _grows(shape: Sequence[int | None], common: Sequence[int | None]) -> bool:
 
 
 def _fill_out(xp: ModuleType, x: Any, shape: Ints) -> Any:
-    # A copy and no view of stride 0: a product of matrices would crawl on that.
+    # A copy, not a view of stride 0, on which a product of matrices is very slow.
     out = xp.empty(shape, x.dtype)
     out[...] = x
     return out

@@ -1,4 +1,4 @@
-"""Tensors that are computed from no other: filled ones, sequences, one-hot rows."""
+"""Tensors made from few numbers: fills, sequences, one-hot rows."""
 
 from __future__ import annotations
 

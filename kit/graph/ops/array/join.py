@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart, along an axis they have or along a new one."""
+"""Tensors joined and split, along an existing axis or a new one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit.graph.table import Attrs, OpDef, register
 
 
 def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
-    """Return tensors joined along an axis they have; all other sizes must be equal."""
+    """Return tensors joined along an existing axis; other sizes must be equal."""
     place = number(axis, "the axis")
     return make("ConcatV2", *operands(*xs), axis=place, name=name)
 
@@ -50,7 +50,7 @@ def split(
 ) -> list[Tensor]:
     """Return parts along an axis: a number of equal ones, or parts of these sizes.
 
-    One size may be -1: all that is left. Raises `ValueError` if they do not add up.
+    One size may be -1: the rest. Raises `ValueError` if they do not add up.
     """
     found, place = tensor(x), number(axis, "the axis")
     sizes = numbers(num_or_sizes)
@@ -153,6 +153,7 @@ def _unpack(xp: ModuleType, x: Any, *, num: int, axis: int) -> Any:
     if x.shape[axis] != num:
         raise ValueError(f"the axis has {x.shape[axis]} parts, not {num}.")
     turned = xp.moveaxis(x, axis, 0)
+    # With an ellipsis numpy gives arrays without axes, and not its scalars.
     return _single(tuple(turned[i, ...] for i in range(num)))
 
 

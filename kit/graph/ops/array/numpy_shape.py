@@ -92,10 +92,7 @@ def concatenate(xs: Sequence[Any], axis: int | None = 0, dtype: Any = None) -> T
     return joined if dtype is None else cast(joined, dtype)
 
 
-@speaks(np.stack)
-def stack(xs: Sequence[Any], axis: int = 0) -> Tensor:
-    """Return tensors side by side along a new axis."""
-    return join.stack(xs, axis)
+speaks(np.stack)(join.stack)
 
 
 @speaks(np.vstack)

@@ -1,4 +1,4 @@
-"""More at the edges of a tensor, and its elements in reverse order."""
+"""Padding, and elements in reverse order."""
 
 from __future__ import annotations
 

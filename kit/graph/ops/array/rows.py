@@ -1,4 +1,4 @@
-"""Slices by number: taken out of a tensor, and added up into one.
+"""Slices by index: gathered from a tensor, and added up in one.
 
 The gradient of rows taken from the first axis is an `IndexedSlices`: only these rows.
 An index that is out of range is an error in a run; nothing wraps.
@@ -38,7 +38,7 @@ def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tens
 
 
 def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
-    """Return indices, as Python counts them, all counted from the start of an axis.
+    """Return indices as Python counts them, but all from the start of an axis.
 
     Only constants can be negative: an op refuses negative indices on every device.
     """
@@ -55,14 +55,14 @@ def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
 
 
 def gather_nd(x: Any, indices: Any, name: str | None = None) -> Tensor:
-    """Return the slices at places: the last axis of `indices` is one place in `x`."""
+    """Return the slices at the indices that the last axis of `indices` holds."""
     return make("GatherNd", tensor(x), tensor(indices), name=name)
 
 
 def scatter_nd(
     indices: Any, updates: Any, shape: Any, name: str | None = None
 ) -> Tensor:
-    """Return zeros of this shape with updates added at places; equal places add up."""
+    """Return zeros of this shape with updates added at coordinates."""
     attr, extra = numbers_or_input(shape, "the shape")
     return make(
         "ScatterNd", tensor(indices), tensor(updates), *extra, shape=attr, name=name
@@ -70,7 +70,7 @@ def scatter_nd(
 
 
 def sum_rows(rows: IndexedSlices, name: str | None = None) -> IndexedSlices:
-    """Return slices with each index once, ascending, rows of one index added up."""
+    """Return slices with unique, ascending indices; rows of one index are added up."""
     op = make_op("SumByIndex", rows.indices, rows.values, name=name)
     indices, values = op.outputs
     return IndexedSlices(values, indices, rows.dense_shape)
@@ -95,12 +95,7 @@ def _infer_gather(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 def _gather(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     axis = attrs["axis"]
-
-    def compute(x: Any, indices: Any) -> Any:
-        check_indices(xp, indices, x.shape[axis])
-        return xp.take(x, indices, axis=axis)
-
-    return compute
+    return lambda x, indices: segments.gather(xp, x, indices, axis)
 
 
 def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -134,16 +129,16 @@ def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 def _places(x: Shape, indices: Static) -> tuple[Shape, int | None]:
-    """Return the shape of the places, and how many axes of `x` each one names."""
+    """Return the shape of the list of indices, and how many axes of `x` each names."""
     check_whole(indices)
     if indices.shape is None:
         return None, None
     if not indices.shape:
-        raise ValueError("the indices need an axis: each place is a list of numbers.")
+        raise ValueError("the indices need an axis: each one is a list of numbers.")
     depth = indices.shape[-1]
     if x is not None and depth is not None and depth > len(x):
         raise ValueError(
-            f"a place of {depth} numbers is too long for the {len(x)} axes of "
+            f"an index of {depth} numbers is too long for the {len(x)} axes of "
             f"{text(x)}."
         )
     return indices.shape[:-1], depth
@@ -158,7 +153,7 @@ def _infer_gather_nd(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 
 def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
-    """Return each place as one number of a row, counted through the leading axes."""
+    """Return each index as one row number, counted through the leading axes."""
     flat = xp.zeros(indices.shape[:-1], dtype=np.int64)
     for i in range(indices.shape[-1]):
         part = indices[..., i]

@@ -42,7 +42,7 @@ def expand_dims(x: Any, axis: Any, name: str | None = None) -> Tensor:
 
 @speaks(np.squeeze)
 def squeeze(x: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Return the tensor without these axes, or without all, of size 1."""
+    """Return the tensor without these axes of size 1, or without all such axes."""
     return make("Squeeze", tensor(x), axis=axes(axis), name=name)
 
 

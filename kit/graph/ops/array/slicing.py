@@ -1,6 +1,6 @@
-"""Parts of a tensor by Python's brackets.
+"""Parts of a tensor by slices and indices.
 
-What stands in the brackets travels as plain data, a tuple of
+The key in the brackets travels as plain data, a tuple of
 
     ("i", n)            one index
     ("s", a, b, step)   a slice; each is an int or None

@@ -68,6 +68,7 @@ def _power_by_y(g: Any, x: Any, _: Any, z: Any) -> Any:
 def _pow_log(xp: ModuleType, x: Any, z: Any) -> Any:
     x = xp.broadcast_to(x, z.shape)
     positive = x > 0
+    # Where x has no logarithm the gradient is 0, but a NaN of the result stays one.
     return xp.where(positive, z * xp.log(xp.where(positive, x, 1)), 0 * z)
 
 
@@ -125,15 +126,21 @@ remainder = enter_binary(
     bind=_whole("remainder"),
 )
 fmod = enter_binary(
-    "Mod", np.fmod, "the rest of x / y with the sign of x", missing, bind=_whole("fmod")
+    "Mod",
+    np.fmod,
+    "the remainder of x / y, with the sign of x",
+    missing,
+    bind=_whole("fmod"),
 )
 power: BinaryBuilder = enter_binary(
     "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y)
 )
 maximum = enter_binary(
-    "Maximum", np.maximum, "the greater of both", _chosen("GreaterEqual")
+    "Maximum", np.maximum, "the greater of the two", _chosen("GreaterEqual")
 )
-minimum = enter_binary("Minimum", np.minimum, "the less of both", _chosen("LessEqual"))
+minimum = enter_binary(
+    "Minimum", np.minimum, "the lesser of the two", _chosen("LessEqual")
+)
 
 
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:

@@ -32,8 +32,8 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     source, wanted = inputs[0].dtype, attrs["dtype"]
     if (source == STRING) != (wanted == STRING):
         raise TypeError(
-            f"{name_of(source)} cannot be cast to {name_of(wanted)}; use as_string to "
-            f"write numbers as texts."
+            f"{name_of(source)} cannot be cast to {name_of(wanted)}; run it, and "
+            f"convert the value in Python."
         )
     return [Static(inputs[0].shape, wanted)]
 

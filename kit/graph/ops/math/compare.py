@@ -45,8 +45,8 @@ def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 _logical = partial(enter_binary, infer=_infer_logic)
 
 logical_and = _logical("LogicalAnd", np.logical_and, "whether both are true")
-logical_or = _logical("LogicalOr", np.logical_or, "whether one is true, or both")
-logical_xor = _logical("LogicalXor", np.logical_xor, "whether just one is true")
+logical_or = _logical("LogicalOr", np.logical_or, "whether at least one is true")
+logical_xor = _logical("LogicalXor", np.logical_xor, "whether exactly one is true")
 logical_not = enter_unary(
     "LogicalNot", np.logical_not, "whether x is false", infer=_infer_logic
 )

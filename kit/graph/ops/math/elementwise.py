@@ -1,4 +1,4 @@
-"""How an element-wise op is entered into the table: one numpy ufunc with broadcasting.
+"""How an element-wise op enters the table: one numpy ufunc with broadcasting.
 
 The entries themselves stand in `arithmetic`, `unary` and `compare`.
 """
@@ -55,6 +55,7 @@ def sum_like(gradient: Any, x: Tensor, other: Tensor | None = None) -> Any:
     shape, wanted = gradient.static.shape, x.static.shape
     if is_known(shape) and shape == wanted:
         return gradient
+    # An operand is not broadcast against itself.
     if other is x or (other is not None and _keeps(wanted, other.static.shape)):
         return gradient
     return make("SumLike", gradient, x)
@@ -74,26 +75,26 @@ def zero_for(x: Tensor) -> Tensor:
 
 
 def infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give two operands of one dtype their common shape."""
+    """Infer the common shape of two operands of one dtype."""
     dtype = same_dtype(inputs, "an element-wise op")
     _refuse_texts(dtype)
     return [Static(broadcast(inputs[0].shape, inputs[1].shape), dtype)]
 
 
 def infer_compare(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give two operands of one dtype their common shape; the result is bool."""
+    """Infer the common shape of two operands of one dtype; the result is bool."""
     same_dtype(inputs, "a comparison")
     return [Static(broadcast(inputs[0].shape, inputs[1].shape), np.dtype(bool))]
 
 
 def infer_unary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give the result shape and dtype of the operand."""
+    """Infer shape and dtype from the operand."""
     _refuse_texts(inputs[0].dtype)
     return [Static(inputs[0].shape, inputs[0].dtype)]
 
 
 def infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    """Give the result shape and dtype of the operands, which must not be integers."""
+    """Infer shape and dtype from the operands, which must not be integers."""
     for one in inputs:
         if one.dtype.kind not in "fc":
             raise TypeError(
@@ -104,7 +105,7 @@ def infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def infer_test(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give the result the operand's shape; it is bool."""
+    """Infer the shape from the operand; the result is bool."""
     _refuse_texts(inputs[0].dtype)
     return [Static(inputs[0].shape, np.dtype(bool))]
 
@@ -165,6 +166,7 @@ def enter_binary(
         joins = ufunc is np.add and inputs[0].static.dtype == STRING
         return make("StringJoin" if joins else op_type, *inputs, name=name)
 
+    builder.__name__ = builder.__qualname__ = ufunc.__name__
     builder.__doc__ = f"Return {doc}, element by element with broadcasting."
     UFUNCS.setdefault(ufunc, builder)
     return builder
@@ -185,6 +187,7 @@ def enter_unary(
     def builder(x: Any, name: str | None = None) -> Tensor:
         return make(op_type, *resolved(ufunc, x), name=name)
 
+    builder.__name__ = builder.__qualname__ = ufunc.__name__
     builder.__doc__ = f"Return {doc}, element by element."
     UFUNCS.setdefault(ufunc, builder)
     return builder

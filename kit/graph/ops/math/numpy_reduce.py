@@ -44,16 +44,9 @@ def mean_of(
     return reduce.reduce_mean(_real(x, dtype), axis, keepdims)
 
 
-@speaks(np.max, np.amax)
-def max_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Return the greatest element along some axes."""
-    return reduce.reduce_max(x, axis, keepdims)
-
-
-@speaks(np.min, np.amin)
-def min_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Return the least element along some axes."""
-    return reduce.reduce_min(x, axis, keepdims)
+# Extremes have the dtype of the elements in numpy, too.
+speaks(np.max, np.amax)(reduce.reduce_max)
+speaks(np.min, np.amin)(reduce.reduce_min)
 
 
 @speaks(np.all)

@@ -1,7 +1,7 @@
-"""Random numbers: a stream for each op and session, which its seeds repeat.
+"""Random numbers: a stream for each op and session, which seeds make repeatable.
 
 An op's two seeds, the graph's and its own, decide its stream. With neither, the stream
-begins where nobody can predict. Each run draws on; a new session begins again.
+begins at an unpredictable point. Each run draws on; a new session begins again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return floats spread evenly over low <= x < high, new ones in each run.
+    """Return floats uniform over low <= x < high; each run draws new ones.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def uniform(
     dtype : dtype, default "float32"
         Of the result.
     seed : int, optional
-        Of this op; with it, or with the graph's `seed`, a session repeats the numbers.
+        Of this op. With it, or with the graph's `seed`, sessions repeat the numbers.
     name : str, optional
         The name of the op.
 
@@ -69,8 +69,8 @@ def uniform(
         bounds = {"low": float(low), "high": float(high)}
         return _draw("RandomUniform", shape, wanted, seed, name, **bounds)
     drawn = _draw("RandomUniform", shape, wanted, seed, None, low=0.0, high=1.0)
-    span = subtract(_as(high, wanted), _as(low, wanted))
-    return add(multiply(drawn, span), _as(low, wanted), name=name)
+    span = subtract(tensor(high, wanted), tensor(low, wanted))
+    return add(multiply(drawn, span), tensor(low, wanted), name=name)
 
 
 def normal(
@@ -81,7 +81,7 @@ def normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return floats of the normal distribution, new ones in each run.
+    """Return normally distributed floats; each run draws new ones.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return what `normal` does, without numbers beyond two standard deviations.
+    """Return normally distributed floats within two standard deviations.
 
-    What lies beyond is drawn again.
+    Values beyond that are drawn again.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def integers(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return integers spread evenly over low <= x < high, new ones in each run.
+    """Return integers uniform over low <= x < high; each run draws new ones.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def integers(
     if wanted.name not in ("int32", "int64"):
         raise TypeError(f"integers are int32 or int64, not {name_of(wanted)}.")
     if not (_is_number(low) and _is_number(high)):
-        bounds = [_as(low, wanted), _as(high, wanted)]
+        bounds = [tensor(low, wanted), tensor(high, wanted)]
         return _draw("RandomUniformInt", shape, wanted, seed, name, *bounds)
     if not low < high:
         raise ValueError(f"no integer x has {low} <= x < {high}; give low < high.")
@@ -161,7 +161,7 @@ def integers(
 
 
 def shuffle(x: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """Return the rows of x in a random order, a new one in each run.
+    """Return the rows of x in random order; each run draws a new one.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _bell(
         curve = {"mean": float(mean), "stddev": float(stddev)}
         return _draw(op_type, shape, wanted, seed, name, **curve)
     drawn = _draw(op_type, shape, wanted, seed, None, mean=0.0, stddev=1.0)
-    return add(multiply(drawn, _as(stddev, wanted)), _as(mean, wanted), name=name)
+    return add(multiply(drawn, tensor(stddev, wanted)), tensor(mean, wanted), name=name)
 
 
 def _draw(
@@ -225,10 +225,6 @@ def _is_number(given: Any) -> bool:
     return not isinstance(given, ArrayProtocol) and np.ndim(given) == 0
 
 
-def _as(given: Any, dtype: DType) -> Tensor:
-    return tensor(given, dtype)
-
-
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     sizes = attrs["shape"]
     return [Static(sizes_of(inputs[0]) if sizes is None else sizes, attrs["dtype"])]
@@ -236,6 +232,7 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 def _stream(call: Any, seeds: Seeds) -> kernels.Generator:
     def begin() -> kernels.Generator:
+        # The op's number is in the seeds already: they were decided when it was made.
         graph_seed, op_seed = seeds or (None, None)
         return kernels.generator(graph_seed, op_seed, op_number=0, entropy=call.entropy)
 

@@ -1,4 +1,4 @@
-"""The greatest elements of each row, and orders turned round.
+"""The greatest elements of each row, and inverse permutations.
 
 Among equal elements the first one counts as greater.
 """
@@ -24,7 +24,7 @@ _PLACE = np.dtype(np.int32)
 
 
 def top_k(x: Any, k: Any = 1, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return the `k` greatest elements of each row, greatest first, and their places.
+    """Return the `k` greatest elements of each row, in descending order, and where.
 
     A row is along the last axis. Raises `ValueError` for a row that is shorter, and
     `InvalidArgumentError` where only the run finds that out.
@@ -36,7 +36,7 @@ def top_k(x: Any, k: Any = 1, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Return where each of 0, 1, ... stands in `x`, which holds each of them once.
+    """Return the positions of 0, 1, ... in `x`, which holds each of them once.
 
     In the run raises `InvalidArgumentError` for anything else.
     """
@@ -69,7 +69,7 @@ def _top_k(xp: ModuleType, x: Any, *extra: Any, k: int | None) -> Any:
             f"input must have at least k = {k} columns, but it has {size}; k is at "
             f"least 0."
         )
-    # Turned round twice, so that the first of equal ones comes first.
+    # Reversed twice, so that the first of equal elements comes first.
     upwards = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
     places = (size - 1 - upwards[..., ::-1])[..., :k].astype(_PLACE)
     return xp.take_along_axis(x, places.astype(np.int64), axis=-1), places

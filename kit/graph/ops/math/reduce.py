@@ -113,15 +113,17 @@ def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
     total = (x if is_whole else widened(xp, x)).sum(axis=axis, keepdims=keep)
     count = x.size // max(total.size, 1)
     if is_whole:
-        return xp.trunc(total / count).astype(x.dtype)
+        return xp.trunc(total / count).astype(x.dtype)  # towards 0, as TensorFlow
     total /= count
     return total.astype(x.dtype, copy=False)
 
 
 def _log_sum_exp(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
     wide = widened(xp, x)
+    # The maximum of nothing is an error; a sum has the right shape.
     greatest = wide.max if wide.size else wide.sum
     top = greatest(axis=axis, keepdims=True)
+    # inf - inf would be NaN. Without the shift exp gives inf or 0, which is right.
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.log(xp.exp(wide - top).sum(axis=axis, keepdims=True)) + top
     if not keep:
@@ -139,7 +141,7 @@ def spread(g: Any, op: Op, *, mean: bool = False) -> Any:
 
 
 def _extreme_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    """Give all that attain the extreme an equal share."""
+    """Give an equal share to all elements that attain the extreme."""
     x = op.inputs[0]
     is_extreme = cast(make("Equal", x, spread(op.outputs[0], op)), x.static.dtype)
     attrs = {"axis": op.attrs["axis"], "keepdims": op.attrs["keepdims"]}
@@ -227,7 +229,7 @@ register(OpDef("ProdOfOthers", infer_like(0), _prod_of_others, missing))
 
 
 # --------------------------------------------------------------------------------------
-# Reductions along axes that only a run knows. Others are in `reduce`.
+# Reductions along axes that only a run knows.
 
 
 def reduce_along(

@@ -35,6 +35,7 @@ def _zeros(g: Any, x: Any, y: Any) -> Any:
 
 
 def _tanh_slope(xp: ModuleType, y: Any, g: Any) -> Any:
+    # Without axes it is a scalar of numpy's, into which nothing can be written.
     slope = xp.multiply(y, y)
     slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
     slope *= g
@@ -99,8 +100,8 @@ reciprocal = _real(
     "1 / x",
     lambda g, x, y: negative(multiply(g, multiply(y, y))),
 )
-floor = _enter("Floor", np.floor, "the next whole number below")
-ceil = _enter("Ceil", np.ceil, "the next whole number above")
+floor = _enter("Floor", np.floor, "x rounded down")
+ceil = _enter("Ceil", np.ceil, "x rounded up")
 rint = _enter("Rint", np.rint, "the nearest whole number, even at halves", _zeros)
 is_finite = enter_unary(
     "IsFinite", np.isfinite, "whether x is a finite number", infer=infer_test

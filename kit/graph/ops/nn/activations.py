@@ -26,13 +26,13 @@ Rule: TypeAlias = Callable[..., Any]
 
 
 def infer_real(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give the result shape and dtype of the one operand: floating point numbers."""
+    """Infer shape and dtype from the operand, which must be floating point."""
     _refuse_unless(inputs[0], "f", "floating point numbers")
     return [Static(inputs[0].shape, inputs[0].dtype)]
 
 
 def infer_alike(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    """Give the result shape and dtype of all operands, which are floats and agree."""
+    """Infer shape and dtype from operands that are floats of the same shape."""
     dtype, shape = same_dtype(inputs, "this op"), inputs[0].shape
     _refuse_unless(inputs[0], "f", "floating point numbers")
     for one in inputs[1:]:
@@ -84,6 +84,7 @@ def _elu(xp: ModuleType, x: Any) -> Any:
 
 
 def _leaky_relu(xp: ModuleType, x: Any, *, alpha: float) -> Any:
+    # For a slope of at most 1 the greater of the two is right, without a branch.
     return xp.maximum(x, x * alpha) if 0 < alpha <= 1 else xp.where(x > 0, x, x * alpha)
 
 
@@ -132,6 +133,17 @@ def _elu_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("EluGrad", g, y), by_y]
 
 
+_PARAMETERS = """
+
+    Parameters
+    ----------
+    x : Tensor or array
+        The operand.
+    name : str, optional
+        The name of the op.
+    """
+
+
 def _enter(
     op_type: str,
     doc: str,
@@ -149,7 +161,8 @@ def _enter(
             op_type, *(resolved(np.exp, x) if floats else [tensor(x)]), name=name
         )
 
-    builder.__doc__ = f"Return {doc}, element by element."
+    builder.__name__ = builder.__qualname__ = op_type.lower()
+    builder.__doc__ = f"Return {doc}, element by element.{_PARAMETERS}"
     return builder
 
 

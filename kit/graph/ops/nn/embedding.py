@@ -1,6 +1,6 @@
-"""Rows of a table that may be cut into parts, each on a task of its own.
+"""Rows of a table that may be cut into parts, each on a different task.
 
-table row:  ids are spread over the parts | every part gives its rows | put together
+how:  the ids are split by part | each part gathers its rows | the rows are merged
 """
 
 from __future__ import annotations
@@ -85,16 +85,16 @@ def embedding_lookup(
 def dynamic_partition(
     x: Any, partitions: Any, num: int, name: str | None = None
 ) -> list[Tensor]:
-    """Return the rows of x, dealt out to several tensors.
+    """Return the rows of x, distributed over several tensors.
 
     Parameters
     ----------
     x : Tensor or array
-        Its rows are dealt out.
+        Its rows are distributed.
     partitions : Tensor or array of int
-        For each row the number of its tensor, from 0.
+        The number of the tensor for each row, from 0.
     num : int
-        How many tensors.
+        The number of tensors.
     name : str, optional
         The name of the op.
 
@@ -109,15 +109,15 @@ def dynamic_partition(
 def dynamic_stitch(
     indices: Sequence[Any], rows: Sequence[Any], name: str | None = None
 ) -> Tensor:
-    """Return rows put where indices say; undoes `dynamic_partition`.
+    """Return rows merged by their indices; undoes `dynamic_partition`.
 
     Parameters
     ----------
     indices : sequence of Tensor or array of int
-        Where the rows go. There are as many rows as the greatest index says.
+        The index of each row; the result has as many rows as the greatest one needs.
     rows : sequence of Tensor or array
-        The rows; the i-th of both lists belong together. Of several rows for one place
-        the last one stays.
+        The rows; the i-th items of both lists belong together. Of several rows with the
+        same index the last one wins.
     name : str, optional
         The name of the op.
     """
@@ -160,7 +160,8 @@ def _spread(
         return cast(remainder(ids, n), np.int32), floor_divide(ids, n)
     total = _total(tables, dtype)
     least, more = floor_divide(total, n), remainder(total, n)
-    # The first `more` parts have a row in addition to `least`.
+    # The first `more` parts have a row in addition to `least`, which is 0 if there are
+    # more parts than rows: nothing must be divided by it.
     long, short, start = add(least, 1), maximum(least, 1), subtract(ids, more)
     which = maximum(floor_divide(ids, long), floor_divide(start, short))
     is_long = less(which, more)
@@ -177,7 +178,7 @@ def _total(tables: Sequence[Tensor], dtype: Any) -> Any:
 
 
 def _count_like(ids: Tensor) -> Tensor:
-    """Return 0, 1, 2, ... as many as there are ids."""
+    """Return 0, 1, 2, ..., one for each id."""
     return arange(shape_of(ids)[0])
 
 

@@ -31,9 +31,9 @@ def conv2d(
     filters : Tensor or array
         [row, column, channel in, channel out].
     strides : int or sequence of int, default 1
-        One number, one for rows and one for columns, or [1, rows, columns, 1].
+        One number, two for rows and columns, or [1, rows, columns, 1].
     padding : {"SAME", "VALID"}
-        "SAME" adds borders of zeros so that every place of a stride has a window,
+        "SAME" adds borders of zeros so that every stride has a window,
         "VALID" adds none.
     name : str, optional
         The name of the op.
@@ -41,9 +41,9 @@ def conv2d(
     Raises
     ------
     ValueError
-        The shapes do not go together.
+        The shapes do not match.
     TypeError
-        The two are not floats of one kind.
+        They are not floats of the same dtype.
     """
     attrs = {"strides": four(strides, "strides"), "padding": padding}
     return make("Conv2D", *operands(x, filters), name=name, **attrs)
@@ -65,9 +65,9 @@ def max_pool(
     x : Tensor or array
         Images, [image, row, column, channel].
     size : int or sequence of int, default 2
-        Of a window, given as the strides of `conv2d`.
+        The size of a window, in the form of the strides of `conv2d`.
     strides : int or sequence of int, optional
-        As those of `conv2d`; by default windows lie side by side.
+        As those of `conv2d`; by default windows are side by side.
     padding : {"VALID", "SAME"}
         As that of `conv2d`.
     name : str, optional

@@ -1,8 +1,8 @@
-"""Parts of layers that need no window: biases, half the sum of squares, dropout."""
+"""Parts of layers without windows: biases, half the sum of squares, dropout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ from kit.graph.ops.array.shape import shape_of
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import greater_equal
+from kit.graph.ops.math.elementwise import named
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn.activations import infer_real
 from kit.graph.static import Static, is_known, same_dtype, text
@@ -44,7 +45,15 @@ def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
 
 
 def l2_loss(x: Any, name: str | None = None) -> Tensor:
-    """Return half the sum of the squares of all elements."""
+    """Return half the sum of the squares of all elements.
+
+    Parameters
+    ----------
+    x : Tensor or array
+        Integers are taken as floats.
+    name : str, optional
+        The name of the op.
+    """
     return make("L2Loss", *resolved(np.exp, x), name=name)
 
 
@@ -62,10 +71,10 @@ def dropout(
     x : Tensor or array
         Floating point.
     rate : float or Tensor
-        The share that is dropped, 0 <= rate < 1. What is kept is divided by 1 - rate,
-        so that sums stay the same on average.
+        The fraction that is dropped, 0 <= rate < 1. The rest is divided by 1 - rate, so
+        that sums stay the same on average.
     noise_shape : sequence of int, optional
-        One decision holds for all elements along its axes of size 1.
+        Elements along its axes of size 1 share one decision.
     seed : int, optional
         Makes the choice repeatable.
     name : str, optional
@@ -133,11 +142,6 @@ def _infer_bias(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static((*x.shape[:-1], wanted if size is None else size), dtype)]
 
 
-def _add(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    found: Callable[..., Any] = xp.add
-    return found
-
-
 def _bias_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [gradients[0], make("BiasAddGrad", gradients[0])]
 
@@ -169,6 +173,6 @@ def _l2_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [multiply(gradients[0], op.inputs[0])]
 
 
-register_bound("BiasAdd", _infer_bias, _add, _bias_gradient)
+register_bound("BiasAdd", _infer_bias, named("add"), _bias_gradient)
 register(OpDef("BiasAddGrad", _infer_bias_grad, _bias_grad, _bias_grad_gradient))
 register(OpDef("L2Loss", _infer_number, _l2_loss, _l2_gradient))

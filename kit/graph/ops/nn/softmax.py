@@ -1,7 +1,7 @@
 """Softmax, its logarithm, and the cross-entropies.
 
-A cross-entropy over classes finds loss and gradient in one go: the backward pass then
-is one multiplication of each row.
+A cross-entropy over classes computes loss and gradient together, so the backward pass
+is one multiplication per row.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def softmax_cross_entropy(
     Parameters
     ----------
     labels, logits : Tensor or array
-        Of one shape.
+        Of the same shape.
     axis : int, default -1
-        The one of the classes; the result is without it.
+        The axis of the classes, which the result does not have.
     name : str, optional
         The name of the op.
 
@@ -116,7 +116,7 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
     Parameters
     ----------
     labels, logits : Tensor or array
-        Of one shape, which is the result's too.
+        Of the same shape, which is also that of the result.
     name : str, optional
         The name of the op.
     """
@@ -125,7 +125,7 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
 
 
 def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
-    """Return both as tensors of the logits' dtype: whole labels do not widen it."""
+    """Return both as tensors of the logits' dtype: integer labels do not widen it."""
     (found,) = resolved(np.exp, logits)
     if isinstance(labels, ArrayProtocol):
         return [found, cast(labels, found.static.dtype)]

@@ -1,4 +1,4 @@
-"""Accumulators: gradients add up on a task until somebody takes their mean.
+"""Accumulators: gradients collected on a task until their mean is taken.
 
 `ResourceConditionalAccumulator` and `SparseConditionalAccumulator` give the accumulator
 itself; the others take it as such, and run where it is.

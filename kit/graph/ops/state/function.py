@@ -1,8 +1,8 @@
 """A Python function as an op: it is called in a run, on the host of its task.
 
 A function does not travel with a graph. It stays in the process that made the op, under
-a token, for as long as the graph lives; `take` is for one that was carried to another
-process by a channel that may carry code.
+a token, as long as the graph lives; `take` accepts one that reached another process
+over a channel that may carry code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Function = Callable[..., Any]
 
 
 class _Kept:
-    """Holds a function, which itself cannot always be referred to weakly."""
+    """Holds a function, since not every callable can be weakly referenced."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -47,7 +47,7 @@ def py_function(
     *,
     is_exact: bool = False,
 ) -> Any:
-    """Return what a Python function gives when a session runs it.
+    """Return the results of a Python function, called when a session runs it.
 
     Each run calls it again, always on the host, on a task of a `kit.Cluster` or in the
     process that made it. There is no gradient. What the function raises is raised by
@@ -128,7 +128,7 @@ def function_of(token: str) -> Function | None:
 
 
 def take(functions: Mapping[str, Function]) -> None:
-    """Keep functions that were carried here from the process that made them."""
+    """Keep functions that were sent here by the process that made them."""
     _taken.update(functions)
 
 
@@ -165,7 +165,7 @@ def _called(function: Function, args: Sequence[Any]) -> Any:
             error.remote_traceback = traceback.format_exc()
         raise
     except SystemExit as error:
-        # It must not end the thread that serves a link.
+        # It must not end the thread that serves the link.
         raise UnknownError(
             f"the function asked to exit: {error!r}.",
             remote_traceback=traceback.format_exc(),
@@ -173,7 +173,7 @@ def _called(function: Function, args: Sequence[Any]) -> Any:
 
 
 def _guarded(x: Any) -> Any:
-    """Return what a function may look at and not change: others hold the same array."""
+    """Return a read-only view for a function: others hold the same array."""
     view = np.asarray(x).view()
     view.flags.writeable = False
     return view if view.ndim else view[()]
@@ -213,7 +213,7 @@ def _result(
 
 
 def _array_of(found: Any, is_exact: bool) -> Any:
-    """Return arrays of any library as numpy's; plain values stay, unless exact."""
+    """Return arrays of any library as numpy's; plain values only if `is_exact`."""
     if isinstance(found, np.ndarray | np.generic):
         return np.asarray(found)
     if hasattr(found, "dtype"):

@@ -1,4 +1,4 @@
-"""Queues: elements that wait on a task until somebody takes them, in order.
+"""Queues: elements that wait on a task, in order, until they are taken.
 
 A `FIFOQueueV2` gives the queue itself; the others take it as such, and run where it is.
 """

@@ -16,7 +16,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, as_shape, known, merge
 from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
-# Known values of larger constants do not help shape rules and would be held twice.
+# Values of larger constants do not help shape rules, and would be stored twice.
 _SMALL = 64
 
 
@@ -32,7 +32,7 @@ def constant(
     dtype : dtype, optional
         By default that of an array; Python's own numbers become float32 and int32.
     shape : sequence of int, optional
-        A single value fills it; several are laid out in it.
+        A single value fills it; several values are reshaped to it.
     name : str, default "Const"
         The name of the op.
 
@@ -93,7 +93,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 
 
 def identity(x: Any, name: str | None = None) -> Tensor:
-    """Return the value of `x` as a new op, which can be placed elsewhere.
+    """Return the value of `x` from a new op, which can be placed elsewhere.
 
     Parameters
     ----------
@@ -119,17 +119,17 @@ def stop_gradient(x: Any, name: str | None = None) -> Tensor:
 
 
 def no_op(name: str | None = None) -> Op:
-    """Return an op that does nothing, to hang control dependencies on."""
+    """Return an op that does nothing, for control dependencies."""
     return make_op("NoOp", name=name)
 
 
 def group(*ops: Any, name: str = "group_deps") -> Op:
-    """Return an op that is done when several others are.
+    """Return an op that is done when several other ops are.
 
     Parameters
     ----------
     *ops : Op, Tensor or Variable
-        The others.
+        The other ops.
     name : str, default "group_deps"
         The name of the op.
 

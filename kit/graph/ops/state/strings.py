@@ -30,7 +30,10 @@ def _infer_join(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape = inputs[0].shape
     for one in inputs:
         if one.dtype != STRING:
-            raise TypeError(f"texts are joined, not {one.dtype}; use as_string first.")
+            raise TypeError(
+                f"texts are joined, and this is {one.dtype}; run it, and join its "
+                f"value in Python, as in f'{{value}}'."
+            )
         shape = broadcast(shape, one.shape, "the texts")
     return [Static(shape, STRING)]
 

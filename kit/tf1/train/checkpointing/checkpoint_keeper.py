@@ -21,9 +21,8 @@ from kit.tf1.graph.collections import GraphKeys, get_collection
 # --------------------------------------------------------------------------------------
 # One process at a time saves into a folder: two chiefs would spoil each other's files.
 #
-# The lock is one on the folder itself. It leaves no file behind, and ends with its
-# process however that ends. In one process several sessions may share it, one after the
-# other or nested.
+# The lock is on the folder itself: it leaves no file behind, and the system releases it
+# however the process ends. Sessions of one process share it, nested or in turn.
 
 
 _LOCKS = Path("/proc/locks")
@@ -32,16 +31,18 @@ _held: dict[tuple[int, int], list[int]] = {}  # by device and inode: [fd, holder
 
 
 def hold(folder: Path) -> Callable[[], None]:
-    """Keep other processes from saving into a folder; returns what ends that.
+    """Keep other processes from saving into a folder; returns a function to end that.
 
-    Raises `FailedPreconditionError`, with the process, if another one has it. Where the
-    file system knows no locks nothing is kept.
+    Raises `FailedPreconditionError`, naming the process, if another one holds it. On a
+    file system without locks it has no effect.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(fd)
     key = (found.st_dev, found.st_ino)
     with _guard:
         if key in _held:
+            # `flock` belongs to the open file, not to the process: a second one would
+            # be refused because of our own first.
             os.close(fd)
             _held[key][1] += 1
         else:
@@ -61,7 +62,7 @@ def _lock(fd: int, folder: Path, inode: int) -> None:
             f"a checkpoint_dir of its own."
         ) from exc
     except OSError:
-        return  # a file system without locks: it cannot be known
+        return  # a file system without locks: there is no way to know
 
 
 def _release(key: tuple[int, int]) -> None:
@@ -73,7 +74,7 @@ def _release(key: tuple[int, int]) -> None:
 
 
 def _owner(inode: int) -> str:
-    """Return which process holds the lock of a file, as far as the system says."""
+    """Return which process holds the lock of a file, if the system says so."""
     try:
         lines = _LOCKS.read_text().splitlines()
     except OSError:
@@ -99,10 +100,10 @@ class CheckpointKeeper:
         self._release: Callable[[], object] = lambda: None
 
     def begin(self) -> None:
-        """Make the folder, so that one that cannot be written is known at once.
+        """Make and lock the folder, so that a problem with it is reported at once.
 
         Raises `PermissionDeniedError`, `UnknownError`, and `FailedPreconditionError`
-        for a file in its place and for one that another process saves into.
+        for a file in its place and for a folder that another process saves into.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -113,12 +114,13 @@ class CheckpointKeeper:
                 f"checkpoints cannot be written into {str(self._folder)!r}: this user "
                 f"may not write there. Choose another checkpoint_dir."
             )
-        # After an error nobody calls `end`: then it is released with this object.
+        # After an error nothing calls `end`: then it is released with this object.
         self._release = weakref.finalize(self, hold(self._folder))
 
     def describe(self, session: Any, step: int) -> None:
         """Write the graph as text."""
         path = self._folder / _GRAPH_FILE
+        # Replaced as a whole, so that a reader never sees half a graph.
         draft = path.with_suffix(f".tmp{os.getpid()}")
         try:
             draft.write_text(str(session.graph.as_graph_def()), "utf-8")
@@ -127,16 +129,16 @@ class CheckpointKeeper:
             raise _typed(error, path) from error
 
     def save(self, session: Any, step: int) -> str:
-        """Save all that the saver saves; raises what the saver raises."""
+        """Save with the saver; raises what the saver raises."""
         path: str = self._saver.save(session, str(self._path), global_step=step)
         return path
 
     def is_written(self, step: int) -> bool:
-        """Say yes: `save` returns when it is."""
+        """Return True: `save` returns only when it is written."""
         return True
 
     def end(self) -> None:
-        """Let other processes save into the folder."""
+        """Unlock the folder for other processes."""
         self._release()
 
     @property
@@ -156,7 +158,7 @@ class CheckpointKeeper:
 
 
 def _typed(error: OSError, path: Path) -> KitError:
-    """Return what an error of the system is called here."""
+    """Return an error of the system as one of `kit`'s."""
     text = f"{str(path)!r} cannot be written: {error.strerror}. Choose another folder."
     if isinstance(error, PermissionError):
         return PermissionDeniedError(text)

@@ -1,4 +1,4 @@
-"""Look into checkpoints without a graph: names, shapes, values."""
+"""Inspect checkpoints without a graph: names, shapes, values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint.bundle import TensorBundle
-from kit.tf1.graph.attr_value import DataType
+from kit.tf1.graph.graph_def import DataType
 from kit.tf1.session.tf_errors import originals
 from kit.tf1.tensor.dtypes import DType, as_dtype
 from kit.tf1.train.checkpointing.checkpoint_state import latest_checkpoint
@@ -57,7 +57,7 @@ class CheckpointReader:
 
 
 def NewCheckpointReader(filepattern: str) -> CheckpointReader:
-    """Return a reader of the checkpoint under a prefix; raises as that does."""
+    """Return a reader of the checkpoint under a prefix; raises what the class does."""
     return CheckpointReader(filepattern)
 
 

@@ -4,8 +4,8 @@
     all_model_checkpoint_paths: "/models/run/model.ckpt-10"
     all_model_checkpoint_paths: "/models/run/model.ckpt-20"
 
-It is written by the client, and paths in it may be relative to its folder. Also the
-files of one checkpoint by its prefix: are they there, how old, remove them.
+The client writes it, and paths in it may be relative to its folder. Also here: whether
+the files of one checkpoint exist, how old they are, and their removal.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kit.tf1.graph.message import CheckedMessage
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
     """Whether there is a checkpoint, whole or damaged, under a prefix.
 
-    Anything that has the prefix as its whole name may be one, as far as this tells.
+    A file whose whole name is the prefix also counts as one.
     """
     prefix = os.fspath(checkpoint_prefix)
     return exists(prefix) or (prefix != "" and Path(prefix).exists())
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
-    """Return when checkpoints were written, in seconds, of those that are there."""
+    """Return when those of the checkpoints that exist were written, in seconds."""
     found = []
     for prefix in checkpoint_prefixes:
         for name in (f"{prefix}.index", prefix):
@@ -49,7 +49,7 @@ def remove_checkpoint(
     checkpoint_format_version: int = 2,
     meta_graph_suffix: str = "meta",
 ) -> None:
-    """Remove a checkpoint's files, those that are there; the index first."""
+    """Remove a checkpoint's files, the index first; missing ones do not matter."""
     meta = Path(f"{checkpoint_prefix}.{meta_graph_suffix}")
     for path in [*files_of(checkpoint_prefix), meta]:
         path.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ _MOST_BYTES = 1 << 22  # some 30,000 checkpoints
 
 
 class CheckpointState(CheckedMessage):
-    """What the file holds."""
+    """The contents of the file."""
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "model_checkpoint_path": str,
@@ -77,10 +77,10 @@ def generate_checkpoint_state_proto(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> CheckpointState:
-    """Return what the file of a folder should hold; the latest is the last of all.
+    """Return the contents for the file of a folder; the latest checkpoint comes last.
 
-    In a relative folder, paths become relative to it. Raises `ValueError` for times
-    that are not one for each path.
+    In a relative folder, paths become relative to it. Raises `ValueError` unless there
+    is one time for each path.
     """
     latest, paths = model_checkpoint_path, list(all_model_checkpoint_paths or [])
     if not paths or paths[-1] != latest:
@@ -113,7 +113,7 @@ def update_checkpoint_state(
     """Write the file of a folder.
 
     Raises as `generate_checkpoint_state_proto` does, `RuntimeError` for a checkpoint
-    that is called as the file is, `NotFoundError` when there is no such folder.
+    with the name of the file, `NotFoundError` when there is no such folder.
     """
     write_state(
         save_dir,
@@ -135,7 +135,7 @@ def write_state(
     times: Sequence[float] | None = None,
     last_preserved: float | None = None,
 ) -> None:
-    """Write the file of a folder, with all paths `relative` to it if that is wanted."""
+    """Write the file of a folder, with all paths relative to it if `relative`."""
     target = _state_path(save_dir, file_name)
     if relative and Path(latest).is_absolute():
         latest = _relative(latest, save_dir)
@@ -160,7 +160,7 @@ def write_state(
 def get_checkpoint_state(
     checkpoint_dir: str, latest_filename: str | None = None
 ) -> Any:
-    """Return what the file of a folder holds, with whole paths; None without one.
+    """Return the contents of a folder's file, with full paths; None without one.
 
     Raises `ValueError` for a file that names no latest checkpoint, and
     `InvalidArgumentError` for what is not a regular file, or too large.
@@ -195,7 +195,7 @@ def get_checkpoint_state(
 def latest_checkpoint(
     checkpoint_dir: str, latest_filename: str | None = None
 ) -> str | None:
-    """Return the prefix of the latest checkpoint of a folder, None if it has none."""
+    """Return the prefix of a folder's latest checkpoint, None if it has none."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None

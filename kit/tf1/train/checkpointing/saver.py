@@ -6,6 +6,7 @@ import numbers
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from kit.errors import (
 )
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.session.base_session import BaseSession
+from kit.tf1.graph.graph_def import GraphDef
+from kit.tf1.session.session import BaseSession
 from kit.tf1.train.checkpointing.checkpoint_state import (
     STATE_FILE,
     checkpoint_exists,
@@ -26,12 +28,15 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     remove_checkpoint,
     write_state,
 )
-from kit.tf1.train.checkpointing.saver_def import MetaGraphDef, SaverDef
-from kit.tf1.train.checkpointing.saver_ops import add_saver_ops, saveables_of
+from kit.tf1.train.checkpointing.saver_ops import (
+    SaverDef,
+    add_saver_ops,
+    saveables_of,
+)
 from kit.tf1.train.global_step import global_step as value_of_step
 
 # --------------------------------------------------------------------------------------
-# Which checkpoints a saver has written, and which of them go when a new one comes.
+# Which checkpoints a saver has written, and which it removes when it writes another.
 
 
 _HOUR_S = 3600.0
@@ -46,7 +51,7 @@ class SavedCheckpointList:
         every_n_hours: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """0 keeps all. Of those too old to keep, one each `every_n_hours` stays."""
+        """Keep `max_to_keep`, 0 for all, and beyond these one for `every_n_hours`."""
         self._max, self._every_s = max_to_keep, every_n_hours * _HOUR_S
         self._clock, self._entries = clock, list[tuple[str, float]]()
         self._too_old: list[tuple[str, float]] = []
@@ -62,12 +67,12 @@ class SavedCheckpointList:
         self._entries = list(entries)
 
     def recover(self, prefixes: Sequence[str]) -> None:
-        """Remember what an earlier saver has written, as far as it is still there."""
+        """Remember what an earlier saver has written and is still there."""
         times = [(one, get_checkpoint_mtimes([one])) for one in prefixes]
         self.set((one, found[0]) for one, found in times if found)
 
     def add(self, prefix: str) -> None:
-        """Remember a new one; a name that comes again is the newest."""
+        """Remember a new one; a name that is used again becomes the newest."""
         if not self._max:
             return
         self._entries = [one for one in self._entries if one[0] != prefix]
@@ -76,17 +81,18 @@ class SavedCheckpointList:
             self._too_old.append(self._entries.pop(0))
 
     def remove_old(self, meta_suffix: str) -> None:
-        """Remove the files of what is too old, unless it is one of those that stay."""
+        """Remove the files of checkpoints beyond the limit, except those that stay."""
         while self._too_old:
             prefix, at = self._too_old.pop(0)
             if at > self._next_to_stay:
                 self._next_to_stay += self._every_s
+            # A prefix may be in use again: then these are the files of the new one.
             elif prefix not in self.prefixes:
                 remove_checkpoint(prefix, meta_graph_suffix=meta_suffix)
 
 
 def prefix_of(save_path: str, step: int | None, *, padded: bool) -> str:
-    """Return under which prefix a step is saved.
+    """Return the prefix under which a step is saved.
 
     >>> prefix_of("m/model.ckpt", 7, padded=False), prefix_of("m", 7, padded=True)
     ('m/model.ckpt-7', 'm-00000007')
@@ -101,6 +107,29 @@ def folder_of(save_path: str) -> str:
     return os.path.split(save_path)[0]
 
 
+@dataclass(repr=False)
+class MetaGraphDef:
+    """The graph when the variables were saved, for reading."""
+
+    graph_def: GraphDef
+    saver_def: SaverDef | None
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        parts = [("graph_def", self.graph_def), ("saver_def", self.saver_def)]
+        return "".join(
+            f"{name} {{\n{_indented(str(part))}}}\n"
+            for name, part in parts
+            if part is not None
+        )
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
 class Saver:
     """Saves variables under a prefix and restores them; keeps the newest checkpoints.
 
@@ -108,9 +137,9 @@ class Saver:
         prefix = saver.save(sess, "/models/run/model.ckpt", global_step=step)
         saver.restore(sess, tf.train.latest_checkpoint("/models/run"))
 
-    The files are written by tasks: with `sharded` each writes the variables that it
-    owns, to a disk that all see. Every byte is under a digest, and a checkpoint that is
-    damaged or does not fit changes no variable.
+    Tasks write the files: with `sharded`, each writes the variables that it owns, to a
+    disk that all of them share. Every byte is covered by a checksum, and a checkpoint
+    that is damaged or does not fit changes no variable.
     """
 
     def __init__(
@@ -212,8 +241,8 @@ class Saver:
         `global_step`, a number or a tensor, becomes part of the prefix. Raises
         `RuntimeError` before `build`, `TypeError` for anything that is not a session,
         `ValueError` for a prefix or state file that cannot be,
-        `FailedPreconditionError` when a variable has no value; the checkpoints that are
-        there are as they were then.
+        `FailedPreconditionError` when a variable has no value; existing checkpoints are
+        then unchanged.
         """
         if not self._is_built:
             raise RuntimeError(
@@ -277,9 +306,9 @@ class Saver:
     def export_meta_graph(
         self, filename: str | None = None, *args: Any, **kwargs: Any
     ) -> MetaGraphDef:
-        """Return the default graph as a message, and write it as text if named.
+        """Return the default graph as a message, and write it as text to `filename`.
 
-        It is for reading: a graph is built by the program that knows it.
+        It is for reading: programs build their graphs, and do not read them from files.
         """
         graph = get_default_graph()
         made = MetaGraphDef(graph.as_graph_def(), self.saver_def)
@@ -292,9 +321,9 @@ class Saver:
     def restore(self, sess: Any, save_path: str | None) -> None:
         """Set the variables to what was saved; they need no value before.
 
-        Raises `ValueError` for None and when there is no such checkpoint; then nothing
-        has changed, and neither with `NotFoundError` for a variable that is not in it,
-        `InvalidArgumentError` for another shape or dtype, `DataLossError` for damage.
+        Raises `ValueError` for None and when there is no such checkpoint,
+        `NotFoundError` for a variable that is not in it, `InvalidArgumentError` for
+        another shape or dtype, `DataLossError` for damage. Then nothing has changed.
         """
         if self._is_empty:
             return
@@ -332,7 +361,7 @@ class Saver:
         return self._memory.prefixes
 
     def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
-        """Replace what `last_checkpoints` returns; the times are not known."""
+        """Replace what `last_checkpoints` returns, without times."""
         assert isinstance(last_checkpoints, list)
         self._memory.set((one, float("inf")) for one in last_checkpoints)
 

@@ -1,7 +1,7 @@
-"""What a saver saves, and its operations: files are written by the owning tasks.
+"""What a saver saves, and its operations: the owning tasks write the files.
 
-Not sharded, one operation on the session's task takes all values. Sharded, each device
-with variables writes its own, and one operation makes one checkpoint of all:
+Without sharding, one operation on the session's task takes all values. With it, each
+device writes its own variables, and one operation makes one checkpoint of all:
 
     Const ── ShardedFilename ──── SaveV2 ──────┐
          └── ShardedFilename_1 ── SaveV2_1 ────┴── MergeV2Checkpoints ── Identity
@@ -13,22 +13,44 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from kit.devices.device import DeviceSpec
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.graph.message import CheckedMessage, Choice
 from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
 from kit.tf1.tensor.tensor import Tensor
-from kit.tf1.train.checkpointing.saver_def import SaverDef
 from kit.tf1.variables.assigning import assign, ref_of
 from kit.tf1.variables.partitioned import PartitionedVariable
 
 
+class CheckpointFormatVersion(Choice):
+    """The format of the files; here there is only one, called V2."""
+
+    NAMES: ClassVar = {0: "LEGACY", 1: "V1", 2: "V2"}
+
+
+class SaverDef(CheckedMessage):
+    """The names of a saver's operations, and what it keeps."""
+
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "filename_tensor_name": str,
+        "save_tensor_name": str,
+        "restore_op_name": str,
+        "max_to_keep": int,
+        "sharded": bool,
+        "keep_checkpoint_every_n_hours": float,
+        "version": CheckpointFormatVersion,
+    }
+    CheckpointFormatVersion = CheckpointFormatVersion
+    LEGACY, V1, V2 = 0, 1, 2
+
+
 class Saveable(NamedTuple):
-    """A variable under its name; `spec` says which part of a tensor it is, or ''."""
+    """A variable under its name; `spec` is the part of a tensor that it is, or ''."""
 
     name: str
     spec: str
@@ -36,7 +58,7 @@ class Saveable(NamedTuple):
 
 
 def saveables_of(given: Any) -> list[Saveable]:
-    """Return what a `var_list` means: variables, or names with what they are for.
+    """Return what a `var_list` stands for: variables, or names with variables.
 
     Raises `TypeError` for anything that is not a variable, `ValueError` for a name that
     comes twice, and for one variable under two names.
@@ -173,7 +195,7 @@ def _save(prefix: Any, result: Any, saveables: Sequence[Saveable]) -> Any:
 
 
 def _save_sharded(prefix: Any, shards: Sequence[Shard]) -> Any:
-    # Each saver has a folder of its own for what is not yet whole.
+    # Unique, so that two savers never mix their unfinished files.
     folder = _text("StringJoin/inputs_1", f"_temp_{uuid.uuid4().hex}/part")
     base = create("StringJoin", prefix, folder, name="StringJoin")
     count = _number("num_shards", len(shards))
@@ -197,6 +219,7 @@ def _save_sharded(prefix: Any, shards: Sequence[Shard]) -> Any:
 
 def _restore(prefix: Any, shards: Sequence[Shard], sharded: bool, reshape: bool) -> Any:
     read = [_read(prefix, *shard, reshape) for shard in shards]
+    # Each assignment waits for all reads, so that one damaged file changes nothing.
     everything = [values[0].op for values in read]
     done = []
     for (_, saveables), values in zip(shards, read, strict=True):

@@ -1,4 +1,4 @@
-"""Where hooks run in a session: the graph's global step, its tensors, its savers."""
+"""What a session's hooks work with: the graph's global step, tensors and savers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _READ = "global_step_read_op_cache"
 
 
 class GraphEnvironment:
-    """What hooks ask, answered for the default graph."""
+    """Answers the questions of hooks for the default graph."""
 
     def global_step(self) -> Any:
-        """Return a tensor that reads the global step, one for each graph."""
+        """Return the tensor that reads the global step, one for each graph."""
         return global_step_read()
 
     def fetch(self, asked: Any) -> Any:
@@ -40,15 +40,15 @@ class GraphEnvironment:
     def checkpoint_backend(
         self, folder: str, basename: str, saver: Any, scaffold: Any
     ) -> CheckpointBackend:
-        """Return what saves the graph's variables by a saver."""
+        """Return an object that saves the graph's variables with a saver."""
         return CheckpointKeeper(folder, basename, saver, scaffold)
 
     def tracing(self) -> RunOptions:
-        """Return the options of a run that notes what it does."""
+        """Return the options of a run that is traced."""
         return RunOptions(trace_level=RunOptions.FULL_TRACE)
 
     def timeline(self, run_metadata: Any) -> list[Event]:
-        """Return what a run noted as events of a Chrome trace."""
+        """Return the trace of a run as events of a Chrome trace."""
         return events_of(run_metadata.step_stats)
 
     def measuring(self) -> NoReturn:
@@ -59,26 +59,26 @@ class GraphEnvironment:
         )
 
     def progress(self, text: str) -> None:
-        """Tell where things stand."""
+        """Log progress, in place of the last such line."""
         logging.progress(text)
 
     def info(self, text: str) -> None:
-        """Tell something that happens now and then."""
+        """Log something that happens now and then."""
         logging.info("%s", text)
 
     def warning(self, text: str) -> None:
-        """Tell something that the user should know."""
+        """Log something that the user should know."""
         logging.warning("%s", text)
 
     def error(self, text: str) -> None:
-        """Tell why things are about to end."""
+        """Log why the training is about to end."""
         logging.error("%s", text)
 
 
 def global_step_read() -> Any:
     """Return a tensor that reads the default graph's global step, None if it has none.
 
-    It is made once for a graph. A variable without a value gives its initial one.
+    It is made once for each graph. A variable without a value gives its initial one.
     """
     graph = get_default_graph()
     known = graph.get_collection_ref(_READ)
@@ -93,7 +93,7 @@ def global_step_read() -> Any:
         graph.name_scope(f"{step.op.name}/"),
         graph.device(step.device),
     ):
-        # An operation of its own, so that it can be fetched beside an update.
+        # A separate operation, so that it can be fetched beside an update.
         value = step.initialized_value() if isinstance(step, Variable) else step
         known.append(value + 0)
     return known[0]

@@ -20,7 +20,6 @@ from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.train.monitored.hook_environment import known_global_step_read
-from kit.tf1.train.monitored.recovery import Recovery
 from kit.tf1.train.monitored.scaffold import Scaffold
 from kit.tf1.train.monitored.session_creators import (
     ChiefSessionCreator,
@@ -31,6 +30,7 @@ from kit.tf1.train.monitored.session_layers import (
     CoordinatedSession,
     HookedSession,
     RecoverableSession,
+    Recovery,
     StepContext,
 )
 from kit.tf1.train.queues.coordinator import Coordinator
@@ -38,7 +38,7 @@ from kit.tf1.train.queues.queue_runner import start_queue_runners
 
 
 class CoordinatedCreator:
-    """Knows the session of the moment, and makes the next one."""
+    """Holds the current session, and makes the next one."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class CoordinatedCreator:
         self.session: Any = None
 
     def create_session(self) -> CoordinatedSession:
-        """Make a session, start its threads, and show it to the hooks."""
-        # A task may be lost where another graph is the default.
+        """Make a session, start its threads, and hand it to the hooks."""
+        # A task may be lost while another graph is the default.
         with self._graph.as_default():
             return self._create()
 
@@ -76,17 +76,13 @@ class CoordinatedCreator:
             raise
         return made
 
-    def forget(self) -> None:
-        """Know of no session any more."""
-        self.session = None
-
 
 _ENDS = (OutOfRangeError, StopIteration)
 _STEP_FN = (("step_context",), ("self", "step_context"))
 
 
 class _Monitored:
-    """What both kinds of monitored sessions do."""
+    """What both kinds of monitored sessions have in common."""
 
     StepContext: ClassVar[type[StepContext]] = StepContext
 
@@ -155,7 +151,7 @@ class _Monitored:
         return self._open().run_step_fn(step_fn)
 
     def should_stop(self) -> bool:
-        """Return whether the loop should end; True when it is closed."""
+        """Return whether the loop should end; True if the session is closed."""
         return self._sess is None or self._sess.should_stop()
 
     def close(self) -> None:
@@ -183,11 +179,11 @@ class _Monitored:
                     raise RuntimeError("Session is already closed.")
                 session.close()
             finally:
-                self._creator.forget()
+                self._creator.session = None
                 self._reopen_graph()
 
     def _end_hooks(self) -> None:
-        """Call each hook's `end`; after an error only what saves is called."""
+        """Call each hook's `end`; after an error, only those that save checkpoints."""
         session, waiting = self._tf_sess(), list(self._hooks)
         while waiting:
             try:
@@ -223,15 +219,15 @@ class _Monitored:
 
 
 class MonitoredSession(_Monitored):
-    """A session with hooks, which is made anew when a task was lost.
+    """A session with hooks, which is made anew when a task is lost.
 
         with tf.train.MonitoredSession(hooks=[...]) as sess:
             while not sess.should_stop():
                 sess.run(train_op)
 
-    `AbortedError` and `UnavailableError` of a run do not come out: a new session is
-    made and the run made again. The block may be left by `OutOfRangeError`, which is
-    the end of the input. After any other error the hooks' `end` is not called.
+    `AbortedError` and `UnavailableError` of a run are not raised: a new session is made
+    and the run repeated. `OutOfRangeError`, the end of the input, leaves the block
+    without an error. After any other error the hooks' `end` is not called.
     """
 
     def __init__(
@@ -254,7 +250,7 @@ class MonitoredSession(_Monitored):
 
 
 class SingularMonitoredSession(_Monitored):
-    """A session with hooks that ends when a task was lost."""
+    """A session with hooks that ends when a task is lost."""
 
     def __init__(
         self,
@@ -287,7 +283,7 @@ class SingularMonitoredSession(_Monitored):
 
 
 def _save_all_the_same(hook: CheckpointSaverHook, session: Any) -> None:
-    """Save what was trained although another hook has failed."""
+    """Save what was trained, although another hook has failed."""
     try:
         hook.end(session)
     except Exception as error:
@@ -324,7 +320,7 @@ def MonitoredTrainingSession(
 ) -> MonitoredSession:
     """Return the session of a training: the chief's, or that of a worker.
 
-    The chief restores the newest checkpoint of `checkpoint_dir` or initialises, tells
+    The chief restores the newest checkpoint of `checkpoint_dir` or initialises, logs
     the steps per second, and saves at the start, every 600 seconds (or as the arguments
     say; two None: never) and at the end. A worker waits for it, `max_wait_secs` (by
     default 4 times the setting `run_deadline_s`), and calls only `hooks`.
@@ -367,7 +363,7 @@ def MonitoredTrainingSession(
 def _times(
     steps: Any, secs: Any, default_steps: int | None, default_secs: float | None
 ) -> tuple[int | None, float | None]:
-    """Return both times: the defaults only count if neither was given."""
+    """Return both intervals: the defaults only count if neither was given."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default_steps, default_secs
     return (

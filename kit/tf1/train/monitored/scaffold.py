@@ -1,4 +1,4 @@
-"""`tf.train.Scaffold`: what a session needs before the first run, given or made."""
+"""`tf.train.Scaffold`: what a session needs before its first run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scaffold:
         saver                    saves and restores
 
     `finalize` takes those that were not given from the graph's collections, or makes
-    them. With `copy_from_scaffold` those of another one count as given.
+    them. With `copy_from_scaffold`, those of another scaffold count as given.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Scaffold:
             self._init_fn = other.init_fn
 
     def finalize(self) -> Scaffold:
-        """Make what is missing, and close the graph; returns itself.
+        """Make what is missing, and finalize the graph; returns itself.
 
         Raises `RuntimeError` when a collection has more than one to choose from.
         """
@@ -108,7 +108,7 @@ class Scaffold:
     def get_or_default(
         arg_name: str, collection_key: str, default_constructor: Callable[[], Any]
     ) -> Any:
-        """Return what a collection holds, or make one and put it there.
+        """Return the item of a collection, or make one and add it.
 
         Raises `RuntimeError` if it holds several.
         """
@@ -127,7 +127,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op() -> Any:
-        """Return what gives local variables and tables their initial values."""
+        """Return an operation that initialises local variables and tables."""
         tables = get_collection(GraphKeys.TABLE_INITIALIZERS)
         return group(local_variables_initializer(), *tables)
 
@@ -151,7 +151,7 @@ class Scaffold:
 
     @property
     def init_fn(self) -> Callable[[Any], Any] | None:
-        """What is called with the session after `init_op`."""
+        """The function called with the session after `init_op`."""
         return self._init_fn
 
 

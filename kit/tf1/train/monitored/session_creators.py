@@ -1,6 +1,6 @@
-"""Who makes the sessions of a monitored one: the chief, or a worker that waits for it.
+"""What makes the sessions of a monitored one: for the chief, or for a waiting worker.
 
-Your own creator is a subclass of `SessionCreator` with `create_session`.
+To write your own, subclass `SessionCreator` and define `create_session`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kit.tf1.train.monitored.session_manager import SessionManager
 
 
 class SessionCreator(ABC):
-    """Base of what makes sessions."""
+    """Base class of session creators."""
 
     @abstractmethod
     def create_session(self) -> Any:
@@ -24,7 +24,7 @@ class SessionCreator(ABC):
 class _Managed(SessionCreator):
     """Makes sessions by a session manager, with what a scaffold holds.
 
-    `gives_values` says whether it restores or initialises, and so may undo steps.
+    `gives_values` is true if it restores or initialises, and so may undo steps.
     """
 
     gives_values = True
@@ -46,7 +46,7 @@ class _Managed(SessionCreator):
 
     @property
     def began_at(self) -> int | None:
-        """The step that the last session began at, if known: others go on at once."""
+        """The step at which the last session began, if known: others go on at once."""
         return None if self._made is None else self._made.began_at
 
     @property
@@ -74,7 +74,7 @@ class ChiefSessionCreator(_Managed):
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
     ) -> None:
-        """Look for checkpoints in a folder, or take the one that is given."""
+        """Look for checkpoints in a folder, or use the one that is given."""
         super().__init__(scaffold, master, config)
         self._folder, self._path = checkpoint_dir, checkpoint_filename_with_path
 
@@ -94,7 +94,7 @@ class ChiefSessionCreator(_Managed):
 
 
 class WorkerSessionCreator(_Managed):
-    """Waits until the chief has made all ready, and finalizes the scaffold."""
+    """Finalizes the scaffold, and waits until the chief has made everything ready."""
 
     gives_values = False
 

@@ -1,13 +1,14 @@
 """The three layers around a session that make it a monitored one.
 
-RecoverableSession    makes a new session when a task was lost
-  CoordinatedSession  ends threads with it, and lets their errors out
+RecoverableSession    makes a new session when a task is lost
+  CoordinatedSession  ends threads with the session, and raises their errors
     HookedSession     calls the hooks around each run
       Session
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -17,12 +18,12 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Op
 from kit.hooks import calls
 from kit.hooks.hook import SessionRunArgs, SessionRunContext, SessionRunHook
+from kit.task import Task
 from kit.tf1 import logging
 from kit.tf1.session.config import RunOptions
 from kit.tf1.session.run_metadata import RunMetadata, wants_metadata
 from kit.tf1.session.session import Session
-from kit.tf1.train.monitored.patience import Patience, limit_s
-from kit.tf1.train.monitored.recovery import Recovery, what_happened
+from kit.tf1.train.monitored.backoff import Backoff, limit_s
 from kit.tf1.train.queues.coordinator import Coordinator
 
 
@@ -30,7 +31,7 @@ class StepContext:
     """The session of a step: with hooks and without, and a way to end the loop."""
 
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
-        """Let `run_with_hooks_fn` be what runs with hooks, `session` without."""
+        """Use `run_with_hooks_fn` to run with hooks, `session` to run without."""
         self._session, self._run_with_hooks = session, run_with_hooks_fn
 
     @property
@@ -48,7 +49,7 @@ class StepContext:
 
 
 # --------------------------------------------------------------------------------------
-# What the caller and the hooks fetch in one run, as one list and apart again.
+# What the caller and the hooks fetch in one run: joined in a list, and split again.
 
 
 _SIMPLE = (ArrayProtocol, Op)
@@ -57,7 +58,7 @@ _SIMPLE = (ArrayProtocol, Op)
 class FetchBundle:
     """Several structures of fetches, run as one.
 
-    Lists and tuples of plain tensors are laid out flat; others stay what they are.
+    Lists and tuples of plain tensors are flattened; other structures are kept.
 
     >>> FetchBundle([["a", "b"], "c"]).parts([[1, 2], 3])
     [[1, 2], 3]
@@ -76,7 +77,7 @@ class FetchBundle:
                 self.fetches.append(one)
 
     def parts(self, values: Sequence[Any]) -> list[Any]:
-        """Return the values in the structures."""
+        """Return the values in their structures."""
         found: list[Any] = []
         at = 0
         for kind, length in self._kinds:
@@ -87,7 +88,7 @@ class FetchBundle:
 
 
 def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
-    """Return the options of a run that does all that each of these asks for.
+    """Return run options that include everything that each of these asks for.
 
     The largest number counts; a switch is on if it is on in one of them.
     """
@@ -100,6 +101,85 @@ def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
     return found
 
 
+# --------------------------------------------------------------------------------------
+# What a recovery has cost, logged in one line.
+
+
+_TASK = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
+
+
+class Recovery:
+    """Keeps track of the global step, so that the steps a recovery loses are known."""
+
+    def __init__(self, creator: Any) -> None:
+        """Ask `creator`, which makes the sessions, how the last one was made ready.
+
+        A program's own creator may not have the attributes for that.
+        """
+        self._creator = creator
+        self._tensor: Any = None
+        self._session: Any = None
+        self._seen: int | None = None
+
+    def watch(self, session: Any, tensor: Any) -> None:
+        """Watch `tensor`, the global step, in the runs of a new session."""
+        self._session, self._tensor = session, tensor
+
+    def note(self, fetches: Sequence[Any], values: Sequence[Any]) -> None:
+        """Note the global step, if some hook has fetched it."""
+        for one, value in zip(fetches, values, strict=True):
+            if one is self._tensor and one is not None:
+                self._seen = int(value)
+                return
+
+    def tell(self, error: KitError) -> None:
+        """Log which task was lost, what was done about it, and the steps it cost."""
+        done = str(getattr(self._creator, "what_it_did", ""))
+        parts = [what_happened(error), done or "made a new session"]
+        now = getattr(self._creator, "began_at", None)
+        now = self._step() if now is None else now
+        if now is not None:
+            parts.append(f"goes on at step {now}")
+            furthest = self._furthest()
+            # A worker that only waited cannot know what its chief has undone.
+            if furthest is not None and getattr(self._creator, "gives_values", True):
+                parts.append(f"{max(0, furthest - now)} steps are lost")
+            self._seen = now
+        logging.warning("%s.", "; ".join(parts))
+
+    def _furthest(self) -> int | None:
+        """Return the last step that was made, as far as that is known.
+
+        What a hook has seen may be some steps old, and the cluster's own step is gone
+        if the task that holds it was lost.
+        """
+        known = (self._seen, getattr(self._creator, "was_at", None))
+        return max((one for one in known if one is not None), default=None)
+
+    def _step(self) -> int | None:
+        if self._tensor is None:
+            return None
+        try:
+            return int(self._session.run(self._tensor))
+        except KitError:
+            return None  # lost again: the next run will notice
+
+
+def what_happened(error: KitError) -> str:
+    """Return which task was lost, and how; otherwise what the error says."""
+    found = _TASK.search(error.task or error.message)
+    if found is None:
+        return error.message.rstrip(".")
+    task = Task(found[1], int(found[2])).short
+    came_back = isinstance(error, AbortedError) and "restarted" in error.message
+    return f"{task} came back empty" if came_back else f"{task} was lost"
+
+
+# --------------------------------------------------------------------------------------
+# The layers, from the innermost to the outermost.
+
+
+# What a lost task raises; it may come back, so all is done again.
 PREEMPTION = (AbortedError, UnavailableError)
 
 StepFn = Callable[[StepContext], Any]
@@ -112,7 +192,7 @@ class HookedSession:
         self,
         session: Session,
         hooks: Sequence[SessionRunHook],
-        recovery: Recovery | None = None,
+        recovery: Recovery,
     ) -> None:
         self._session, self._hooks = session, hooks
         self._recovery = recovery
@@ -125,7 +205,7 @@ class HookedSession:
         options: RunOptions | None = None,
         run_metadata: RunMetadata | None = None,
     ) -> Any:
-        """Run `fetches`, with what the hooks want to run along."""
+        """Run `fetches`, together with what the hooks fetch."""
         if self._wants_end:
             raise RuntimeError(
                 "Run called even after should_stop requested: end the loop when "
@@ -135,6 +215,7 @@ class HookedSession:
         asked = calls.before(self._hooks, context)
         chosen = merged(options, asked.options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
+        # A trace slows every task of the run: only if the caller or a hook wants it.
         is_noted = run_metadata is not None or wants_metadata(chosen)
         bundle = FetchBundle([fetches, *asked.fetches.values()])
         values = self._session.run(
@@ -143,17 +224,16 @@ class HookedSession:
             chosen,
             metadata if is_noted else None,
         )
-        if self._recovery is not None:
-            self._recovery.note(bundle.fetches, values)
+        self._recovery.note(bundle.fetches, values)
         result, *more = bundle.parts(values)
         by_hook = dict(zip(asked.fetches, more, strict=True))
         calls.after(self._hooks, context, by_hook, chosen, metadata)
         self._wants_end = self._wants_end or context.stop_requested
         return result
 
-    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
+    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Callable[..., Any]) -> Any:
         """Call a function that runs with and without hooks as it likes."""
-        return step_fn(StepContext(self._session, run_with_hooks or self.run))
+        return step_fn(StepContext(self._session, run_with_hooks))
 
     def should_stop(self) -> bool:
         """Return whether a hook has asked for the end."""
@@ -174,18 +254,21 @@ class CoordinatedSession:
         self._grace_s = stop_grace_period_secs
 
     def run(self, *args: Any, **options: Any) -> Any:
-        """Run; an error of a thread that a lost task has caused is raised first."""
+        """Run; the error of a thread that lost a task takes precedence."""
         try:
             return self._inner.run(*args, **options)
         except PREEMPTION:
             raise
         except Exception:
+            # A lost task may show in a queue's thread first. This error, such as that
+            # of a closed queue, is then its consequence, and would not be recovered
+            # from.
             self._raise_preemption_of_threads()
             raise
 
-    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
-        """See `HookedSession`."""
-        return self._inner.run_step_fn(step_fn, run_with_hooks or self.run)
+    def run_step_fn(self, step_fn: StepFn) -> Any:
+        """Call a function that runs with and without hooks as it likes."""
+        return self._inner.run_step_fn(step_fn, self.run)
 
     def _raise_preemption_of_threads(self) -> None:
         try:
@@ -211,17 +294,17 @@ class CoordinatedSession:
                 stop_grace_period_secs=self._grace_s, ignore_live_threads=True
             )
         finally:
-            # What the threads tell is the cause; a session that cannot be closed
-            # properly any more is its consequence.
+            # A thread's error is the cause; a session that can no longer be closed
+            # properly is its consequence.
             with suppress(Exception):
                 self._inner.close()
 
 
 class RecoverableSession:
-    """Makes a new session when a task was lost, and does once more what failed.
+    """Makes a new session when a task is lost, and repeats the run that failed.
 
-    The original tries for ever. Here what cannot be done for 4 times the setting
-    `run_deadline_s` raises `DeadlineExceededError`.
+    The original tries for ever. Here `DeadlineExceededError` is raised after 4 times
+    the setting `run_deadline_s`.
     """
 
     def __init__(
@@ -234,12 +317,12 @@ class RecoverableSession:
         """Run, in a new session if need be."""
         return self._done(lambda inner: inner.run(*args, **options))
 
-    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
-        """See `HookedSession`."""
+    def run_step_fn(self, step_fn: StepFn) -> Any:
+        """Call the function, again in a new session if a task is lost meanwhile."""
         return self._done(lambda inner: inner.run_step_fn(step_fn))
 
     def should_stop(self) -> bool:
-        """Return whether the loop should end; not if only a task was lost."""
+        """Return whether the loop should end; a lost task is not a reason."""
         if self._inner is None:
             return True
         try:
@@ -263,18 +346,20 @@ class RecoverableSession:
                 logging.warning("A thread of the session has failed: %s", error)
 
     def _done(self, do: Callable[[CoordinatedSession], Any]) -> Any:
-        patience: Patience | None = None
+        backoff: Backoff | None = None
         while True:
             assert self._inner is not None
             try:
                 return do(self._inner)
             except PREEMPTION as error:
-                if patience is None:
-                    patience = Patience(limit_s())
-                elif not patience.left_s:
-                    raise _too_long("run", patience, error) from error
+                # The first loss needs no pause: `_recovered` waits for the tasks. A
+                # second one means that the run fails although all of them are up.
+                if backoff is None:
+                    backoff = Backoff(limit_s())
+                elif not backoff.left_s:
+                    raise _too_long("run", backoff, error) from error
                 else:
-                    patience.pause(f"a run fails again and again: {error.message}")
+                    backoff.pause(f"a run fails again and again: {error.message}")
                 self._drop(error)
                 self._inner = self._recovered(error)
 
@@ -287,6 +372,7 @@ class RecoverableSession:
             *(what_happened(error), limit_s(), cause.rstrip(".")),
         )
         if self._inner is not None:
+            # With its tasks gone it may not close properly; the cause is logged above.
             with suppress(Exception):
                 self._inner.close()
 
@@ -296,18 +382,18 @@ class RecoverableSession:
         return inner
 
     def _made(self) -> CoordinatedSession:
-        patience = Patience(limit_s())
+        backoff = Backoff(limit_s())
         while True:
             try:
                 return self._create()
             except PREEMPTION as error:
-                if not patience.left_s:
-                    raise _too_long("begin", patience, error) from error
-                patience.pause(f"a session cannot begin: {error.message}")
+                if not backoff.left_s:
+                    raise _too_long("begin", backoff, error) from error
+                backoff.pause(f"a session cannot begin: {error.message}")
 
 
-def _too_long(what: str, patience: Patience, error: KitError) -> KitError:
+def _too_long(what: str, backoff: Backoff, error: KitError) -> KitError:
     return DeadlineExceededError(
-        f"the session could not {what} for {patience.seconds:g} s, and gives up: "
+        f"the session could not {what} for {backoff.seconds:g} s, and gives up: "
         f"{error.message}"
     )

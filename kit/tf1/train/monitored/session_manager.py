@@ -26,10 +26,10 @@ from kit.tf1.session.targets import meet
 from kit.tf1.session.tf_errors import originals
 from kit.tf1.train.checkpointing.checkpoint_state import get_checkpoint_state
 from kit.tf1.train.global_step import get_global_step
-from kit.tf1.train.monitored.patience import Patience, limit_s
+from kit.tf1.train.monitored.backoff import Backoff, limit_s
 
 # --------------------------------------------------------------------------------------
-# Whether the variables of a session have values, and which have none.
+# Which variables of a session have no value.
 
 
 _MARK = "uninitialized"
@@ -39,11 +39,11 @@ _WHAT = "Variables not initialized: "
 
 
 def missing(session: Any, op: Any) -> str | None:
-    """Return what is not ready, None if all is.
+    """Return what is not ready, None if everything is.
 
-    `op` gives the names of what is not ready; nothing, an operation, and whole numbers
-    mean that all is. Raises what the run raises, unless that is a variable without a
-    value, and `AttributeError` for other than names.
+    `op` gives the names of what is not ready; nothing, an operation, and integers mean
+    that everything is. Raises what the run raises, except for a variable without a
+    value, and `AttributeError` for anything that is not names.
     """
     if op is None:
         return None
@@ -62,7 +62,7 @@ def missing(session: Any, op: Any) -> str | None:
 
 
 def located(graph: Any, lacking: str) -> str:
-    """Return what `missing` has said, with the devices that the variables are on."""
+    """Return what `missing` returned, with the devices of the variables."""
     if not lacking.startswith(_WHAT):
         return lacking
     by_device: dict[str, list[str]] = {}
@@ -88,53 +88,54 @@ def _text(name: Any) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Opens a session when all tasks of its cluster are up.
+# Opening a session once all tasks of its cluster are up.
 
 
 _LOOK_S = 1.0
 
 
 def open_session(
-    master: Any, graph: Graph | None, config: Any, patience: Patience
+    master: Any, graph: Graph | None, config: Any, backoff: Backoff
 ) -> Session:
-    """Return a session whose tasks all answer.
+    """Return a session once all of its tasks answer.
 
-    Raises `DeadlineExceededError`, naming a task that does not, when the patience ends.
+    Raises `DeadlineExceededError`, naming a task that does not, when time is up.
     """
     session = Session(master, graph=graph, config=config)
     try:
-        _wait_for_tasks(session, patience)
+        _wait_for_tasks(session, backoff)
     except BaseException:
         session.close()
         raise
     return session
 
 
-def _wait_for_tasks(session: Session, patience: Patience) -> None:
+def _wait_for_tasks(session: Session, backoff: Backoff) -> None:
     target = (session.sess_str or b"").decode()
     while True:
-        look_s = max(0.1, min(_LOOK_S, patience.left_s))
+        # Never less than tasks need to answer: one look is made when time is up, too.
+        look_s = max(0.1, min(_LOOK_S, backoff.left_s))
         try:
             with originals():
                 meet(session._native, target, look_s)
                 session._native.list_devices(look_s)
         except (DeadlineExceededError, UnavailableError) as error:
-            _refuse_or_pause(patience, error)
+            _refuse_or_pause(backoff, error)
         else:
             return
 
 
-def _refuse_or_pause(patience: Patience, error: KitError) -> None:
-    if not patience.left_s:
+def _refuse_or_pause(backoff: Backoff, error: KitError) -> None:
+    if not backoff.left_s:
         raise DeadlineExceededError(
-            f"no session for {patience.seconds:g} s: {error.message}"
+            f"no session for {backoff.seconds:g} s: {error.message}"
         ) from error
     cause = error.__cause__  # says it in fewer words
-    patience.pause(cause.message if isinstance(cause, KitError) else error.message)
+    backoff.pause(cause.message if isinstance(cause, KitError) else error.message)
 
 
 # --------------------------------------------------------------------------------------
-# Restores a session from the newest checkpoint of a folder, or from a given one.
+# Restoring a session from the newest checkpoint of a folder, or from a given one.
 
 
 def restore(
@@ -142,12 +143,12 @@ def restore(
     saver: Any,
     folder: str | None,
     path: str | None,
-    patience: Patience | None,
+    backoff: Backoff | None,
 ) -> str | None:
-    """Restore all that `saver` saves; return from where, None if from nowhere.
+    """Restore all that `saver` saves; return the path, None if there is nothing.
 
-    `patience` waits for a checkpoint in the folder; without it, none there is none.
-    Raises what the saver raises, and then nothing has changed.
+    `backoff` waits for a checkpoint to appear in the folder. Raises what the saver
+    raises, and then nothing has changed.
     """
     if saver is None or not (folder or path):
         return None
@@ -157,9 +158,9 @@ def restore(
     assert folder is not None
     state = get_checkpoint_state(folder)
     while not (state and state.model_checkpoint_path):
-        if patience is None or not patience.left_s:
+        if backoff is None or not backoff.left_s:
             return None
-        patience.pause(f"there is no checkpoint in {folder!r}.")
+        backoff.pause(f"there is no checkpoint in {folder!r}.")
         state = get_checkpoint_state(folder)
     saver.restore(session, state.model_checkpoint_path)
     saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
@@ -167,7 +168,7 @@ def restore(
 
 
 def step_in(session: Any) -> int | None:
-    """Return the global step of a session; None if there is none, or no value of it."""
+    """Return the global step of a session, None if it has none, or no value of it."""
     try:
         step = get_global_step(session.graph)
         return None if step is None else int(session.run(step))
@@ -180,7 +181,7 @@ class SessionManager:
 
     `ready_op` names the variables that have no value yet; `ready_for_local_init_op`
     those without which `local_init_op` cannot run. `recovery_wait_secs` is the longest
-    pause between two looks; in fact it looks every second at least.
+    pause between two checks, which are never more than a second apart.
     """
 
     def __init__(
@@ -232,20 +233,21 @@ class SessionManager:
         any case. It waits for tasks that are not up, and with `wait_for_checkpoint` for
         a checkpoint, `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
 
-        Raises `RuntimeError` when there is nothing to initialise with, and when it did
-        not help; `ValueError` for both places of checkpoints; `DeadlineExceededError`
+        Raises `RuntimeError` when there is nothing to initialise with, or when that was
+        not enough; `ValueError` for both places of checkpoints; `DeadlineExceededError`
         naming a task that is not up; and what a run or restoring raises.
         """
-        patience = Patience(limit_s(max_wait_secs), self._pause_s)
-        session = open_session(master, self._graph, config, patience)
+        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
+        session = open_session(master, self._graph, config, backoff)
         with _closed_on_error(session):
+            # Before restoring: afterwards nothing shows how far the cluster was.
             self._note_step(step_in(session))
             is_restored = self._restore(
                 session,
                 saver,
                 checkpoint_dir,
                 checkpoint_filename_with_path,
-                patience if wait_for_checkpoint else None,
+                backoff if wait_for_checkpoint else None,
             )
             if not is_restored:
                 self._initialize(session, init_op, init_feed_dict, init_fn)
@@ -280,15 +282,15 @@ class SessionManager:
 
         Raises as `prepare_session` does, except for a session that is not ready.
         """
-        patience = Patience(limit_s(max_wait_secs), self._pause_s)
-        session = open_session(master, self._graph, config, patience)
+        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
+        session = open_session(master, self._graph, config, backoff)
         with _closed_on_error(session):
             is_restored = self._restore(
                 session,
                 saver,
                 checkpoint_dir,
                 checkpoint_filename_with_path,
-                patience if wait_for_checkpoint else None,
+                backoff if wait_for_checkpoint else None,
             )
             lacking = self._try_local_init(session)
             if not is_restored:
@@ -307,9 +309,11 @@ class SessionManager:
         Raises `DeadlineExceededError`, naming what has no value and where, after
         `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
         """
-        patience = Patience(limit_s(max_wait_secs), self._pause_s)
+        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
         while True:
-            session = open_session(master, self._graph, config, patience)
+            # A new one for each look: a session from before a task was restarted is
+            # aborted for good.
+            session = open_session(master, self._graph, config, backoff)
             with _closed_on_error(session):
                 lacking = self._try_local_init(session)
                 if lacking is None:
@@ -319,12 +323,12 @@ class SessionManager:
                     return session
                 lacking = located(self._graph, lacking)
             session.close()
-            if not patience.left_s:
+            if not backoff.left_s:
                 raise DeadlineExceededError(
-                    f"no chief for {patience.seconds:g} s: {lacking}. Start the worker "
+                    f"no chief for {backoff.seconds:g} s: {lacking}. Start the worker "
                     f"with is_chief=True, or look into its log."
                 )
-            patience.pause(f"no chief has made the model ready: {lacking}.")
+            backoff.pause(f"no chief has made the model ready: {lacking}.")
 
     def _restore(
         self,
@@ -332,13 +336,13 @@ class SessionManager:
         saver: Any,
         folder: str | None,
         path: str | None,
-        patience: Patience | None,
+        backoff: Backoff | None,
     ) -> bool:
         if folder and path:
             raise ValueError(
                 "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
             )
-        found = restore(session, saver, folder, path, patience)
+        found = restore(session, saver, folder, path, backoff)
         self.what_it_did = f"restored {found}" if found else ""
         if found:
             logging.info("Restored %s.", found)
@@ -363,7 +367,7 @@ class SessionManager:
         self.what_it_did = "initialised all variables anew"
 
     def _try_local_init(self, session: Session) -> str | None:
-        """Initialise local variables; return what is lacking for that, None if none."""
+        """Initialise local variables; return what is missing for it, or None."""
         if self._local_init_op is None:
             return None
         lacking = missing(session, self._ready_for_local_init_op)
@@ -376,15 +380,15 @@ class SessionManager:
         return lacking
 
     def _note_step(self, step: int | None) -> None:
-        """Keep the furthest step seen: an attempt that fails may undo some already."""
+        """Keep the furthest step seen: even an attempt that fails may undo steps."""
         if step is not None:
             self._most = step if self._most is None else max(self._most, step)
 
     def _tell_undone(self) -> None:
-        """Warn when the cluster had done more steps than it has now.
+        """Warn if the cluster had made more steps than it has now.
 
-        Only of the first session: a caller that asks for another one recovers, and
-        reports what that has cost.
+        Only for the first session: a caller that asks for another one is recovering,
+        and reports the cost itself.
         """
         before, self.was_at, self._most = self._most, self._most, None
         now = self.began_at

@@ -1,4 +1,4 @@
-"""Averages that follow variables slowly."""
+"""Moving averages of variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExponentialMovingAverage:
     """Keeps shadow -= (1 - decay) * (shadow - variable) for variables.
 
     With `num_updates` the decay is at most (1 + n) / (10 + n). With `zero_debias` the
-    averages of tensors, which start at 0, are freed of that start.
+    averages of tensors, which start at 0, are corrected for that.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class ExponentialMovingAverage:
 
     @property
     def name(self) -> str:
-        """The name, which averages are called by."""
+        """The name, which is part of the names of the averages."""
         return self._name
 
     def apply(self, var_list: Any = None) -> Any:
-        """Return an operation that moves the averages, by default of all trainables.
+        """Return an operation that updates the averages, by default of all trainables.
 
-        The first time it makes them. Raises `TypeError` for anything that is not a
+        The first call makes them. Raises `TypeError` for anything that is not a
         floating point number.
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
@@ -88,20 +88,20 @@ class ExponentialMovingAverage:
         return minimum(decay, (1.0 + n) / (10.0 + n))
 
     def average(self, var: Any) -> Any:
-        """Return the variable that follows another one, None if none does."""
+        """Return the average of a variable, None if there is none."""
         return self._averages.get(var)
 
     def average_name(self, var: Any) -> str:
-        """Return how the average of a variable is called, or would be."""
+        """Return the name that the average of a variable has, or would have."""
         if var in self._averages:
             return str(self._averages[var].op.name)
         wanted = f"{var.op.name}/{self._name}"
         return get_default_graph().unique_name(wanted, mark_as_used=False)
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """Return variables by the name under which to look for their values.
+        """Return variables by the name under which their values are saved.
 
-        Those that have averages, or are trained, by the name of the average.
+        Those with averages, and trainable ones, by the name of the average.
         """
         if moving_avg_variables is None:
             averaged = {*trainable_variables(), *moving_average_variables()}
@@ -134,7 +134,7 @@ def _moved(shadow: Any, of: Any, decay: Any, is_debiased: bool) -> Any:
 
 
 def _debiased(shadow: Any, of: Any, rest: Any) -> Any:
-    """Move an average that starts at 0, and divide by what it has seen so far."""
+    """Update an average that starts at 0, and correct it for that start."""
     dtype = shadow.dtype.base_dtype
     with variable_scope(shadow.op.name), shadow.graph.control_dependencies(None):
         start = zeros(shadow.shape, dtype)

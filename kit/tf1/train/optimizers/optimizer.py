@@ -1,12 +1,12 @@
 """`tf.train.Optimizer`: how gradients are computed, and handed to an update rule.
 
-Your own rule is a subclass of it:
+To write your own rule, subclass it:
 
     _create_slots(var_list)            makes variables beside others: `_zeros_slot`
-    _prepare()                         is called before the updates are written
+    _prepare()                         is called before the updates are added
     _apply_dense(grad, var)            returns what updates a variable
-    _apply_sparse(grad, var)           the same for rows, of which no index comes twice
-    _finish(update_ops, name_scope)    returns what is done when all updates are
+    _apply_sparse(grad, var)           the same for sparse rows with unique indices
+    _finish(update_ops, name_scope)    returns an operation that runs after all updates
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kit.tf1.variables.assigning import assign_add
 from kit.tf1.variables.variable_lists import trainable_variables
 
 # --------------------------------------------------------------------------------------
-# What may be minimised, and what may be applied to what.
+# Which losses can be minimised, and which gradients applied to which variables.
 
 
 _FLOATS = ("float16", "float32", "float64")
 
 
 def variables_in(given: Any) -> list[Any]:
-    """Return variables in nested lists, and the parts of those that are cut."""
+    """Return the variables in nested lists; a partitioned one gives its parts."""
     if isinstance(given, list | tuple):
         return [leaf for one in given for leaf in variables_in(one)]
     if isinstance(given, dict):
@@ -57,7 +57,7 @@ def check_floating(one: Any) -> None:
 
 
 def gradient_of(given: Any) -> Any:
-    """Return a gradient as a tensor or as rows; None stays. Raises `TypeError`."""
+    """Return a gradient as a tensor or as rows, None as None. Raises `TypeError`."""
     if given is None:
         return None
     try:
@@ -70,7 +70,7 @@ def gradient_of(given: Any) -> Any:
 
 
 def variable_of(given: Any) -> Any:
-    """Return a variable as it is; `NotImplementedError` for a mere tensor."""
+    """Return a variable as it is; raises `NotImplementedError` for a tensor."""
     if given.op.type != "VariableV2":
         raise NotImplementedError(f"Trying to update a Tensor {given!r}")
     return given
@@ -79,7 +79,7 @@ def variable_of(given: Any) -> Any:
 def constrained(
     update: Any, variable: Any, constraint: Callable[[Any], Any] | None
 ) -> Any:
-    """Return an update that is followed by the constraint of its variable, if any."""
+    """Return an update followed by the constraint of its variable, if any."""
     if constraint is None:
         return update
     with variable.graph.control_dependencies([update]):
@@ -87,7 +87,7 @@ def constrained(
 
 
 class Optimizer:
-    """Base of the optimizers; see the head of this file.
+    """Base class of the optimizers; see the head of this file.
 
     Raises `ValueError` for an empty name.
     """
@@ -105,7 +105,7 @@ class Optimizer:
         self._non_slots: dict[tuple[str, Any], Any] = {}
 
     def get_name(self) -> str:
-        """Return the name, which slots and operations are called by."""
+        """Return the name, which is part of the names of slots and operations."""
         return self._name
 
     def minimize(
@@ -244,13 +244,13 @@ class Optimizer:
             counted: Op = assign_add(global_step, 1, name=scope).op
         return counted
 
-    # -- what a rule says -----------------------------------------------------------
+    # -- what a rule defines ---------------------------------------------------------
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        """Make the variables that are kept beside these."""
+        """Make the slots of these variables."""
 
     def _prepare(self) -> None:
-        """Make what all updates need."""
+        """Make what all updates share."""
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         raise NotImplementedError()
@@ -267,7 +267,7 @@ class Optimizer:
     # -- what it keeps --------------------------------------------------------------
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """Return the variable that it keeps beside another one, None if none."""
+        """Return a slot of a variable, None if there is none."""
         return self._slots.get(name, {}).get(var)
 
     def get_slot_names(self) -> list[str]:
@@ -275,7 +275,7 @@ class Optimizer:
         return sorted(self._slots)
 
     def variables(self) -> list[Any]:
-        """Return all that it keeps in the default graph, sorted by name."""
+        """Return all its variables in the default graph, sorted by name."""
         graph = get_default_graph()
         slots = [one for found in self._slots.values() for one in found.values()]
         kept = [*self._non_slots.values(), *slots]
@@ -309,7 +309,7 @@ class Optimizer:
 
 
 def _collected(train_op: Op) -> Op:
-    """Put a train op into its collection, once."""
+    """Add a train op to its collection, once."""
     collection = train_op.graph.get_collection_ref(GraphKeys.TRAIN_OP)  # type: ignore[attr-defined]  # a graph of kit.tf1
     if train_op not in collection:
         collection.append(train_op)

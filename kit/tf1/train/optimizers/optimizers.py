@@ -1,7 +1,7 @@
 """The five optimizers, with the original's names, defaults and slots.
 
-What they compute is `kit.training.optimizers.rules`; here is what it is called in a
-graph.
+`kit.training.optimizers.rules` defines what they compute; this adds the names of their
+operations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kit.training.optimizers.rule import Rule
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer whose updates are those of a rule of `kit.train`."""
+    """An optimizer that updates by a rule of `kit.train`."""
 
     _rule_class: ClassVar[Callable[..., Rule]]
 
@@ -69,7 +69,7 @@ class RuleOptimizer(Optimizer):
         return self._non_slots[name, graph]
 
 
-# They become values of slots at once, in the slot's own dtype.
+# These become values of slots directly, in the slot's dtype.
 _OF_THE_SLOT = ("initial_accumulator_value",)
 
 
@@ -175,7 +175,7 @@ class RMSPropOptimizer(RuleOptimizer):
 
 
 class AdamOptimizer(RuleOptimizer):
-    """Divides the mean gradient by its root mean square, both freed of their start."""
+    """Divides the mean gradient by its root mean square, both with bias correction."""
 
     _rule_class = rules.Adam
 
@@ -198,7 +198,7 @@ class AdamOptimizer(RuleOptimizer):
         )
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        # All clients must put the powers at one place: beside the first by name.
+        # All clients must put the powers in the same place: beside the first by name.
         first = min(var_list, key=lambda one: str(one.name))
         for name in ("beta1", "beta2"):
             if (name, first.graph) not in self._non_slots:

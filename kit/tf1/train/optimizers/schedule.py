@@ -89,7 +89,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return what falls from learning_rate to end_learning_rate in decay_steps.
+    """Return a rate that falls from learning_rate to end_learning_rate in decay_steps.
 
     (learning_rate - end) * (1 - progress) ** power + end. With `cycle` it falls again
     and again, each time over a longer span.
@@ -116,7 +116,7 @@ def cosine_decay(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Return what falls by half a wave of the cosine to alpha * learning_rate."""
+    """Return a rate that falls by half a cosine wave to alpha * learning_rate."""
     _check_step(global_step, "cosine_decay")
     with op_scope(name, "CosineDecay", [learning_rate, global_step]):
         rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
@@ -135,7 +135,7 @@ def _check_step(global_step: Any, function: str) -> None:
 def _progress(
     learning_rate: Any, global_step: Any, decay_steps: Any, staircase: bool
 ) -> tuple[Any, Any]:
-    """Return the rate as a tensor, and how many spans of steps have gone by."""
+    """Return the rate as a tensor, and the number of spans of steps that passed."""
     rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
     dtype = rate.dtype.base_dtype
     gone = divide(cast(global_step, dtype), cast(decay_steps, dtype))

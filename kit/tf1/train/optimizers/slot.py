@@ -1,4 +1,4 @@
-"""Variables that are kept beside others: the slots of optimizers, moving averages."""
+"""Variables that belong to others: the slots of optimizers, moving averages."""
 
 from __future__ import annotations
 
@@ -15,24 +15,21 @@ from kit.tf1.variables.initial_values import (
 from kit.tf1.variables.scopes import get_variable, variable_scope
 
 
-def create_slot(
-    primary: Any, val: Any, name: str, colocate_with_primary: bool = True
-) -> Any:
+def create_slot(primary: Any, val: Any, name: str) -> Any:
     """Return a variable called `<primary>/<name>` that starts with a value.
 
-    It is not trained, and lives where `primary` does unless told otherwise.
+    It is not trained, and lives where `primary` does.
     """
-    with _placed(primary, name, colocate_with_primary):
+    with _placed(primary, name, colocate=True):
         return _as_part(primary, name, _variable(val))
 
 
 def create_filled_slot(
-    primary: Any, number: float, name: str, dtype: Any = None, colocate: bool = True
+    primary: Any, number: float, name: str, colocate: bool = True
 ) -> Any:
-    """Return a slot of the shape of `primary` in which each element is one number."""
-    wanted = primary.dtype.base_dtype if dtype is None else dtype
+    """Return a slot of the shape of `primary` in which each element is `number`."""
     with _placed(primary, name, colocate):
-        return _as_part(primary, name, _filled(primary, number, wanted))
+        return _as_part(primary, name, _filled(primary, number))
 
 
 @contextmanager
@@ -46,14 +43,15 @@ def _placed(primary: Any, name: str, colocate: bool) -> Iterator[None]:
 
 
 def _as_part(primary: Any, name: str, slot: Any) -> Any:
-    """Mark the slot of a part of a variable as the same part of the whole's slot."""
+    """Mark the slot of a part of a variable as the same part of the whole slot."""
     part = getattr(primary, "_save_slice_info", None)
     if part is not None:
         slot._save_slice_info = part._replace(full_name=f"{part.full_name}/{name}")
     return slot
 
 
-def _filled(primary: Any, number: float, dtype: Any) -> Any:
+def _filled(primary: Any, number: float) -> Any:
+    dtype = primary.dtype.base_dtype
     if not primary.shape.is_fully_defined():
         like = getattr(primary, "initialized_value", lambda: primary)()
         return _variable(zeros_like(like, dtype) + dtype.as_numpy_dtype(number))

@@ -1,7 +1,7 @@
-"""`tf.train.SyncReplicasOptimizer`: replicas whose gradients are applied together.
+"""`tf.train.SyncReplicasOptimizer`: applies the gradients of replicas together.
 
 Each replica's train op pushes its gradients to accumulators, one beside each variable,
-and then waits for a token. The chief has a thread that does the rest:
+and then waits for a token. A thread of the chief does the rest:
 
     replica ──gradient, local step──► accumulator ──mean of R──► wrapped optimizer
        ▲                                                               │
@@ -45,7 +45,7 @@ class SyncReplicasOptimizer(Optimizer):
         train_op = opt.minimize(loss, global_step=step)
         hook = opt.make_session_run_hook(is_chief)
 
-    The value of the train op is the token that it got: a global step. It waits until
+    The value of the train op is the token that it took: a global step. It waits until
     enough gradients have come, and raises `DeadlineExceededError` if they do not.
     """
 
@@ -86,7 +86,7 @@ class SyncReplicasOptimizer(Optimizer):
         self.chief_init_op: Any = None
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the wrapped optimizer computes, to be clipped and so on."""
+        """Return the gradients of the wrapped optimizer, for example to clip them."""
         return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
@@ -118,6 +118,8 @@ class SyncReplicasOptimizer(Optimizer):
         return train_op
 
     def _make_local_step(self) -> None:
+        # Beside an operation of the worker: a replica device setter would put the
+        # variable onto a parameter server, where the replicas would share it.
         anchor = no_op()
         with get_default_graph().colocate_with(anchor):
             self._local_step = Variable(
@@ -135,7 +137,7 @@ class SyncReplicasOptimizer(Optimizer):
     def _accumulate(
         self, pairs: list[tuple[Any, Any]]
     ) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Return what pushes each gradient, and the means with their variables."""
+        """Return operations that push gradients, and the means with their variables."""
         pushes, means = [], []
         for gradient, variable in pairs:
             if gradient is None:
@@ -167,8 +169,10 @@ class SyncReplicasOptimizer(Optimizer):
         name = "sync_token_q"
         tokens = FIFOQueue(-1, dtype, shapes=(), shared_name=name, name=name)
         self._tokens = tokens
+        # A queue runner wants a queue that it can close; nothing is ever put into it.
         name = "dummy_queue"
         unused = FIFOQueue(1, int32, shapes=(), shared_name=name, name=name)
+        # Push first: the token that this waits for may need that very gradient.
         with graph.control_dependencies(pushes):
             token = tokens.dequeue()
         train_op = assign(self._local_step, token)
@@ -181,7 +185,7 @@ class SyncReplicasOptimizer(Optimizer):
         return train_op
 
     def _filled(self, n: int) -> Any:
-        # The variable itself: it is read when this is run, so after the update.
+        # The variable itself: it is read when this runs, which is after the update.
         return fill([n], self._global_step.ref)
 
     def _make_chief_init(self) -> None:
@@ -196,7 +200,7 @@ class SyncReplicasOptimizer(Optimizer):
     # -- for the chief -----------------------------------------------------------------
 
     def get_chief_queue_runner(self) -> QueueRunner:
-        """Return what the chief runs in a thread: take means, apply them, hand tokens.
+        """Return what the chief runs in a thread: take means, apply them, issue tokens.
 
         Raises `ValueError` before `apply_gradients`.
         """
@@ -205,7 +209,7 @@ class SyncReplicasOptimizer(Optimizer):
         return self._queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Any:
-        """Return what puts the first tokens into the queue; -1 means R of them.
+        """Return an operation that enqueues the first tokens; -1 means R of them.
 
         Raises `ValueError` before `apply_gradients`, and for fewer than R - N.
         """
@@ -233,7 +237,7 @@ class SyncReplicasOptimizer(Optimizer):
         if self._queue_runner is None:
             raise ValueError(f"{what} should be called after apply_gradients().")
 
-    # -- what the wrapped optimizer keeps ----------------------------------------------
+    # -- the slots of the wrapped optimizer --------------------------------------------
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
         """Return a slot of the wrapped optimizer."""
@@ -249,23 +253,23 @@ class SyncReplicasOptimizer(Optimizer):
 
 
 # --------------------------------------------------------------------------------------
-# The hook of a `SyncReplicasOptimizer`: it begins replica and chief's thread.
+# The hook of a `SyncReplicasOptimizer`: it prepares replicas and the chief's thread.
 
 
 class SyncReplicasHook(SessionRunHook):
-    """Sets the local step of each replica; the chief also begins the exchange."""
+    """Sets the local step of each replica; on the chief, also starts the exchange."""
 
     def __init__(
         self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int
     ) -> None:
-        """`num_tokens` are there at the start; see `get_init_tokens_op`."""
+        """Start with `num_tokens` tokens; see `get_init_tokens_op`."""
         self._optimizer, self._is_chief = optimizer, is_chief
         self._num_tokens = num_tokens
         self._first: list[Any] = []
         self._ready_op: Any = None
 
     def begin(self) -> None:
-        """Add what is needed to the graph; `ValueError` before `apply_gradients`."""
+        """Add the operations it needs; raises `ValueError` before `apply_gradients`."""
         optimizer = self._optimizer
         if optimizer.local_step_init_op is None:
             raise ValueError(
@@ -290,8 +294,10 @@ class SyncReplicasHook(SessionRunHook):
             raise RuntimeError(
                 f"Init operations did not make model ready for local_init. Variables "
                 f"not initialized: {names}. The chief's init_op must do so before this "
-                f"hook is told of a session."
+                f"hook sees a session."
             )
+        # In order: a replica with a token may push at once, and accumulators that did
+        # not know the step yet would take a stale gradient for a new one.
         for one in self._first:
             session.run(one)
         if self._is_chief:

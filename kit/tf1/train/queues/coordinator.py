@@ -1,4 +1,4 @@
-"""`tf.train.Coordinator`: threads that stop together, and whose errors come out.
+"""`tf.train.Coordinator`: stops threads together, and raises their errors.
 
 coord = tf.train.Coordinator()
 with coord.stop_on_exception():          in each thread
@@ -22,9 +22,9 @@ _LOOK_S = 0.02  # how long the end of the last thread may go unnoticed
 
 
 class Coordinator:
-    """Lets threads know when to stop, and waits for them.
+    """Tells threads when to stop, and waits for them.
 
-    `clean_stop_exception_types` are errors that are an end, not a failure: by default
+    `clean_stop_exception_types` are errors that end a thread normally: by default
     `tf.errors.OutOfRangeError`, the end of the input.
     """
 
@@ -43,12 +43,12 @@ class Coordinator:
         """Ask all threads to stop; `join` raises the first error given here.
 
         `ex` is an exception that is being handled, or what `sys.exc_info()` returned.
-        Raises it when `join` has returned already, and `TypeError` for anything else.
+        Raises it if `join` has already returned, and `TypeError` for anything else.
         """
         failure = self._failure_in(ex)
         with self._lock:
             if self._is_joined and failure is not None:
-                raise failure
+                raise failure  # nobody will join again: it would be lost
             if not self._stopped.is_set():
                 if failure is not None:
                     logging.info("Error reported to Coordinator: %s", failure)
@@ -56,7 +56,7 @@ class Coordinator:
                 self._stopped.set()
 
     def _failure_in(self, ex: Any) -> BaseException | None:
-        """Return the error that is meant; None for a clean end, and for nothing."""
+        """Return the error that `ex` stands for; None for a clean end, and for None."""
         if not ex:
             return None
         found = sys.exc_info()[1]
@@ -73,32 +73,32 @@ class Coordinator:
         return found
 
     def clear_stop(self) -> None:
-        """Forget that a stop was asked for, and the error with it."""
+        """Clear the request to stop, and its error."""
         with self._lock:
             self._is_joined, self._failure = False, None
             self._stopped.clear()
 
     def should_stop(self) -> bool:
-        """Return whether a stop was asked for."""
+        """Return whether a stop was requested."""
         return self._stopped.is_set()
 
     @contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """Ask all to stop when the block raises; the error goes no further."""
+        """Ask all threads to stop if the block raises; the error goes no further."""
         try:
             yield
         except BaseException:  # as the original: `join` raises whatever it is
             self.request_stop(sys.exc_info())
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Wait until a stop is asked for, at most `timeout` seconds; returns whether.
+        """Wait up to `timeout` seconds for a request to stop; returns if there is one.
 
         A negative `timeout` counts as 0.
         """
         return self._stopped.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Let `join` wait for a thread too."""
+        """Make `join` wait for this thread too."""
         with self._lock:
             self._threads.add(thread)
 
@@ -108,14 +108,16 @@ class Coordinator:
         stop_grace_period_secs: float = 120,
         ignore_live_threads: bool = False,
     ) -> None:
-        """Wait for the end of threads, and raise what one of them has raised.
+        """Wait for threads to end, and raise what one of them raised.
 
-        Those that are registered, and those given. Once a stop was asked for they have
-        `stop_grace_period_secs`. Raises `RuntimeError` with the names of those that go
-        on, unless `ignore_live_threads`.
+        Those that are registered, and those given. After a request to stop they have
+        `stop_grace_period_secs`. Raises `RuntimeError` with the names of those
+        that still run, unless `ignore_live_threads`.
         """
         with self._lock:
             waited = [*self._threads.union(threads or ())]
+        # It polls, because two things end the wait: a stop, and the end of the last
+        # thread.
         while any(one.is_alive() for one in waited):
             if self.wait_for_stop(_LOOK_S):
                 break
@@ -144,7 +146,7 @@ class Coordinator:
         return self._is_joined
 
     def raise_requested_exception(self) -> None:
-        """Raise the error that a stop was asked for with, if there is one."""
+        """Raise the error that came with the request to stop, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -166,8 +168,8 @@ class LooperThread(threading.Thread):
     ) -> None:
         """Make the thread and register it; `start` starts it.
 
-        Raises `ValueError` for anything that is not a coordinator, and for arguments of
-        nothing.
+        Raises `ValueError` for anything that is not a coordinator, and for arguments
+        without a target.
         """
         if not isinstance(coord, Coordinator):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord!r}")
@@ -196,7 +198,7 @@ class LooperThread(threading.Thread):
         return made
 
     def run(self) -> None:
-        """Do what the thread does; an error is reported to the coordinator."""
+        """Run the loop; an error is reported to the coordinator."""
         with self._coord.stop_on_exception():
             self.start_loop()
             if self._interval_s is None:
@@ -209,16 +211,16 @@ class LooperThread(threading.Thread):
     def _in_time(self, interval_s: float) -> None:
         next_at = time.monotonic()
         while not self._coord.wait_for_stop(max(0.0, next_at - time.monotonic())):
-            next_at += interval_s
+            next_at += interval_s  # from the schedule: a slow call delays no later one
             self.run_loop()
 
     def start_loop(self) -> None:
-        """Begin: called once, in the thread."""
+        """Prepare the loop: called once, in the thread."""
 
     def stop_loop(self) -> None:
-        """End: called once, in the thread, when it was not by an error."""
+        """Clean up: called once, in the thread, unless an error ended the loop."""
 
     def run_loop(self) -> None:
-        """Do what is to be done each time."""
+        """Do one round of the loop: call the target."""
         if self._call is not None:
             self._call(*self._given, **self._named)

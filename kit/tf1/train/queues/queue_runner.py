@@ -1,7 +1,7 @@
 """`tf.train.QueueRunner`: threads that fill a queue while others take from it.
 
-Each thread runs one operation again and again. It waits as long as the queue is full;
-what ends it is the end of the input, an error, or the coordinator.
+Each thread runs one operation again and again, and waits while the queue is full. It
+ends with the input, on an error, or with the coordinator.
 """
 
 from __future__ import annotations
@@ -22,30 +22,29 @@ from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.graph.message import CheckedMessage
-from kit.tf1.session.base_session import BaseSession
 from kit.tf1.session.config import RunOptions
 from kit.tf1.session.running import get_default_session
+from kit.tf1.session.session import BaseSession
 from kit.tf1.train.queues.coordinator import Coordinator
 
 # --------------------------------------------------------------------------------------
 # The threads of one queue runner in one session, and how they end.
 #
 # one for each operation      runs it again and again
-# close_on_stop               waits for the coordinator, closes the queue, and ends
-#                             the runs that wait for something else
+# close_on_stop               waits for the coordinator to stop, closes the queue, and
+#                             cancels the runs that wait for something else
 
 
-# A full queue is not a failure, so the wait of a run in the background is a very long
-# one.
-_PATIENCE_MS = 7 * 24 * 3600 * 1000
-# What closes the queue must not wait long for a task that has died.
+# A full queue is not a failure, so a run in the background may wait very long.
+_UNLIMITED_MS = 7 * 24 * 3600 * 1000
+# Closing the queue must not wait long for a task that has died.
 _CLOSE_MS = 5_000
-# A run that works and does not wait is to come to its own end.
+# A run that works, and does not wait, may finish.
 _GRACE_S = 0.5
 
 
 class QueueThreads:
-    """What `runner` does in the background of one session."""
+    """The threads of `runner` in one session."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class QueueThreads:
         self._cancellation = Cancellation()
 
     def make(self) -> list[threading.Thread]:
-        """Return the threads, which nobody has started."""
+        """Return the threads, not started."""
         name = f"QueueRunnerThread-{self._runner.name}"
         made = [
             threading.Thread(target=self._repeat, args=(op,), name=f"{name}-{op.name}")
@@ -96,7 +95,7 @@ class QueueThreads:
         config = getattr(self._session, "_config", None)
         if config is not None and config.operation_timeout_in_ms > 0:
             return None  # the session says how long
-        return RunOptions(timeout_in_ms=_PATIENCE_MS)
+        return RunOptions(timeout_in_ms=_UNLIMITED_MS)
 
     def _leave(self, *, at_end: bool) -> None:
         with self._lock:
@@ -112,12 +111,14 @@ class QueueThreads:
     def _close_on_stop(self) -> None:
         assert self._coord is not None, "the thread is made for a coordinator"
         self._coord.wait_for_stop()
+        # Closing ends the runs that wait for this queue. What is left then waits for
+        # something else, such as the queue that its input comes from.
         self._quietly(self._runner.cancel_op)
         if not self._all_done.wait(_GRACE_S):
             self._cancellation.cancel()
 
     def _quietly(self, op: Any) -> None:
-        """Run what closes the queue; it may be closed, and the session too."""
+        """Run an operation that closes the queue, which may fail: it may be closed."""
         try:
             self._session.run(op, options=RunOptions(timeout_in_ms=_CLOSE_MS))
         except Exception as error:
@@ -137,7 +138,7 @@ class QueueRunnerDef(CheckedMessage):
 
 
 class QueueRunner:
-    """Operations that put elements into a queue, each to be run by a thread."""
+    """Operations that enqueue elements, each run by a thread."""
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class QueueRunner:
         default `OutOfRangeError`. Raises `ValueError` without a queue or operations,
         `TypeError` for what is not an error type.
         """
-        # Neither keeps a session: that of a notebook's cell ends with the cell.
+        # Weak on both sides: a session of a notebook's cell ends with the cell.
         self._sessions: weakref.WeakKeyDictionary[
             Any, weakref.ReferenceType[QueueThreads]
         ] = weakref.WeakKeyDictionary()
@@ -187,12 +188,12 @@ class QueueRunner:
 
     @property
     def close_op(self) -> Any:
-        """What closes the queue at the end of the input."""
+        """The operation that closes the queue at the end of the input."""
         return self._close_op
 
     @property
     def cancel_op(self) -> Any:
-        """What closes the queue when the coordinator stops."""
+        """The operation that closes the queue when the coordinator stops."""
         return self._cancel_op
 
     @property
@@ -202,7 +203,7 @@ class QueueRunner:
 
     @property
     def exceptions_raised(self) -> list[Exception]:
-        """Errors of the threads that had no coordinator to tell them to."""
+        """Errors of the threads that had no coordinator to report to."""
         return self._exceptions_raised
 
     @property
@@ -219,8 +220,8 @@ class QueueRunner:
     ) -> list[threading.Thread]:
         """Return threads that run the operations in a session.
 
-        With a coordinator they stop with it, and one more closes the queue then. There
-        are no new ones while those made earlier for the same session still run.
+        With a coordinator they stop with it, and another one closes the queue then. No
+        new ones are made while earlier ones of the same session still run.
         """
         with self._lock:
             known = self._sessions.get(sess, lambda: None)()

@@ -1,8 +1,8 @@
-"""How long a monitored session waits for others, and how often it looks and reports.
+"""How long a monitored session waits for others, and how often it checks and reports.
 
-The original looks every 30 seconds, and waits for hours or for ever without a word. A
-look costs less than a millisecond: we look after 0.1 s, then ever less often up to
-once a second, so that a worker begins as soon as its chief is ready.
+The original checks every 30 seconds, and waits silently for hours or for ever. A check
+costs less than a millisecond: here the pauses grow from 0.1 s to 1 s, so that a worker
+begins as soon as its chief is ready, and a long wait is logged.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from collections.abc import Callable
 from kit.settings import current
 from kit.tf1 import logging
 
-# What a lost task needs to be started again, by hand or by a scheduler, is more than
-# what one run may wait for.
+# Restarting a lost task, by hand or by a scheduler, takes longer than a run may wait.
 _RUNS = 4
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 _FIRST_WORD_S, _NEXT_WORD_S = 1.0, 10.0
 
-# The original's own limits, when the caller has not said another.
-UNSAID = frozenset({7200, 1800, float("inf")})
+# The original's defaults, which callers often repeat: they count as not given.
+_DEFAULTS = frozenset({7200, 1800, float("inf")})
 
 
 def limit_s(max_wait_secs: float | None = None) -> float:
-    """Return how long to wait: what the caller has said, else 4 times a run's deadline.
+    """Return the seconds to wait: those given, else 4 times the deadline of a run.
 
-    The original's defaults, 1800 and 7200 seconds, count as nothing said.
+    The original's defaults, 1800 and 7200 seconds, count as not given.
     """
-    if max_wait_secs is None or max_wait_secs in UNSAID:
+    if max_wait_secs is None or max_wait_secs in _DEFAULTS:
         return _RUNS * current().run_deadline_s
     return max_wait_secs
 
 
-class Patience:
-    """Some time to wait for something that others do."""
+class Backoff:
+    """Growing pauses, up to a time limit, with a log message now and then."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`clock` gives seconds, `sleep` waits for some."""
+        """Start the time; no pause is longer than `longest_pause_s` or one second."""
         self.seconds = seconds
         self._longest_s = min(_LONGEST_S, longest_pause_s)
         self._clock, self._sleep = clock, sleep
@@ -54,11 +53,11 @@ class Patience:
 
     @property
     def left_s(self) -> float:
-        """Seconds until it ends; not below 0."""
+        """Seconds until the limit; not below 0."""
         return max(0.0, self._begin + self.seconds - self._clock())
 
     def pause(self, what: str) -> None:
-        """Wait a little, and tell now and then for `what`."""
+        """Sleep for the next pause; sometimes log `what` is being waited for."""
         waited_s = self._clock() - self._begin
         if waited_s >= self._word_s:
             self._word_s = waited_s + _NEXT_WORD_S
