@@ -1,4 +1,4 @@
-"""The view: what a training looks like, as figures, pages and boards.
+"""The view: trainings as figures, pages and boards.
 
 It shows what `kit` recorded and decides nothing; `kit` never imports it.
 """

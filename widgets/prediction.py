@@ -1,4 +1,4 @@
-"""A prediction that is locked in before a lesson shows what happens.
+"""A prediction that the reader locks in before a lesson shows what happens.
 
     guess = Prediction("What does a worker send in a step?", "bytes", low=0, high=1e6)
     guess                    # a field and a button; or guess.lock("70 kB")
@@ -6,9 +6,9 @@
     guess.required()         # first line of a cell that would give the answer away
     guess.reveal(measured)   # a sentence: both, and how far apart they are
 
-Students who have committed to a guess understand what comes better than those who only
-watch: Crouch et al., "Classroom demonstrations: learning tools or entertainment?",
-American Journal of Physics 72 (2004).
+Students who predict a result understand it better than those who only watch: Crouch et
+al., "Classroom demonstrations: learning tools or entertainment?", American Journal of
+Physics 72 (2004).
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ class Prediction:
     Parameters
     ----------
     question : str
-        What is asked, a sentence.
+        The question, a sentence.
     unit : str, default ""
-        What the number counts: "bytes", "ms", "steps". An answer may be in another
-        unit of the same kind: "1.2 MB", "0.05 s".
+        The unit of the number, such as "bytes", "ms" or "steps". An answer may be in
+        another unit of the same kind: "1.2 MB", "0.05 s".
     low, high : float, optional
-        The range of answers that make sense, in `unit`.
+        The range of sensible answers, in `unit`.
     choices : sequence of str
         The answers to choose from, instead of a number.
 
     Raises
     ------
     InvalidArgumentError
-        There are fewer than two choices, or the range is empty.
+        There is only one choice, or there are choices and a unit, or the range is
+        empty.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Prediction:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a guess was made; it stays."""
+        """Whether a guess was made; it cannot be changed."""
         return self._value is not None
 
     @property
@@ -97,9 +98,9 @@ class Prediction:
         Raises
         ------
         InvalidArgumentError
-            It is not an answer, or outside of the range.
+            It is not an answer, or it is out of range.
         FailedPreconditionError
-            A guess was made before. Run the cell of the question again for another.
+            A guess was made already. To make another, run the question's cell again.
         """
         if self._value is not None:
             raise FailedPreconditionError(
@@ -112,7 +113,7 @@ class Prediction:
         return self
 
     def required(self) -> None:
-        """Raise `FailedPreconditionError` as long as there is no guess."""
+        """Raise `FailedPreconditionError` if there is no guess yet."""
         if self._value is None:
             raise FailedPreconditionError(
                 f"predict first: {self.question} Lock in your guess above, then run "
@@ -120,7 +121,7 @@ class Prediction:
             )
 
     def reveal(self, measured: float | str) -> AnswerVerdict:
-        """Put the guess beside what was measured.
+        """Compare the guess with what was measured.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class Prediction:
         return reveal(guess, measured, self.unit)
 
     def checked(self, answer: float | str) -> float | str:
-        """Return an answer as a number in `unit`, or the choice; locks nothing.
+        """Return an answer as a number in `unit`, or as a choice; lock nothing.
 
         Parameters
         ----------
@@ -153,7 +154,12 @@ class Prediction:
         Raises
         ------
         InvalidArgumentError
-            It is not an answer, or outside of the range.
+            It is not an answer, or it is out of range.
+
+        Returns
+        -------
+        float or str
+            The number in `unit`, or the choice.
         """
         if self.choices:
             if answer not in self.choices:
@@ -195,7 +201,7 @@ class Prediction:
         return f"{self.question} Answer {self.expected}, with .lock(answer)."
 
     def form(self) -> PredictionForm:
-        """Return its form, made once; raises `ImportError` without ipywidgets."""
+        """Return its form, made once; raise `ImportError` without ipywidgets."""
         self._form = self._form or PredictionForm(self)
         return self._form
 
@@ -205,17 +211,17 @@ class Prediction:
         text, form = repr(self), {}
         with suppress(ImportError):  # the text says how to answer
             form = self.form().root._repr_mimebundle_()
-        # In one bundle: a page without a kernel shows the text in the form's place.
+        # In one bundle, so that a page without a kernel shows the text instead.
         front_end.place(
             {**form, "text/plain": text, "text/html": f"<p>{escape(text)}</p>"}
         )
 
 
 class PredictionForm:
-    """The field or choices of a prediction, its button, and what is said of it."""
+    """The field or choices of a prediction, its button, and what it answers."""
 
     def __init__(self, prediction: Prediction) -> None:
-        """Make them; raises `ImportError` without ipywidgets."""
+        """Make them; raise `ImportError` without ipywidgets."""
         import ipywidgets as ipw
 
         self._prediction = prediction

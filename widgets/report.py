@@ -1,8 +1,8 @@
-"""A report of trainings: one HTML file with figures, table and words.
+"""A report of trainings: one HTML file with figures, a table and text.
 
-The file is complete in itself: it needs no network, no server and no notebook, and it
-shows the figures in light or dark, as the reader's system or the button says. It only
-shows traces; what to measure and compare is the caller's business.
+The file is self-contained: it needs no network, no server and no notebook. It is light
+or dark, as the reader's system or its button says. It only shows traces; what to
+measure and compare is up to the caller.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from widgets.drawing.theme import Theme
 
 @dataclass(frozen=True)
 class Section:
-    """One training in the report: a heading, a few words, and the trace to draw.
+    """One training in a report: a heading, some text, and the trace to draw.
 
     Parameters
     ----------
     title : str
         The heading.
     text : str
-        Paragraphs, with empty lines between them.
+        Paragraphs, separated by empty lines.
     trace : Trace
-        What to draw.
+        What was recorded of the training.
     formula : dict, optional
-        Bytes that each task should send and receive in a step, such as
-        `{"worker:0": (48, 48)}`. For a trace with switches, such a dict for each
-        topology by name.
+        The bytes that each task should send and receive in a step, such as
+        `{"worker:0": (48, 48)}`. For a trace with switches, a dict of such dicts by
+        topology.
 
     Raises
     ------
@@ -93,16 +93,17 @@ def write_report(
     ----------
     path : str or PathLike
         The file. It appears whole or not at all.
-    sections : sequence of Section
-        Or of tuples of a section's fields.
+    sections : sequence of Section or tuple
+        The trainings. A tuple has the fields of a `Section` in their order.
     table : sequence of dict, optional
-        The rows; their keys are the heads. Write units as "rate [steps/s]".
+        The rows of the table; their keys are its headings. Write a unit like this:
+        "rate [steps/s]".
     notes : sequence of str, optional
         Sentences below the sections.
     title : str
         The heading of the page.
     made_at : datetime, optional
-        By default now.
+        When the report was made, by default now.
 
     Raises
     ------
@@ -111,11 +112,11 @@ def write_report(
 
     Notes
     -----
-    The file needs no network. It has about 1.2 MB, and 200 kB more for each section.
+    The file needs no network. Its size is about 1.2 MB, and 200 kB for each section.
 
     Examples
     --------
-    Show a training that is over::
+    Write a report of a finished training::
 
         write_report("report.html", [("On a ring", "Four workers.", run.trace)])
     """
@@ -143,7 +144,7 @@ def _drawings(section: Section) -> list[Drawing]:
 
 
 def _predicted(drawing: Drawing) -> Drawing:
-    """Say of a figure that nothing in it was measured."""
+    """Mark a figure as predicted: nothing in it was measured."""
     heading = f"{drawing.heading}, predicted"
     return replace(drawing, heading=heading, words=f"{words.PREDICTED} {drawing.words}")
 

@@ -1,4 +1,4 @@
-"""The demonstration: two real models on real data, and what their training moved."""
+"""The demonstration: real models on real data, and what their training moves."""
 
 from importlib.util import find_spec
 

@@ -35,7 +35,7 @@ class DigitsMlp:
     def step(
         params: Mapping[str, Array], batch: Batch
     ) -> tuple[float, dict[str, Array], dict[str, float]]:
-        """Return loss and gradients of a batch, and how much of it is right."""
+        """Return the loss and gradients of a batch, and the share that is right."""
         images, labels = batch
         first = np.maximum(images @ params["w1"] + params["b1"], 0)
         second = np.maximum(first @ params["w2"] + params["b2"], 0)
@@ -62,7 +62,7 @@ class DigitsMlp:
 def load_images() -> Batch:
     """Return the images, float32 (1797, 64) from 0 to 1, and their classes, 0 to 9."""
     check_installed()
-    # Here, because a worker needs the step alone, and this import takes it a second.
+    # Imported here: it takes a second, and a worker needs only the step function.
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -72,7 +72,7 @@ def load_images() -> Batch:
 def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
     """Load the images and draw the initial parameters.
 
-    Raises `NotFoundError` without scikit-learn, which has the images.
+    Raises `NotFoundError` if scikit-learn, which has the images, is not installed.
     """
     images, labels = load_images()
     held_out = np.arange(len(images)) % 5 == 4
@@ -98,6 +98,7 @@ def softmax_loss(logits: Array, labels: Array) -> tuple[float, Array]:
     >>> round(loss, 4), gradient.tolist()
     (0.6931, [[-0.5, 0.5]])
     """
+    # Less the largest, which changes neither result: `exp` would overflow.
     shifted = logits - logits.max(1, keepdims=True)
     likely = np.exp(shifted)
     total = likely.sum(1, keepdims=True)

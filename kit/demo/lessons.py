@@ -1,6 +1,6 @@
-"""Put lessons back as they were shipped, and keep what a learner made of them.
+"""Restore lessons as they were shipped, and keep what a learner made of them.
 
-What was shipped is what git has of the clone: its last commit.
+The shipped ones are those of the clone's last commit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _GIT_S = 30
 
 
 def reset(names: Sequence[str], folder: Path) -> list[str]:
-    """Put the lessons that begin so back, or all; return a sentence for each.
+    """Restore the lessons whose names begin so, or all; return a sentence for each.
 
-    A notebook that differs from what was shipped is first copied beside it, as
-    `NAME.kept-N.ipynb`. One that is missing is made again. Raises `NotFoundError` for a
-    lesson that does not exist, and `FailedPreconditionError` outside of a clone.
+    A notebook that was changed is first copied beside itself, as `NAME.kept-N.ipynb`; a
+    missing one is made again. Raises `NotFoundError` for a lesson that does not exist,
+    and `FailedPreconditionError` outside of a clone.
     """
     shipped = _shipped(folder)
     chosen: list[str] = []
@@ -49,7 +49,7 @@ def _reset(path: Path) -> str:
 
 
 def _free(path: Path) -> Path:
-    """Return a name beside a notebook that nobody has."""
+    """Return a free name beside a notebook."""
     number = 1
     while (found := path.with_suffix(f".kept-{number}.ipynb")).exists():
         number += 1

@@ -1,25 +1,33 @@
-"""The trainings of the demonstration, with a progress bar for each phase."""
+"""The first two parts of the demonstration: trainings that switch while they run.
+
+Each phase has a progress bar. What was found is given as plain rows: for the table, the
+report and the JSON.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from kit.cluster import Cluster
 from kit.demo.digits import DigitsMlp
 from kit.demo.text import TextModel
+from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.topology import by_name, per_member
 from kit.training.client.run import Run
 from kit.training.optimizers.rule import Optimizer
 from kit.training.optimizers.rules import Adagrad, Adam
 from kit.training.train import train
 
 Accuracy = Callable[[Any], float] | None
+Row = dict[str, Any]
 
 
 @dataclass
@@ -33,7 +41,7 @@ class Training:
 
 @dataclass(frozen=True)
 class DemoPhase:
-    """A stretch of steps under one topology."""
+    """The steps from `first` to before `end`, under one topology."""
 
     topology: str
     first: int
@@ -125,8 +133,8 @@ def follow(run: Run, phases: Sequence[DemoPhase], label: str) -> Run:
 
 
 def _bar(phase: DemoPhase, label: str) -> tqdm[Any]:
-    tqdm.monitor_interval = 0  # its watching thread would outlive the bar
-    # In a file or a pipe a bar that moves is noise: there only its end is written.
+    tqdm.monitor_interval = 0  # its monitoring thread would outlive the bar
+    # In a file or a pipe a moving bar is noise: only its end is written there.
     return tqdm(
         total=phase.end - phase.first,
         desc=f"  {label}: {phase.topology}",
@@ -135,3 +143,96 @@ def _bar(phase: DemoPhase, label: str) -> tqdm[Any]:
         mininterval=0.1 if sys.stdout.isatty() else 3600,
         bar_format="{desc:30}{percentage:3.0f}% |{bar:24}| {n_fmt} steps, {rate_fmt}",
     )
+
+
+def phase_rows(training: Training) -> list[Row]:
+    """Return one row for each phase: speed, waiting, loss and, at the end, accuracy."""
+    run, trace = training.run, training.run.trace
+    metrics = run.metrics
+    rows: list[Row] = []
+    for number, epoch in enumerate(trace.epochs):
+        own = [record for record in metrics if record["epoch"] == epoch.number]
+        waited, total = (sum(one[key] for one in own) for key in ("wait", "seconds"))
+        is_last = number == len(trace.epochs) - 1
+        accuracy = None
+        if is_last and training.accuracy is not None:
+            accuracy = round(training.accuracy(run.params), 4)
+        rows.append(
+            {
+                "model": training.model,
+                "topology": epoch.topology,
+                "link": epoch.link or "full speed",
+                "steps": trace.n_steps(epoch.number),
+                "steps/s": round(trace.step_rate(epoch.number), 2),
+                "waiting %": round(100 * waited / total if total else 0.0, 1),
+                "loss": round(own[-1]["loss"], 4) if own else None,
+                "accuracy": accuracy,
+            }
+        )
+    return rows
+
+
+def traffic_rows(training: Training) -> list[Row]:
+    """Return one row for each phase and task: bytes a step, measured and by formula."""
+    return [
+        {
+            "model": training.model,
+            "topology": entry.topology,
+            "task": entry.task,
+            "sent": _a_step(entry.sent, entry.steps),
+            "sent, formula": _a_step(entry.formula_sent, entry.steps),
+            "received": _a_step(entry.received, entry.steps),
+            "received, formula": _a_step(entry.formula_received, entry.steps),
+        }
+        for entry in training.run.traffic
+        if entry.steps
+    ]
+
+
+def disagreements(training: Training) -> list[str]:
+    """Return where measured bytes and formula differ, a sentence for each."""
+    wrong = [
+        f"{training.model}, {entry.topology}, {entry.task}: sent {entry.sent} and "
+        f"received {entry.received} bytes in {entry.steps} steps, where the formula "
+        f"gives {entry.formula_sent} and {entry.formula_received}."
+        for entry in training.run.traffic
+        if not entry.agrees
+    ]
+    wrong += [
+        f"{training.model}, epoch {epoch}: {measured} bytes moved at its start, where "
+        f"the formula gives {formula}."
+        for epoch, measured, formula in training.run.moved_once
+        if measured != formula
+    ]
+    return wrong
+
+
+def differing_bits(one: Mapping[str, Array], other: Mapping[str, Array]) -> int:
+    """Return in how many bits two sets of parameters differ.
+
+    >>> a = {"w": np.float32([1.0, 2.0])}
+    >>> differing_bits(a, {"w": np.nextafter(a["w"], np.float32(9))})
+    2
+    """
+    count = 0
+    for name, value in one.items():
+        left = np.frombuffer(value.tobytes(), np.uint8)
+        right = np.frombuffer(other[name].tobytes(), np.uint8)
+        count += int(np.bitwise_count(left ^ right).sum())
+    return count
+
+
+def formula(run: Run) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return topology -> task -> bytes (sent, received) a step, for the report."""
+    return {
+        name: {
+            task.short: per_member(run.job.traffic(by_name(name)), member)
+            for member, task in enumerate(run.job.tasks)
+        }
+        for name in dict.fromkeys(row.topology for row in run.trace.epochs)
+    }
+
+
+def _a_step(n_bytes: int, steps: int) -> int | float:
+    whole, rest = divmod(n_bytes, steps)
+    return n_bytes / steps if rest else whole

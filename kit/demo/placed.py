@@ -29,7 +29,7 @@ _ENOUGH_STEPS = 100  # fewer do not learn the digits
 
 @dataclass
 class Replicated:
-    """A finished replicated training: what its clients tell, and what it learned."""
+    """A finished replicated training: the reports of its clients, and its accuracy."""
 
     style: str
     model: ReplicaModel
@@ -67,7 +67,7 @@ def train(
         drawn = replicas.batches(model.train, _BATCH, seed)
         reports = [replicas.work(session, whole, drawn, steps)]
         one = _finished("in one graph", session, whole, model, reports, begin)
-        session.run(whole.start)  # the other style begins anew, with the same variables
+        session.run(whole.start)  # both styles use these variables: back to the start
         begin = time.perf_counter()
         reports = cluster.call(
             "worker", _client, model.params, model.train, n_ps, _BATCH, steps, seed
@@ -78,7 +78,7 @@ def train(
 
 
 def placement_rows(trained: Replicated) -> list[Row]:
-    """Return one row a variable: where it lives, and its size."""
+    """Return one row for each variable: its task and its size."""
     return [
         {
             "variable": name,
@@ -90,7 +90,7 @@ def placement_rows(trained: Replicated) -> list[Row]:
 
 
 def rows(trainings: Sequence[Replicated]) -> list[Row]:
-    """Return one row a style: speed, loss, accuracy, bytes of a step."""
+    """Return one row for each style: speed, loss, accuracy, bytes of a step."""
     return [
         {
             "style": one.style,
@@ -107,7 +107,7 @@ def rows(trainings: Sequence[Replicated]) -> list[Row]:
 
 
 def problems(trainings: Sequence[Replicated]) -> list[str]:
-    """Return what was promised and not kept, in sentences."""
+    """Return the promises that were not kept, a sentence for each."""
     wrong = [
         f"digits {one.style}: a step moved {moved} bytes, where the formula gives "
         f"{one.formula}."

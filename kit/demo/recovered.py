@@ -34,7 +34,7 @@ _MOMENT_S = 100.0
 
 @dataclass(frozen=True)
 class Recovered:
-    """What became of the training.
+    """How the training went.
 
     `saved` is the newest checkpoint's step when the server was killed, `restored` the
     one it went on from, `lost` the steps made since; `reached` is the last
@@ -107,6 +107,7 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
             shells.start(task.short, *options)
         saved = _wait_for_the_moment(shells, folder, save_every)
         shells.kill(VICTIM)
+        # It may have saved again between the decision to kill and the kill.
         saved = max(saved, _saved(folder))
         pid = shells.start(VICTIM, *options)
         told = shells.wait_for_words(_CHIEF, _TOLD.pattern)
@@ -129,7 +130,7 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
 
 
 def problems(found: Recovered) -> list[str]:
-    """Return what was promised and not kept, in sentences."""
+    """Return the promises that were not kept, a sentence for each."""
     wrong = []
     if found.restored < found.saved:
         wrong.append(
@@ -160,6 +161,8 @@ def _wait_for_the_moment(shells: Shells, folder: Path, save_every: int) -> int:
             )
         saved, told = _saved(folder), _LOSS.findall(shells.words(_CHIEF))
         seen = int(told[-1][1]) if told else 0
+        # Right after a checkpoint a kill would cost nothing. But if this process seldom
+        # gets to look, it may never see a later moment: then four checkpoints will do.
         is_between = seen >= saved + save_every // 4
         if saved >= 2 * save_every and (is_between or saved >= 4 * save_every):
             return saved
@@ -180,9 +183,9 @@ def _saved(folder: Path) -> int:
 
 
 def _make_empty(folder: Path) -> None:
-    """Make the folder, without what a demonstration before has left there.
+    """Make the folder, without the files of an earlier demonstration.
 
-    Only what such a run writes is removed: the folder may be anybody's.
+    Only what such a run writes is removed: the user may have chosen any folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints = folder / "checkpoints"

@@ -22,7 +22,7 @@ _RATE = 0.05
 
 
 class Tower(NamedTuple):
-    """What one worker computes: its inputs, and what comes of them."""
+    """What one worker computes: its inputs and its loss."""
 
     images: kit.Tensor
     labels: kit.Tensor
@@ -105,7 +105,7 @@ def client(
 def work(
     session: kit.Session, model: ReplicaModel, drawn: Iterator[Examples], steps: int
 ) -> ReplicaReport:
-    """Make some steps, each tower with its part of a mini-batch."""
+    """Make some steps; each tower gets a mini-batch."""
     metadata, begin, loss = kit.RunMetadata(), time.perf_counter(), float("nan")
     fetches = [model.train, [tower.loss for tower in model.towers]]
     for step in range(steps):

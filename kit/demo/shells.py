@@ -1,8 +1,7 @@
-"""Starts a program once for each task, as one would from a shell for each, and reads.
+"""Starts a program once for each task, as from a shell for each, and reads the output.
 
-Nothing here knows what the program does. What a task prints is in a file of its own; a
-task that is started again goes on writing there. All of them end with this process,
-also when it is killed.
+Nothing here knows what the program does. What a task prints goes to a file; a task that
+is started again appends to it. All tasks end with this process, even if it is killed.
 """
 
 from __future__ import annotations
@@ -90,6 +89,7 @@ class Shells:
                 self.command(name, *options), stdout=log, stderr=log, env=environment
             )
         self._running[Task.parse(name)] = process
+        # From now on the reaper ends it, should this process be killed.
         self._record()
         return process.pid
 
@@ -113,9 +113,10 @@ class Shells:
             time.sleep(_LOOK_S)
 
     def wait_for_words(self, name: str, pattern: str) -> re.Match[str]:
-        """Wait until a task that runs has printed something; returns the match."""
+        """Wait until a running task has printed a pattern; returns the match."""
         end = time.monotonic() + self._bound_s
         while True:
+            # Before its words are read, so that its last ones are among them.
             is_running = self.check(name)
             found = re.search(pattern, self.words(name))
             if found:
@@ -152,7 +153,7 @@ class Shells:
         return self._folder / f"{name.replace(':', '')}.log"
 
     def end(self) -> None:
-        """End all that still runs, and remove what is not a log."""
+        """End all tasks that still run, and remove everything but the logs."""
         for process in self._running.values():
             process.kill()
             process.wait(_END_S)
@@ -168,6 +169,7 @@ class Shells:
         self.end()
 
     def _record(self) -> None:
+        # With its start time, so that a later process with the same id is not killed.
         known = (reaper.find(process.pid) for process in self._running.values())
         self._reaper.update({one for one in known if isinstance(one, Process)})
 
@@ -178,7 +180,10 @@ def python(module: str) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return some ports that nobody uses now; all are bound at once, then let go."""
+    """Return some free ports.
+
+    All are bound at the same time, so that they differ, and then released.
+    """
     listeners = [listen(TcpAddress("127.0.0.1", 0)) for _ in range(count)]
     found = []
     for one in listeners:

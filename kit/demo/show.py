@@ -1,4 +1,4 @@
-"""The demonstration from start to end: train, check, tell, write the files."""
+"""The demonstration from start to end: train, check, print, write the files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from kit.cluster import Cluster
-from kit.demo import findings, phases, placed, recovered
+from kit.demo import phases, placed, recovered
 from kit.demo.digits import digits_mlp
 from kit.demo.phases import DemoPhase, Training
 from kit.demo.placed import Replicated
@@ -29,7 +29,7 @@ _TRAINER_STEPS, _SAVE_EVERY = 1000, 100
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     ps: int = 1
     worker: int = 3
@@ -42,7 +42,7 @@ class DemoOptions:
 
 
 def show(options: DemoOptions) -> int:
-    """Run the demonstration; returns the exit code, 0 when all promises held."""
+    """Run the demonstration; return the exit code, 0 if all promises were kept."""
     check(options)
     began = time.perf_counter()
     print(f"Starting {options.ps} ps and {options.worker} workers ...", flush=True)
@@ -56,8 +56,8 @@ def show(options: DemoOptions) -> int:
     problems = _problems(options, switched, unswitched, text)
     problems += placed.problems(replicated)
     problems += [wrong for one in recoveries for wrong in recovered.problems(one)]
-    rows = [row for one in trainings for row in findings.phase_rows(one)]
-    traffic = [row for one in (switched, text) for row in findings.traffic_rows(one)]
+    rows = [row for one in trainings for row in phases.phase_rows(one)]
+    traffic = [row for one in (switched, text) for row in phases.traffic_rows(one)]
     print(_table("\nWhat the trainings did", rows))
     print(_table("\nBytes a step (measured, and by formula)", traffic))
     for key, found in _placed(replicated).items():
@@ -74,7 +74,7 @@ def show(options: DemoOptions) -> int:
 
 
 def check(options: DemoOptions) -> None:
-    """Refuse options that cannot be, before anything is started."""
+    """Refuse impossible options before anything is started."""
     LinkSettings.parse(options.link)
     if options.steps < 1 or options.text_steps < 1:
         raise InvalidArgumentError(
@@ -116,7 +116,7 @@ def _replicate(cluster: Cluster, options: DemoOptions) -> list[Replicated]:
 
 
 def _recover(options: DemoOptions) -> list[Recovered]:
-    """Kill a parameter server of a program in four processes, if any are wanted."""
+    """Kill a parameter server of a program in four processes, if there is to be one."""
     if not options.ps:
         return []
     print(
@@ -150,9 +150,9 @@ def _problems(
     problems = [
         sentence
         for one in (switched, unswitched, text)
-        for sentence in findings.disagreements(one)
+        for sentence in phases.disagreements(one)
     ]
-    bits = findings.differing_bits(switched.run.params, unswitched.run.params)
+    bits = phases.differing_bits(switched.run.params, unswitched.run.params)
     if bits:
         problems.append(
             f"the parameters of the switched and of the unswitched training differ in "
@@ -177,7 +177,7 @@ def _tell(problems: list[str]) -> None:
 
 def _table(title: str, rows: list[dict[str, Any]]) -> str:
     frame = pd.DataFrame(rows).fillna("")
-    if "model" in frame:  # its name stands once, at its first row
+    if "model" in frame:  # its name only in its first row
         frame["model"] = frame["model"].where(~frame["model"].duplicated(), "")
     return f"{title}\n{frame.to_string(index=False, float_format='{:,.6g}'.format)}"
 
@@ -201,7 +201,7 @@ def _write(
     sections = []
     for one in trainings:
         said = _TITLES[one.model], _TEXTS[one.model]
-        sections.append((*said, one.run.trace, findings.formula(one.run)))
+        sections.append((*said, one.run.trace, phases.formula(one.run)))
     write(report, sections, rows, notes)
     names = ", ".join(str(path) for path in (report, *files))
     print(f"\nWritten: {names}")

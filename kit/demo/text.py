@@ -1,6 +1,6 @@
 """A byte-level next-character model over Python's own source code, in plain numpy.
 
-The text is what every installation has: the source files of the standard library. The
+The text is in every installation: the source files of the standard library. The
 model is large enough (2.3 million parameters) that its gradients are worth watching.
 """
 
@@ -26,7 +26,7 @@ _EMBEDDING, _HIDDEN = 32, 1792
 
 @dataclass(frozen=True)
 class TextStep:
-    """The step function; it brings the text along, so examples are mere positions."""
+    """The step function. It has the text, so an example is only a position in it."""
 
     text: Array
 
@@ -35,7 +35,7 @@ class TextStep:
     ) -> Generator[tuple[str, Array], None, float]:
         """Yield each gradient once it is ready, last layer first; return the loss.
 
-        What has been yielded travels while the rest is computed.
+        What was yielded is sent while the rest is computed.
         """
         (starts,) = batch
         contexts = self.text[starts[:, None] + np.arange(CONTEXT)]
@@ -50,6 +50,7 @@ class TextStep:
         yield "w1", seen.T @ back
         embedded = np.zeros_like(params["embedding"])
         shape = (*contexts.shape, embedded.shape[1])
+        # Not `+=`: that counts a byte once, however often it occurs in the batch.
         np.add.at(embedded, contexts, (back @ params["w1"].T).reshape(shape))
         yield "embedding", embedded
         return loss

@@ -1,7 +1,7 @@
-"""A teacher's word on an answer: a sentence in a notebook, never a traceback.
+"""What a teacher says of an answer: a sentence in a notebook, never a traceback.
 
-Pure. A lesson's questions are made of these: `number` and `function` judge an answer,
-`reveal` puts a guess beside what was measured.
+Pure. Lessons use these for their questions: `number` and `function` judge an answer,
+`reveal` compares a guess with what was measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ class _Unwritten(Exception):
 
 @dataclass(frozen=True)
 class AnswerVerdict:
-    """What is said of an answer; a notebook shows it as a sentence."""
+    """Whether an answer is right, in words; a notebook shows it as a sentence.
+
+    Attributes
+    ----------
+    is_right : bool
+        Whether it is right.
+    words : str
+        The sentence for the learner.
+    """
 
     is_right: bool
     words: str
@@ -63,9 +71,9 @@ _QUANTITY: Final = re.compile(r"([-+]?[\d,.]+(?:[eE][-+]?\d+)?)\s*(\D*)")
 
 
 def quantity(given: object, unit: str) -> float:
-    """Return a number in `unit` of what may be written with another one of its kind.
+    """Return an answer as a number in `unit`; it may have another unit of that kind.
 
-    Raises `InvalidArgumentError` with a sentence for what is not such a number.
+    Raises `InvalidArgumentError`, with a sentence for the learner, if it is not one.
 
     >>> quantity("1.5 kB", "bytes a step"), quantity("0.05 s", "ms"), quantity(7, "")
     (1500.0, 50.0, 7.0)
@@ -103,7 +111,7 @@ def _with_unit(text: str, unit: str) -> float:
 
 
 def chosen(guess: str, right: str) -> AnswerVerdict:
-    """Put a choice beside what has happened.
+    """Compare a choice with what happened.
 
     >>> chosen("fewer", "more")
     It is: more. You guessed: fewer.
@@ -123,9 +131,9 @@ def number(
     unit: str = "",
     share: float = 0.001,
 ) -> AnswerVerdict:
-    """Judge a number; `hints` are what is said of the wrong ones that are usual.
+    """Judge a number; `hints` has a remark for each of the usual mistakes.
 
-    A number is right within `share` of the right one. It may be a text with a unit.
+    It is right if it is within `share` of the right one. It may be text with a unit.
 
     >>> number(4, 6, well="Yes.", hints={4: "twice?"}, otherwise="Count again.")
     Not yet: 4 is too low; twice?
@@ -147,7 +155,7 @@ def number(
 
 
 def reveal(guess: float, measured: float, unit: str) -> AnswerVerdict:
-    """Put a guess beside what was measured; nothing is wrong about a wrong guess.
+    """Compare a guess with what was measured; a wrong guess is not a mistake.
 
     >>> reveal(100, 200, "bytes")
     Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
@@ -167,9 +175,9 @@ def reveal(guess: float, measured: float, unit: str) -> AnswerVerdict:
 def function(
     given: object, judge: Callable[[Function], str], well: str
 ) -> AnswerVerdict:
-    """Judge a function: `judge` calls it, and says what is wrong, or nothing.
+    """Judge a function: `judge` calls it, and returns what is wrong, or "".
 
-    One that returns three dots has not been written yet.
+    A function that returns `...` counts as not written yet.
 
     >>> function(lambda: 1 / 0, lambda f: f(), well="Yes.")
     Not yet: your function raised ZeroDivisionError: division by zero.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Comparison:
     """Some runs side by side; `kit.compare` returns it.
 
-    It keeps no copy of them: each call shows how they stand now. As the last line of a
-    cell it is drawn: the loss by step, by seconds and by bytes, on a linear or a
+    It keeps no copy of the runs: each call shows them as they are now. As the last line
+    of a cell it is drawn: the loss by step, by seconds and by bytes, on a linear or a
     logarithmic scale, smoothed or not; and bars of bytes and of time.
 
     Examples
@@ -35,7 +35,7 @@ class Comparison:
         self.runs, self.names = tuple(runs), tuple(names)
 
     def outcomes(self) -> tuple[RunSummary, ...]:
-        """Return each run as it is now, with its name; what all else is made from."""
+        """Return each run as it is now, with its name; all else is made from these."""
         pairs = zip(self.names, self.runs, strict=True)
         return tuple(outcome_of(run, name) for name, run in pairs)
 
@@ -46,12 +46,11 @@ class Comparison:
         -------
         pandas.DataFrame
             `run` is the name and `step` the number. `seconds` is the time from the
-            begin of the run's first step to the end of this one, pauses included;
-            `bytes` what all its tasks together have received in steps up to this one;
-            `loss` the mean over the mini-batch; `step_seconds` the time that the step
-            took. Whatever else was measured has a column of its name, NaN at the steps
-            at which it was not. Of a long run the older steps are thinned out, as
-            `run.trace.kept` says.
+            start of the run's first step to the end of this one, pauses included;
+            `bytes` is what all its tasks together received in steps up to this one;
+            `loss` is the mean over the mini-batch; `step_seconds` the time the step
+            took. Each other measure has a column, NaN at steps without a measurement.
+            The older steps of a long run are thinned out, as `run.trace.kept` says.
         """
         import pandas as pd
 
@@ -71,16 +70,16 @@ class Comparison:
         return pd.concat(known, ignore_index=True)
 
     def table(self) -> pd.DataFrame:
-        """Return one row a run: what was asked for, what came out, what it took.
+        """Return one row for each run: its configuration, its results, what it took.
 
         Returns
         -------
         pandas.DataFrame
-            Indexed by `run`. `bytes_per_step` is the mean of all tasks together;
-            `ms_per_step` the median; `steps_per_second` holds over `seconds`, from the
-            begin of the first step to the end of the last, pauses included.
-            `compute_ms` and the like are what the workers spent in that phase, as a
-            mean for each step. Of an asynchronous run a step is an update.
+            Indexed by `run`. `bytes_per_step` is the mean, for all tasks together;
+            `ms_per_step` is the median; `steps_per_second` is the rate over `seconds`,
+            from the start of the first step to the end of the last, pauses included.
+            `compute_ms` and the like are the mean times that workers spent in a phase,
+            for each step. In an asynchronous run a step is an update.
         """
         import pandas as pd
 
@@ -91,7 +90,7 @@ class Comparison:
         return [row(outcome) for outcome in self.outcomes()]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as one HTML file, which needs neither a network nor a notebook.
+        """Write it as one HTML file that needs neither a network nor a notebook.
 
         Parameters
         ----------
@@ -101,7 +100,7 @@ class Comparison:
         Raises
         ------
         FailedPreconditionError
-            What draws it is not installed.
+            bokeh, which draws the page, is not installed.
         OSError
             The file cannot be written.
         """
@@ -132,10 +131,10 @@ def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
     Parameters
     ----------
     *runs : Run
-        Live or finished, of any lengths and clusters.
+        Live or finished, of any length, on any clusters.
     names : iterable of str, optional
-        What to call them; by default what they differ in, such as their topologies. Of
-        equal names the second becomes "ring (2)".
+        What to call them; by default what they differ in, such as their topologies. If
+        names are equal, the second becomes "ring (2)".
 
     Returns
     -------
@@ -145,13 +144,13 @@ def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
     Raises
     ------
     InvalidArgumentError
-        There are fewer than two runs, something else than runs, or another number of
-        names.
+        There are fewer than two runs, something is not a run, or there are more or
+        fewer names than runs.
 
     Notes
     -----
-    Curves may be laid over each other by step, by seconds or by bytes. Only the first
-    is the same on each machine. Costs a pass over the rows of the traces.
+    Curves may be laid over each other by step, by seconds or by bytes. By seconds they
+    differ from machine to machine. Costs a pass over the rows of the traces.
 
     Examples
     --------
@@ -187,7 +186,8 @@ def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
 
 def outcome_of(run: Run, name: str) -> RunSummary:
     """Return a run as it is now."""
-    # First: what is recorded meanwhile then only makes the curves longer.
+    # Before the trace: what is recorded in between then only makes the curves longer.
+    # The other way round, a run that is done could lack its last steps.
     step, state, error = run.step, run.state, run.error
     return RunSummary(
         name=name,
@@ -213,7 +213,7 @@ def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
 
 
 def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
-    """Return for each what sets it apart: topology, and link and tasks if they differ.
+    """Return for each what it differs in: topology, and link and tasks if they differ.
 
     >>> from kit.trace.trace import Trace
     >>> a = RunSummary("", Trace(("worker:0",)), "done", 9, "ring")
@@ -233,7 +233,7 @@ def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Return the names, each of which is there once.
+    """Return the names, with a number where one would be there twice.
 
     >>> distinct(["ring", "ps", "ring", "ring (2)"])
     ['ring', 'ps', 'ring (2)', 'ring (2) (2)']

@@ -1,11 +1,11 @@
-"""The folder of a sweep: what is asked for, and one small file for each result.
+"""The folder of a sweep: what was asked for, and one small file for each result.
 
     sweep.json    {"format": 1, "grid": {"topology": ["ps", "ring"], ...}, "repeat": 1}
     0000.json     {"parameters": {...}, "state": "done", "result": {...}, "error": ""}
     0001.json
 
-Each file is there whole or not at all, so an interrupted sweep goes on where it was.
-Texts, numbers and nulls only; reading never executes anything.
+Each file is written whole or not at all, so an interrupted sweep goes on where it was.
+The files hold only text, numbers and nulls; reading them never executes anything.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Plan = Mapping[str, Any]
 
 
 class SweepFolder:
-    """Keeps the results of one sweep."""
+    """The results of one sweep on disk."""
 
     def __init__(self, path: str | os.PathLike[str], grid: Plan, repeat: int) -> None:
-        """Make the folder, or find it as an earlier call of the same sweep left it.
+        """Make the folder, or go on with the one of an earlier call of the same sweep.
 
-        Raises `FailedPreconditionError` if another sweep is in it, saying what differs,
+        Raises `FailedPreconditionError`, saying what differs, if it is another sweep's,
         `DataLossError` for a damaged file, `VersionMismatch` for one of a newer
         version, and `OSError` as the file system gives it.
         """
@@ -57,11 +57,13 @@ class SweepFolder:
         before, now = found.get("grid"), asked["grid"]
         if not isinstance(before, dict):
             raise DataLossError(f"{self.path / _HEAD} is damaged: it has no grid.")
+        # As JSON: a True and a 1 are equal in Python, but are different values here.
         differs = [
             f"{name} was {_listed(before, name)} and is {_listed(now, name)}"
             for name in dict.fromkeys([*before, *now])
             if json.dumps(before.get(name)) != json.dumps(now.get(name))
         ]
+        # The order decides the numbers of the combinations, and so the files' names.
         if not differs and list(before) != list(now):
             order = f"{', '.join(before)} and is {', '.join(now)}"
             differs.append(f"the order of the parameters was {order}")
@@ -74,7 +76,7 @@ class SweepFolder:
             )
 
     def fill(self, number: int, trial: Trial) -> None:
-        """Take over the result of a trial if it is there and done."""
+        """Take a trial's result from its file if there is one, and it is done."""
         path = self.path / _name(number)
         if not path.exists():
             return
@@ -90,13 +92,8 @@ class SweepFolder:
             trial.result = {k: math.nan if v is None else v for k, v in result.items()}
 
     def keep(self, number: int, trial: Trial) -> None:
-        """Write how a trial has ended."""
-        result = {
-            key: None
-            if isinstance(value, float) and not math.isfinite(value)
-            else value
-            for key, value in trial.result.items()
-        }
+        """Write how a trial ended."""
+        result = {key: _plain(value) for key, value in trial.result.items()}
         about = {"parameters": trial.parameters, "state": trial.state}
         self._write(_name(number), {**about, "result": result, "error": trial.error})
 

@@ -25,10 +25,24 @@ _PHASES = tuple(
 
 @dataclass
 class Trial:
-    """One combination: its parameters, how far it is, and the row of its run.
+    """One combination of a sweep: its parameters, its state, and the row of its run.
 
-    `state` is one of waiting, running, done, failed, stopped. `is_new` says whether it
-    was run in this call; else its result was found in the folder.
+    Attributes
+    ----------
+    parameters : dict
+        The values that the function was called with, by name.
+    state : {"waiting", "running", "done", "failed", "stopped"}
+        How far it is.
+    result : dict
+        What `Comparison.table` would say of the run; empty while nothing is known.
+    error : str
+        What it failed with, if it did.
+    is_new : bool
+        Whether it was run in this call; else its result was found in the folder.
+    run : Run or None
+        The run, if it was made in this call.
+    cause : BaseException or None
+        The exception behind `error`.
     """
 
     parameters: dict[str, Any]
@@ -52,7 +66,7 @@ class Trial:
         )
 
     def row(self) -> Row:
-        """Return its row of the table: a parameter hides a result of its name."""
+        """Return its row of the table. A parameter hides a result of the same name."""
         return {
             **self.parameters,
             "state": self.state,
@@ -62,9 +76,9 @@ class Trial:
 
 
 class Sweep:
-    """What a sweep found; `kit.sweep` returns it.
+    """The results of a sweep; `kit.sweep` returns it.
 
-    As the last line of a cell it is a table.
+    As the last line of a cell it is shown as a table.
 
     Attributes
     ----------
@@ -94,10 +108,16 @@ class Sweep:
         Parameters
         ----------
         by : str, default "ms_per_step"
-            A column of numbers of `frame()`, such as "loss" or "bytes_per_step". Of
-            repeats the median counts.
+            A column of numbers of `frame()`, such as "loss" or "bytes_per_step". The
+            median of the repeats counts.
         most : bool, default False
-            Whether the largest is best, as of "accuracy" or "steps_per_second".
+            Whether the largest value is best, as it is for "accuracy" or
+            "steps_per_second".
+
+        Returns
+        -------
+        dict
+            The parameters by name, without `repeat`.
 
         Raises
         ------
@@ -108,7 +128,7 @@ class Sweep:
 
         Examples
         --------
-        Train longer with what was quickest::
+        Train longer with the fastest combination::
 
             run = train(**sweep.best())
         """
@@ -134,13 +154,18 @@ class Sweep:
         return (max if most else min)(measured, key=lambda pair: pair[1])[0]
 
     def compare(self) -> Comparison:
-        """Return a comparison of the runs of this call, named by what differs.
+        """Return a comparison of the runs of this call, named by what they differ in.
+
+        Returns
+        -------
+        Comparison
+            As from `kit.compare`.
 
         Raises
         ------
         FailedPreconditionError
-            Fewer than two are in memory: others were found in the folder, which keeps
-            their rows alone.
+            Fewer than two are in memory: of those that were found in the folder only
+            the rows were kept.
         """
         kept = [trial for trial in self.trials if trial.run is not None]
         if len(kept) < 2:
@@ -162,7 +187,7 @@ class Sweep:
         return Comparison(runs, distinct(names))
 
     def rows(self) -> list[Row]:
-        """Return what a reader sees first: no times by phase, and tasks that differ."""
+        """Return the rows to show: no times by phase, and tasks only if they differ."""
         rows = [trial.row() for trial in self.trials]
         hidden = {*_PHASES}
         if len({row["tasks"] for row in rows if "tasks" in row}) == 1:
@@ -170,7 +195,7 @@ class Sweep:
         return [{k: v for k, v in one.items() if k not in hidden} for one in rows]
 
     def count(self) -> str:
-        """Say how many combinations are how far.
+        """Return how many combinations are in which state, in words.
 
         >>> Sweep([Trial({}, "done"), Trial({}, "failed"), Trial({})]).count()
         '1 of 3 combinations done, 1 failed, 1 waiting'
@@ -196,7 +221,7 @@ class Sweep:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return a parameter as short as it is still understood.
+    """Return a parameter in as few words as are understood.
 
     >>> _shown("topology", "ring"), _shown("link", ""), _shown("batch", 64)
     ('ring', 'full speed', 'batch=64')

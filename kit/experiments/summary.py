@@ -1,7 +1,7 @@
 """One run in numbers: its curves as columns, and its row in a table.
 
-Pure. All of it is made from the trace, so a run that goes on, one that is over and one
-that was loaded give the same numbers.
+Pure. All of it is made from the trace, so a live run, one that is over and one that was
+loaded give the same numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run at one moment: its name, how far it is, and what was recorded of it.
+    """A run at one moment: its name, its state, and what was recorded of it.
 
     `step` counts the steps that are done; `error` is what the run failed with.
-    `topology` and `link` are those of the job, which hold until an epoch is known.
+    `topology` and `link` are those of the job, for a run of which no epoch is known.
     """
 
     name: str
@@ -35,7 +35,7 @@ class RunSummary:
     error: str = ""
 
     def configurations(self) -> tuple[str, str]:
-        """Return the topologies and the links that held, each in order.
+        """Return the topologies and the links that it had, each in order.
 
         >>> from kit.trace.named_rows import EpochRow
         >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
@@ -56,12 +56,12 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Curves:
-    """One entry a step: all columns have the same length.
+    """Columns with one entry for each step.
 
     `seconds` is the time from the start of the first step to the end of this one;
-    `bytes` what all tasks together have received in the steps up to this one;
-    `step_seconds` the time from the first worker's begin to the last one's end.
-    `measures` has what else was measured, NaN at the steps that it was not measured at.
+    `bytes` is what all tasks together received in the steps up to this one;
+    `step_seconds` is the time from the first worker's start to the last one's end.
+    `measures` has what else was measured, NaN at steps without a measurement.
     """
 
     step: Ints
@@ -73,10 +73,10 @@ class Curves:
 
 
 def curves(trace: Trace) -> Curves:
-    """Return the curves of a run, of all steps that the trace has kept.
+    """Return the curves of a run, for all steps that its trace has kept.
 
-    Seconds are those of a clock on the wall: pauses, and steps that an elastic training
-    did again, count. What moves once, at the start and at a switch, is not in `bytes`.
+    Seconds are wall-clock time, with pauses and with steps that an elastic training did
+    again. `bytes` is without what moves only once, at the start and at a switch.
     """
     steps, loss = trace.losses()
     table = trace.steps[trace.steps["examples"] > 0]
@@ -85,7 +85,8 @@ def curves(trace: Trace) -> Curves:
     end = np.zeros(len(steps), np.int64)
     np.minimum.at(begin, place, table["start"])
     np.maximum.at(end, place, table["end"])
-    # Asynchronous updates are numbered by the servers, and end at their workers.
+    # The servers number asynchronous updates, but their ends are the workers': a later
+    # one may have ended earlier. A curve over time must not go back.
     reached = np.maximum.accumulate(end)
     origin = int(begin.min()) if len(begin) else 0
     names = sorted({one.decode() for one in trace.measures["name"].tolist()})
@@ -109,11 +110,11 @@ def _at(trace: Trace, name: str, steps: Ints) -> Floats:
 
 
 def bytes_until(trace: Trace, steps: Ints) -> Floats:
-    """Return the bytes that all steps up to each of `steps` have moved, it included.
+    """Return for each of `steps` the bytes that it and all steps before it moved.
 
-    Exact where all transfers of an epoch are kept. Of a long training they are not:
-    then the epoch's exact total is spread evenly over its steps, which for synchronous
-    steps is the same.
+    Exact where all transfers of an epoch are kept. Where they are not, as of a long
+    training, the epoch's exact total is spread evenly over its steps, which gives the
+    same if they are synchronous.
 
     >>> from kit.trace.log import rows
     >>> from kit.trace.named_rows import EpochRow
@@ -134,7 +135,7 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
     for row, after in zip_longest(epochs, epochs[1:]):
         total = int(totals["bytes"][totals["epoch"] == row.number].sum())
         mine = moved[moved["epoch"] == row.number]
-        if int(mine["bytes"].sum()) == total:
+        if int(mine["bytes"].sum()) == total:  # none was dropped
             order = np.argsort(mine["step"], kind="stable")
             amount = np.concatenate([[0], np.cumsum(mine["bytes"][order])])
             found += amount[np.searchsorted(mine["step"][order], steps, side="right")]
@@ -152,10 +153,10 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
 def row(outcome: RunSummary) -> Row:
     """Return a run's row of the table; NaN for what is not known.
 
-    `bytes_per_step` is the mean over all steps, of all tasks together; `ms_per_step`
-    the median; `steps_per_second` holds for the `seconds` from the start of the first
-    step to the end of the last, pauses included. The milliseconds of phases are those
-    of `phases`, as the workers spend them. Measures are the last ones, the loss too.
+    `bytes_per_step` is the mean over all steps, for all tasks together; `ms_per_step`
+    is the median; `steps_per_second` is the rate over the `seconds` from the start of
+    the first step to the end of the last, pauses included. The milliseconds of phases
+    are the workers', as in `phases`. The loss and other measures are the last ones.
     """
     trace = outcome.trace
     found = curves(trace)
@@ -184,7 +185,7 @@ def row(outcome: RunSummary) -> Row:
 
 
 def _last(values: Floats) -> float:
-    """Return the last value of a measure: NaN stands for steps without one.
+    """Return the last value of a measure, which is NaN at steps without one.
 
     >>> _last(np.array([1.0, 0.5, np.nan]))
     0.5
@@ -204,13 +205,14 @@ def tasks(trace: Trace) -> str:
 
 
 def phases(trace: Trace) -> dict[str, dict[Phase, float]]:
-    """Return for each job the milliseconds a step that its tasks spend in each phase.
+    """Return for each job how many milliseconds of a step a task spends in each phase.
 
-    The mean over its tasks and over the steps whose spans are kept; a job without any
-    is left out. What a task does besides these phases is in none of them.
+    The mean over the job's tasks and over the steps with spans in the trace; a job
+    without any is left out. What a task does besides is not in any phase.
     """
     spent = trace.phase_time()
     n_tasks = len(trace.tasks)
+    # A task counts the steps of which it has spans, so step and task are one number.
     pairs = np.unique(trace.spans["step"] * n_tasks + trace.spans["task"])
     n_steps = np.bincount(pairs % n_tasks, minlength=n_tasks)
     found: dict[str, dict[Phase, float]] = {}

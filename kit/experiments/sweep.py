@@ -24,14 +24,15 @@ from kit.training.arguments import whole
 from kit.training.client.run import Run
 
 if TYPE_CHECKING:
-    from kit.cluster.waiting import Plan
+    from kit.cluster.polling import Polling
 
 _LOOK_S = 0.05
 _TELL_S = 0.5
 _MOST = 10_000
 _USE_ASYNC = "train is an async function: use `await kit.sweep_async(...)`."
 _PLAIN = (str, int, float, bool, type(None))
-# What the table says of a run; a parameter may hide those that say what was asked for.
+# The columns of a run's row. A parameter may not have the name of one, except of those
+# that say what was asked for.
 _RESULTS = frozenset(row(RunSummary("", Trace(()), "", 0, ""))) - {
     *("topology", "link", "tasks", "steps")
 }
@@ -45,44 +46,46 @@ def sweep(
     on_error: str = "record",
     **values: Any,
 ) -> Sweep:
-    """Call a function of yours with all combinations of values; keep what came out.
+    """Call a function of yours with all combinations of values; keep the results.
 
     Parameters
     ----------
     train : callable
-        Takes the parameters by name and returns a `Run`, best at once: then the stop
-        button stops it between two steps.
+        Takes the parameters by name and returns a `Run`. It should not wait for the
+        run: then the stop button can stop that between two steps.
     repeat : int, default 1
-        How often each combination is run. A function with a parameter called `repeat`
-        is given the number, from 0, for a seed.
+        How often to run each combination. If the function has a parameter called
+        `repeat`, it gets the number of the repeat, from 0, to use as a seed.
     folder : str or PathLike, optional
-        Where results are kept, a small file for each. A later call with the same values
-        does not run again what is done there, and says so.
+        Where to keep results, in a small file each. A later call with the same values
+        does not repeat what is done there, and says so.
     on_error : {"record", "raise"}
-        Whether an error of one combination is written into its row, or ends the sweep.
+        What an error of one combination does: it is noted in its row, or ends the
+        sweep.
     **values : list
-        What to try: texts, numbers, True, False, None. The last name varies fastest.
+        The values to try: text, finite numbers, True, False, None. The last parameter
+        varies fastest.
 
     Returns
     -------
     Sweep
-        `frame()` has a row for each combination, `best()` the parameters of the best,
-        `compare()` the curves.
+        `frame()` has a row for each combination, `best()` the parameters of the best
+        one, `compare()` the curves.
 
     Raises
     ------
     InvalidArgumentError
-        The function does not take these parameters, or a value cannot be written down.
-        Nothing has begun.
+        The function does not take these parameters, or a value cannot be written to a
+        file. Nothing has been run.
     FailedPreconditionError
         The folder holds another sweep; the error says what differs.
 
     Notes
     -----
-    Blocks; `await kit.sweep_async(...)` does not. The table in the cell fills
-    meanwhile. Ctrl-C or the stop button ends the run under way between two steps and
-    returns what is there; a second one ends it at once. What failed or was stopped is
-    run again by the next call.
+    Blocks, while the table in the cell fills; `await kit.sweep_async(...)` does not
+    block. Ctrl-C or the stop button stops the current run between two steps and returns
+    what there is; a second one ends the sweep at once. The next call runs again what
+    failed or was stopped.
 
     Examples
     --------
@@ -104,9 +107,9 @@ def sweep(
     >>> found.frame()["bytes_per_step"].tolist()
     [128.0, 128.0, 64.0, 64.0]
     """
-    from kit.cluster.waiting import follow  # a task's process does without its package
+    from kit.cluster.polling import drive  # a task's process does without its package
 
-    return follow(_plan(train, repeat, folder, on_error, values, is_async=False))
+    return drive(_polling(train, repeat, folder, on_error, values, is_async=False))
 
 
 async def sweep_async(
@@ -136,13 +139,13 @@ async def sweep_async(
     InvalidArgumentError, FailedPreconditionError
         As by `kit.sweep`.
     """
-    from kit.cluster.waiting import follow_async
+    from kit.cluster.polling import drive_async
 
-    plan = _plan(train, repeat, folder, on_error, values, is_async=True)
-    return await follow_async(plan)
+    polling = _polling(train, repeat, folder, on_error, values, is_async=True)
+    return await drive_async(polling)
 
 
-def _plan(
+def _polling(
     train: Callable[..., Any],
     repeat: int,
     folder: str | os.PathLike[str] | None,
@@ -150,8 +153,11 @@ def _plan(
     values: Mapping[str, Any],
     *,
     is_async: bool,
-) -> Plan[Sweep]:
-    """Check everything, then run what is not done."""
+) -> Polling[Sweep]:
+    """Check everything, then run what is not done.
+
+    Yields how many seconds to wait before it looks again; see `kit.cluster.polling`.
+    """
     if on_error not in ("record", "raise"):
         raise InvalidArgumentError(
             f"on_error is {on_error!r}; give 'record' or 'raise'."
@@ -183,7 +189,7 @@ def _plan(
 def _run(
     trial: Trial, call: Callable[[Trial], Any], teller: _Teller, *, is_async: bool
 ) -> Generator[float, None, None]:
-    """Run one combination, and note in it how that went."""
+    """Run one combination, and note in it how it went."""
     trial.state, trial.run = "running", None
     try:
         given = yield from _result(call(trial), is_async)
@@ -196,7 +202,7 @@ def _run(
         while not given.done:
             teller.look(trial)
             yield _LOOK_S
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # thrown in at a yield, or while the function ran
         trial.state = "stopped"
         if trial.run is not None:
             yield from _stopped(trial.run)
@@ -208,11 +214,11 @@ def _run(
 
 
 def _result(given: Any, is_async: bool) -> Generator[float, None, Any]:
-    """Return what a call gave, of a coroutine what it gives in the end."""
+    """Return what a call returned, or for a coroutine what it returns in the end."""
     if not inspect.iscoroutine(given):
         return given
     if not is_async:
-        given.close()
+        given.close()  # otherwise Python warns that it was never awaited
         raise InvalidArgumentError(_USE_ASYNC)
     task = asyncio.ensure_future(given)
     try:
@@ -220,6 +226,7 @@ def _result(given: Any, is_async: bool) -> Generator[float, None, Any]:
             yield _LOOK_S
     except KeyboardInterrupt:
         task.cancel()
+        # What it started it must end, which may take a while.
         while not task.done():
             yield _LOOK_S
         raise
@@ -235,7 +242,7 @@ def _stopped(run: Run) -> Generator[float, None, None]:
 
 
 def _note(trial: Trial, run: Run) -> None:
-    """Take the row of a run, and how it has ended."""
+    """Take over the row of a run, and how it ended."""
     found = row(outcome_of(run, ""))
     error = str(found.pop("error"))
     del found["run"], found["state"]
@@ -252,7 +259,7 @@ def _told(error: BaseException) -> str:
 
 
 def _error(trial: Trial) -> BaseException:
-    """Return what a combination failed with, which also says which it was."""
+    """Return what a combination failed with, with a note of which one it was."""
     error = trial.cause or RuntimeError(trial.error)
     error.add_note(f"This was the combination {trial.name}.")
     return error
@@ -263,7 +270,7 @@ def _error(trial: Trial) -> BaseException:
 
 
 def _values(name: str, given: Any) -> list[Any]:
-    """Return the values of a parameter; one alone counts as a list of it."""
+    """Return the values of a parameter; a single value counts as a list of one."""
     if name in _RESULTS:
         raise InvalidArgumentError(
             f"a parameter cannot be called {name!r}: the table has a column of that "
@@ -312,7 +319,7 @@ def _trials(grid: Mapping[str, list[Any]], repeat: int) -> list[Trial]:
 def _caller(
     train: Callable[..., Any], first: Trial, is_async: bool
 ) -> Callable[[Trial], Any]:
-    """Return what calls the function for a trial, if it takes its parameters."""
+    """Return a call of the function for a trial, if it takes the parameters."""
     if not callable(train):
         raise InvalidArgumentError(
             f"train is {type(train).__name__}; give a function that takes the "
@@ -341,11 +348,11 @@ def _caller(
 
 
 # --------------------------------------------------------------------------------------
-# What is shown meanwhile.
+# What is shown while it runs.
 
 
 class _Teller:
-    """Shows how far a sweep is: a table that fills in a cell, lines elsewhere."""
+    """Shows how far a sweep is: in a cell a table that fills, elsewhere lines."""
 
     def __init__(self, found: Sweep, output: Output | None = None) -> None:
         self._found = found
@@ -359,7 +366,7 @@ class _Teller:
             self._output.show(text, found.html(text))
 
     def look(self, trial: Trial) -> None:
-        """Show where a run is, now and then."""
+        """Show how far a run is, now and then."""
         now = time.monotonic()
         if self._is_plain or now < self._due:
             return
@@ -369,7 +376,7 @@ class _Teller:
         self._show(self._found.trials.index(trial), trial, at)
 
     def ended(self, number: int, trial: Trial) -> None:
-        """Show how a run has ended."""
+        """Show how a run ended."""
         ms, loss = trial.result.get("ms_per_step"), trial.result.get("loss")
         said = f": {ms:.3g} ms a step, loss {loss:.4g}" if trial.result else ""
         self._show(number, trial, f"{said}{f' ({trial.error})' if trial.error else ''}")
@@ -380,6 +387,6 @@ class _Teller:
         self._output.show(text, self._found.html(text))
 
     def finish(self) -> None:
-        """Leave what is shown."""
+        """Show the last state for good."""
         with suppress(OSError):
             self._output.finish()

@@ -1,6 +1,6 @@
-"""Rows of a table in words: as text for a terminal, as HTML for a notebook.
+"""Rows as a table: as text for a terminal, as HTML for a notebook.
 
-Pure. Columns in which there is nothing to read are left out.
+Pure. Columns without any known value are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEADS = {
 
 
 def headed(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """Return rows with the names that people read, without columns that say nothing.
+    """Return rows with headings for people, without columns that say nothing.
 
     >>> nan = float("nan")
     >>> headed([{"run": "a", "ms_per_step": 2.0, "send_ms": nan, "error": ""}])
@@ -43,7 +43,7 @@ def is_known(value: object) -> bool:
 
 
 def cell(value: object) -> str:
-    """Return a value as a text: whole numbers in full, others with four digits.
+    """Return a value as text: whole numbers in full, others with four digits.
 
     >>> cell(1234), cell(0.123456), cell(9876.5), cell(float("nan")), cell("ring")
     ('1,234', '0.1235', '9,876', '-', 'ring')
@@ -56,7 +56,7 @@ def cell(value: object) -> str:
 
 
 def text_table(rows: Sequence[Row]) -> str:
-    """Return rows as lines of text, with a head.
+    """Return rows as lines of text, with a heading for each column.
 
     >>> print(text_table([{"run": "ps", "steps": 20}, {"run": "ring", "steps": 5}]))
     run   steps
@@ -79,7 +79,7 @@ def text_table(rows: Sequence[Row]) -> str:
 
 
 def html_table(rows: Sequence[Row], caption: str) -> str:
-    """Return rows as a table in HTML, the first column as the heads of the rows."""
+    """Return rows as an HTML table; the first column has the headings of the rows."""
     shown = headed(rows)
     heads = list(shown[0]) if shown else []
     return rows_table(

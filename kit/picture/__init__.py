@@ -5,8 +5,7 @@ and no other program is needed.
 
     reading from a graph to a scene
     scene   which boxes and lines there are       <- fold: limits the number of boxes
-    rows    who stands below whom                 <- layout: where everything is
-    columns who stands beside whom
+    grid    what is below and beside what         <- layout: where everything is
     lanes   which strip a task gets
     svg     the drawing, for light and for dark
 """

@@ -1,4 +1,4 @@
-"""A limited number of boxes: what lies in a name scope becomes one box for each task.
+"""A limited number of boxes: what is in a name scope becomes one box for each task.
 
 Pure. Scopes are opened as long as there is room, the smallest first. Where ops without
 scopes are too many, those made one after the other on one task become one box.
@@ -57,6 +57,7 @@ def _open_scopes(
     total = len(inside.pop("", [])) + sum(
         _n_lanes(places, members) for members in inside.values()
     )
+    # By size: to open a small scope costs the fewest boxes.
     waiting = [(len(members), members, 2) for members in inside.values()]
     heapq.heapify(waiting)
     while waiting:
@@ -68,7 +69,7 @@ def _open_scopes(
         opened = [_opened(places, paths, *one) for one in alike]
         more = sum(growth for growth, _ in opened)
         if total + more > most:
-            continue
+            continue  # a larger scope may still fit, if all of it is in a few others
         total += more
         for (members, level), (_, deeper) in zip(alike, opened, strict=True):
             for i in members:
@@ -107,9 +108,11 @@ def _merge_runs(
     lanes = len({places[i].lane for i in loose})
     if len(loose) + others <= most:
         return
+    # One run less for each lane, as the last run of a lane may be a short one.
     length = -(-len(loose) // max(1, most - others - lanes))
     seen: dict[str, int] = {}
     for i in loose:
         lane = places[i].lane
+        # At least two: one op in a folded box would say less, not more.
         found[i] = BoxGroup("", lane, seen.get(lane, 0) // max(2, length))
         seen[lane] = seen.get(lane, 0) + 1

@@ -1,4 +1,4 @@
-"""Lanes: which strip of the picture a task gets, and which strips stand together.
+"""Lanes: which strip of the picture a task gets, and which strips are neighbours.
 
 Pure. Tasks that send each other much become neighbours, so that few lines pass below
 the boxes of a third one.
@@ -13,13 +13,14 @@ from itertools import permutations
 from kit.devices.device import DeviceSpec
 
 NOT_PLACED = "not placed"
-# 720 orders are tried in a millisecond; with more lanes the busiest goes to the middle.
+# All 720 orders are tried in a millisecond. Of more lanes only the busiest is moved, to
+# the middle.
 _MOST_TRIED = 6
 
 
 @lru_cache(maxsize=1024)
 def lane_of(device: str) -> str:
-    """Return the lane of a device name: its task, as far as it is said.
+    """Return the lane of a device name: its task, as far as the name has one.
 
     >>> lane_of("/job:ps/task:1/device:CPU:0"), lane_of("/job:ps"), lane_of("")
     ('ps:1', 'ps', 'not placed')
@@ -35,7 +36,7 @@ def lane_of(device: str) -> str:
 
 
 def device_of(device: str) -> str:
-    """Return what is worth showing of the device besides its task: an accelerator.
+    """Return what to show of the device besides its task: an accelerator.
 
     >>> device_of("/job:ps/device:GPU:1"), device_of("/job:ps/device:CPU:0")
     ('GPU:1', '')
@@ -63,6 +64,7 @@ def lane_order(
         at = {lane: i for i, lane in enumerate(order)}
         return sum(n * abs(at[a] - at[b]) for (a, b), n in between.items())
 
+    # Of equally good orders `min` takes the first, and the first is the sorted one.
     return min(permutations(tasks), key=distance) + rest
 
 

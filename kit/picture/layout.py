@@ -1,7 +1,7 @@
 """Where everything is: boxes in rows and lanes, and the way of each line.
 
 Pure arithmetic, in pixels. A line that passes rows gets a narrow place in each of them,
-so it never runs behind a box; lines from one box to several others share that way.
+so it never runs behind a box; lines from one box to several others share these.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.picture.columns import Row, ordered, spaced
-from kit.picture.rows import rows
+from kit.picture.grid import Row, ordered, rows, spaced
 from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 
 GAP, PADDING = 14.0, 14.0  # between boxes, and at the rim of a lane
@@ -91,6 +90,7 @@ class _Layer:
         is_upward = self.row[source] > self.row[target]
         if is_upward:
             source, target = target, source
+        # Lines of one box share their bends, but only those that are drawn alike.
         kind = "~" if line.is_control else "=" if line.is_bold else "-"
         before = source
         for row in range(self.row[source] + 1, self.row[target]):
@@ -103,6 +103,7 @@ class _Layer:
         self._link(before, target, line, is_upward)
 
     def _link(self, a: str, b: str, line: Edge, is_upward: bool) -> None:
+        # Where lines share a stretch, it is drawn as data unless all only order ops.
         known = self.style.get((a, b))
         if known is None:
             self.below.setdefault(a, []).append(b)
@@ -151,11 +152,13 @@ class _Layer:
     def _straightened(
         self, arranged: Sequence[Row], lanes: Sequence[tuple[str, float, float]]
     ) -> dict[str, float]:
+        # First near the middle of the lane: the means below need a place for every box.
         x: dict[str, float] = {}
         for row in arranged:
             for keys, (_, left, right) in zip(row, lanes, strict=True):
                 middle = (left + right) / 2
                 self._space(keys, dict.fromkeys(keys, middle), left, right, x)
+        # Then towards the mean of the boxes above, and below, in turn.
         for sweep in range(_STRAIGHTENING):
             is_down = sweep % 2 == 0
             near = self.above if is_down else self.below
@@ -176,7 +179,7 @@ class _Layer:
         if not keys:
             return
         widths = [self.width[key] for key in keys]
-        # Passing lines insist: a kink in the middle of a long line is the ugliest.
+        # Passing lines weigh more: a kink in the middle of a long line is the ugliest.
         weights = [1.0 if key in self.boxes else 8.0 for key in keys]
         centres = [wanted[key] for key in keys]
         sides = left + PADDING, right - PADDING

@@ -1,4 +1,4 @@
-"""A picture as its user holds it: shown by a notebook, written to a file."""
+"""A picture as its user has it: shown by a notebook, or written to a file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,24 @@ from kit.picture.scene import Scene
 from kit.picture.svg import description, draw
 
 MOST_BOXES = 100
-_MOST_IN_PASSING = 40  # when a notebook shows a tensor that nobody asked to be drawn
+_MOST_IN_PASSING = 40  # boxes, if a notebook shows a tensor as the value of a cell
 
 
 class Picture:
     """A drawing of a graph, or of what some tensors need.
 
-    In a notebook it shows itself, in the colours of its theme. `svg` is the text of the
-    drawing, `html` that of a page that holds it.
+    As the last line of a cell it is drawn, in the colours of the notebook's theme.
+
+    Attributes
+    ----------
+    svg : str
+        The drawing.
+    html : str
+        A page with the drawing in it.
+    scene : Scene
+        The boxes and lines that are drawn.
+    layout : PictureLayout
+        Where each of them is, in pixels.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -56,7 +66,22 @@ class Picture:
     def save(self, filename: Any) -> Path:
         """Write a file, `.svg` or `.html`, and return its path.
 
-        Raises `InvalidArgumentError` for another kind of file.
+        Parameters
+        ----------
+        filename : str or PathLike
+            The ending of its name says which kind of file to write.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The name ends in something else.
+        OSError
+            The file cannot be written.
         """
         path = Path(filename)
         if path.suffix not in (".svg", ".html"):
@@ -79,11 +104,26 @@ class Picture:
 
 
 def picture_of(x: Any, metadata: Any = None, max_nodes: int | None = None) -> Picture:
-    """Return a picture of a graph, or of all that tensors and ops need.
+    """Return a picture of a graph, or of all that some tensors and ops need.
 
-    `x` is a graph, a tensor, a variable, an op or a list of these. `metadata` is that
-    of a run (`kit.RunMetadata`). Beyond `max_nodes` boxes (100 unless given) name
-    scopes are folded. Raises `TypeError` for anything else.
+    Parameters
+    ----------
+    x : Graph, Tensor, Variable, Op, or a list of tensors, variables and ops
+        What to draw.
+    metadata : RunMetadata, optional
+        That of a run: the picture then says where each op ran, how long it took, and
+        how many bytes were moved. What did not run is faint.
+    max_nodes : int, default 100
+        How many boxes to draw at most; if there are more, name scopes are folded.
+
+    Raises
+    ------
+    TypeError
+        `x` is something else.
+    ValueError
+        The tensors and ops belong to several graphs.
+    InvalidArgumentError
+        `max_nodes` is less than 1.
     """
     most = MOST_BOXES if max_nodes is None else max_nodes
     if most < 1:

@@ -1,8 +1,8 @@
 """From a graph to the boxes and lines of a picture.
 
 Pure. A variable stands for its initial value, its initializer and its reads; a small
-constant is written into the only box that uses it. A run's metadata tell where each op
-really ran, how long it took, and how many bytes each transfer had.
+constant is written into the only box that uses it. A run's metadata say where each op
+ran, how long it took, and how many bytes each transfer had.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPELESS = (BoxKind.VARIABLE, BoxKind.PLACEHOLDER)  # the shape of the box show
 
 
 class Ran(NamedTuple):
-    """What a run says of one op: where, and seconds."""
+    """Where an op ran, and for how many seconds."""
 
     device: str
     seconds: float
@@ -39,7 +39,7 @@ class MeasuredRun:
         self.ops: dict[str, Ran] = {}
         self.n_bytes: Counter[tuple[str, str]] = Counter()
         for node in metadata.nodes if metadata is not None else ():
-            if node.device:  # others are transfers
+            if node.device:  # the others are transfers
                 before = self.ops.get(node.node)
                 spent = node.end - node.begin + (before.seconds if before else 0.0)
                 self.ops[node.node] = Ran(node.device, spent)
@@ -55,7 +55,8 @@ def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
     """
     reader, fewer = _Reader(ops, MeasuredRun(metadata)), most
     found = reader.scene(fewer)
-    # What arrives comes on top of it, and so many lines nobody can follow.
+    # Arrivals are not among the boxes that `fold` counts, and nobody can follow a crowd
+    # of lines; so fewer boxes are tried until both are few.
     while fewer > 4 and len(found.boxes) + len(found.lines) > _CROWD * most:
         fewer //= 2
         found = reader.scene(fewer)
@@ -77,6 +78,7 @@ class _Reader:
         self._join_constants()
 
     def _join_variables(self) -> None:
+        # What belongs to a variable `w` is in its name scope: `w/read`, `w/Assign`.
         by_name = {op.name: op for op in self.ops if op.op_def.gives_ref}
         for op in self.ops if by_name else ():
             scope = op.name

@@ -27,7 +27,7 @@ class BoxKind(StrEnum):
 
 @dataclass(frozen=True)
 class GraphBox:
-    """One box. `lane` is its task, `tip` what is said when the mouse is over it."""
+    """One box. `lane` is its task, `tip` the text that a mouse over it brings up."""
 
     key: str
     kind: BoxKind
@@ -41,7 +41,7 @@ class GraphBox:
 
 @dataclass(frozen=True)
 class Edge:
-    """A line from a box to one that needs it; `is_control`: only to come after it."""
+    """A line from a box to one that needs it; `is_control` if it only orders them."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Scene:
-    """All of a picture; `lanes` in the order in which they stand side by side."""
+    """All of a picture; `lanes` from left to right."""
 
     boxes: tuple[GraphBox, ...]
     lines: tuple[Edge, ...]

@@ -5,9 +5,9 @@
 
     puzzles.judge("broadcast", broadcast)
 
-The program runs as every task at once, in processes of their own, on real arrays. The
-judge measures bytes, messages in a row, memory and idle time, compares the result with
-numpy's, draws what has happened, and says in a sentence what is wrong.
+The program runs as all tasks at once, in a process for each, on real arrays. The judge
+measures bytes, messages in a row, memory and idle time, compares the result with
+numpy's, draws what happened, and says in a sentence what is wrong.
 """
 
 from kit.puzzles.catalogue import PUZZLES as PUZZLES

@@ -1,9 +1,9 @@
 """When everything happens on a puzzle's clock: the order of a run, with stated times.
 
-Pure. The order is that of the processes. How long a piece of work and a byte take is
-what the puzzle says, so a busy machine does not change a figure. A task works on while
-it sends. It sends one message at a time, and it takes in one at a time, first the one
-that its program asks for first:
+Pure. The order is that of the processes. How long a piece of work and a byte take, the
+puzzle says, so a busy machine does not change a figure. A task goes on working while it
+sends. It sends one message at a time, and receives one at a time, in the order in which
+its program asks for them:
 
     worker:0  work |--- a ---|--- b ---|            sends are queued
     link                     |a a a|b b b|
@@ -31,14 +31,14 @@ from kit.puzzles.events import (
 )
 
 Key = tuple[int, int, int]  # of a message: source, destination, number on the link
-#: What something waited for: a message, and whether until it was there or had left.
+#: What something waited for: a message, and whether for its arrival or its departure.
 Cause = tuple[Key, bool]
 
 
 class MessageSpan(NamedTuple):
-    """A message: it leaves at `begin` and is there at `end`.
+    """A message: it leaves at `begin` and has arrived at `end`.
 
-    It takes `ms`; where `end` is later, the receiver was taking in others meanwhile.
+    It takes `ms`; if `end` is later, the receiver was busy with others in between.
     `before` is what made it wait.
     """
 
@@ -62,7 +62,7 @@ class WorkSpan(NamedTuple):
 
 
 class HeldSpan(NamedTuple):
-    """An array in a task's memory; `end` is infinite if it is never given back."""
+    """An array in a task's memory; `end` is infinite if it is never freed."""
 
     task: int
     name: str
@@ -72,7 +72,7 @@ class HeldSpan(NamedTuple):
 
 
 class WaitSpan(NamedTuple):
-    """A task waits for a message; one that never came if it is `open`."""
+    """A task waits for a message; `open` if it never came."""
 
     task: int
     source: int
@@ -96,7 +96,7 @@ class ClockedRun:
 
     @property
     def unread(self) -> list[MessageSpan]:
-        """The messages that nobody has received."""
+        """The messages that were never received."""
         return [one for key, one in self.sent.items() if key not in self.flights]
 
 
@@ -104,9 +104,9 @@ MessageCost = Callable[[int], float]
 
 
 def timeline(logs: Sequence[Sequence[Event]], cost: MessageCost) -> ClockedRun:
-    """Put the events of all tasks on one clock; `cost` of a message's bytes is in ms.
+    """Put the events of all tasks on one clock; `cost` maps bytes to ms.
 
-    A run that was ended amid a wait is put there as far as it came.
+    Of a run that was ended during a wait, what happened until then is there.
 
     >>> hello = [[Sent(1, "x", 8, 0)], [Received(0, "x", 8, 0)]]
     >>> timeline(hello, lambda n_bytes: n_bytes / 4).end
@@ -116,10 +116,11 @@ def timeline(logs: Sequence[Sequence[Event]], cost: MessageCost) -> ClockedRun:
 
 
 def in_a_row(logs: Sequence[Sequence[Event]]) -> tuple[MessageSpan, ...]:
-    """Return the longest chain of messages of which each waits for the one before.
+    """Return the longest chain of messages in which each waits for the one before.
 
-    A message waits for what its sender has received or sent before, and for what its
-    receiver has received before: the clock with one ms a message, and work for nothing.
+    A message waits for what its sender received or sent before it, and for what its
+    receiver received before it. So this is the critical path of a clock on which each
+    message takes one ms and work takes no time.
 
     >>> relay = [[Sent(1, "x", 8, 0)], [Received(0, "x", 8, 0), Sent(2, "x", 8, 0)],
     ...          [Received(1, "x", 8, 0)]]
@@ -138,7 +139,7 @@ def in_a_row(logs: Sequence[Sequence[Event]]) -> tuple[MessageSpan, ...]:
 
 
 class _Clock:
-    """Where each task is in its log, and when; `run` once."""
+    """How far each task is in its log, and at what time. Call `run` once."""
 
     def __init__(self, logs: Sequence[Sequence[Event]], cost: MessageCost) -> None:
         self._logs, self._cost, n = logs, cost, len(logs)
@@ -153,6 +154,8 @@ class _Clock:
 
     def run(self) -> ClockedRun:
         """Advance the tasks in turn until none can go on."""
+        # A task stops at a message that is not on the clock yet, until its sender has
+        # got so far. After a round in which none moved, none ever will.
         while any([self._advance(task) for task in range(self._found.n)]):
             pass
         found = self._found
@@ -190,6 +193,8 @@ class _Clock:
 
     def _send(self, task: int, event: Sent) -> None:
         key = task, event.to, event.number
+        # It leaves when the program gets there, or when the port is free: what is later
+        # decides, and is the link to follow back on the critical path.
         begin, before = self._now[task], self._why[task]
         if self._out_until[task] > begin:
             begin, before = self._out_until[task], self._last_out[task]
@@ -201,7 +206,7 @@ class _Clock:
         self._out_until[task], self._last_out[task] = end, (key, False)
 
     def _receive(self, task: int, event: Received) -> bool:
-        """Take a message, if it has been sent; whether it has."""
+        """Take a message if it has been sent; return whether it has."""
         key = event.source, task, event.number
         sent = self._found.sent.get(key)
         if sent is None:
@@ -217,7 +222,9 @@ class _Clock:
         return True
 
     def _taken_in(self, task: int, key: Key, sent: MessageSpan) -> MessageSpan:
-        """Put a message where the receiver takes in no other one."""
+        """Put a message into the first gap of the receiver that is long enough."""
+        # A program may ask for a late message first. An early one that it asks for next
+        # came in before that, so gaps between others count.
         begin, others = sent.begin, self._taking_in[task]
         for first, last, other in others:
             if first >= begin + sent.ms:
@@ -229,6 +236,7 @@ class _Clock:
         return sent._replace(end=begin + sent.ms)
 
     def _hold(self, task: int, event: MemoryKept) -> None:
+        # Memory that is kept again under its old name goes on as one block.
         held = self._holds[task].get(event.key)
         if held is None or held[0] != event:
             self._drop(task, event.key, self._now[task])

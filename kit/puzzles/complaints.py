@@ -1,26 +1,30 @@
-"""What is wrong with a try, in a sentence that names the task and the message.
+"""What is wrong with a try, or too dear, in a sentence that names task and message.
 
-Pure. The first cause is named: an error rather than the tasks that wait for its task.
+Pure. The first cause is named: an error rather than the tasks that wait for the task
+in which it was raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from kit import errors
 from kit.errors import AbortedError, DeadlineExceededError, KitError, UnknownError
+from kit.puzzles.clock import ClockedRun, in_a_row
 from kit.puzzles.events import Attempt, Event, Failed, Received, Sent, WaitBegan, Worked
+from kit.puzzles.figures import Figures, bytes_of, fullest, over, shown
 from kit.puzzles.puzzle import Arrays, Given, Puzzle
 from kit.puzzles.task import Array
 
 Logs = Sequence[Sequence[Event]]
 _MOST_SOLVED = 1_000  # elements; enough to find some coefficients
+_MOST_NAMED = 4  # messages of a chain, or arrays of a task
 
 
 def broken(puzzle: Puzzle, attempt: Attempt, function: str) -> KitError | None:
-    """Return why a program did not come to its end; None if it did."""
+    """Return why a program did not end by itself; None if it did."""
     for rank, log in enumerate(attempt.logs):
         if log and isinstance(log[-1], Failed):
             return _failed(puzzle.tasks[rank], log, log[-1], puzzle, function)
@@ -52,7 +56,7 @@ def _failed(
 
 
 def _last(log: Sequence[Event], puzzle: Puzzle) -> str:
-    """Return which message a task has received or sent last."""
+    """Return which message a task received or sent last."""
     for event in reversed(log):
         if isinstance(event, Received):
             done, other = "received", f"from {puzzle.tasks[event.source]}"
@@ -65,14 +69,15 @@ def _last(log: Sequence[Event], puzzle: Puzzle) -> str:
 
 
 def message(name: str, number: int | None = None) -> str:
-    """Return how to speak of a message."""
+    """Return what to call a message in a sentence."""
     if name:
         return f"message {name!r}"
     return "a message" if number is None else f"message number {number + 1}"
 
 
 def _stuck(puzzle: Puzzle, attempt: Attempt) -> str:
-    """Say who waits for ever: a circle if there is one, else who comes first."""
+    """Say which tasks wait for ever: a circle, or else the shortest chain."""
+    # The shortest chain begins next to the cause; the others only lead up to it.
     ways = sorted(attempt.stuck.values(), key=lambda way: (len(way), way))
     circles = [way for way in ways if way[-1] == way[0]]
     if circles:
@@ -95,28 +100,28 @@ def _wait(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
 
 
 def _look(puzzle: Puzzle, attempt: Attempt, task: int) -> str:
-    """Say what has come to a task that waits in vain for something else, if any."""
+    """Say what has arrived unread at a task that waits in vain for something else."""
     wait = attempt.logs[task][-1]
     assert isinstance(wait, WaitBegan)
-    sources = [wait.source, *range(puzzle.n)]
-    for source in sources:
-        for event in _unread(attempt.logs, task, source):
-            said = message(event.name, event.number)
-            other = puzzle.tasks[source]
-            return f" {puzzle.tasks[task]} has not received {said} from {other}."
+    # First from the task that it waits for: there it may be the name that is wrong.
+    unread = _unread(puzzle, attempt.logs, task, wait.source)
+    return f" {puzzle.tasks[task]} has not received {unread}." if unread else ""
+
+
+def _unread(puzzle: Puzzle, logs: Logs, to: int, *first: int) -> str:
+    """Return the first message that a task has not received, and from whom; or ""."""
+    for source in (*first, *range(puzzle.n)):
+        got = (e for e in logs[to] if isinstance(e, Received) and e.source == source)
+        read = {event.number for event in got}
+        for event in logs[source]:
+            if isinstance(event, Sent) and event.to == to and event.number not in read:
+                what = message(event.name, event.number)
+                return f"{what} from {puzzle.tasks[source]}"
     return ""
 
 
-def _unread(logs: Logs, to: int, source: int) -> list[Sent]:
-    read = {
-        e.number for e in logs[to] if isinstance(e, Received) and e.source == source
-    }
-    sent = [e for e in logs[source] if isinstance(e, Sent) and e.to == to]
-    return [event for event in sent if event.number not in read]
-
-
 def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
-    """Return what is wrong with what was sent and with what is held, or ""."""
+    """Return what is wrong with the messages and the arrays at the end, or ""."""
     if puzzle.links:
         for source, log in enumerate(attempt.logs):
             for event in log:
@@ -136,29 +141,14 @@ def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
                 continue
             if name in attempt.results[rank]:
                 said += _hint(puzzle, given, rank, name, attempt.results[rank], wanted)
-            task, log = puzzle.tasks[rank], attempt.logs[rank]
-            return f"{task} {said}{_unread_or_last(puzzle, attempt, rank, log)}."
-    for to in range(puzzle.n):
-        for source in range(puzzle.n):
-            for event in _unread(attempt.logs, to, source):
-                said = message(event.name, event.number)
-                return (
-                    f"{puzzle.tasks[to]} never received {said} from "
-                    f"{puzzle.tasks[source]}. Do not send what nobody needs."
-                )
+            unread = _unread(puzzle, attempt.logs, rank)
+            last = _last(attempt.logs[rank], puzzle)
+            why = f"; it never received {unread}" if unread else last
+            return f"{puzzle.tasks[rank]} {said}{why}."
+    for to, task in enumerate(puzzle.tasks):
+        if unread := _unread(puzzle, attempt.logs, to):
+            return f"{task} never received {unread}. Do not send what nobody needs."
     return ""
-
-
-def _unread_or_last(
-    puzzle: Puzzle, attempt: Attempt, rank: int, log: Sequence[Event]
-) -> str:
-    for source in range(puzzle.n):
-        for event in _unread(attempt.logs, rank, source):
-            return (
-                f"; it never received {message(event.name, event.number)} from "
-                f"{puzzle.tasks[source]}"
-            )
-    return _last(log, puzzle)
 
 
 def _wrong_array(found: Array | None, name: str, wanted: Array) -> str:
@@ -184,7 +174,7 @@ def _wrong_array(found: Array | None, name: str, wanted: Array) -> str:
 def _hint(
     puzzle: Puzzle, given: Given, rank: int, name: str, held: Arrays, wanted: Array
 ) -> str:
-    """Say what a wrong array is made of, if that can be found out."""
+    """Say what a wrong array was made of, if that can be worked out."""
     found = held[name]
     if found.shape != wanted.shape or found.dtype.kind not in "biuf":
         return ""
@@ -195,12 +185,15 @@ def _hint(
 
 
 def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
-    """Say which addends are missing or in it twice: the coefficients are solved for."""
+    """Say which addends are missing or counted twice: their coefficients are solved."""
+    # Only the wrong elements: where a part of the array is right, its coefficients are
+    # others, and no single set of them would fit both.
     is_bad = ~np.isclose(found, wanted, rtol=1e-4, atol=1e-5)
     columns = np.stack([one[is_bad] for one in addends.values()], axis=1)[:_MOST_SOLVED]
     there, ought = found[is_bad][:_MOST_SOLVED], wanted[is_bad][:_MOST_SOLVED]
-    if len(columns) <= len(addends):
+    if len(columns) <= len(addends):  # any numbers would be a sum of so many unknowns
         return ""
+    # What the coefficients should be: 1 each for a sum, 1/n for a mean.
     right = np.linalg.lstsq(columns, ought, rcond=None)[0]
     if not right.all():
         return ""
@@ -219,7 +212,7 @@ def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
 
 
 def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
-    """Say by which factor an array, or its change, is too large."""
+    """Say by which factor an array, or its change, is off."""
     start = 0 if before is None else before
     change, ought = (found - start).ravel(), (wanted - start).ravel()
     if not ought.any():
@@ -235,7 +228,7 @@ def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
 
 
 def _order_hint(found: Array, wanted: Array, n: int) -> str:
-    """Say which part is in the place of another one."""
+    """Say which part is where another one should be."""
     if wanted.ndim != 1 or wanted.size % n:
         return ""
     pairs = list(zip(np.split(found, n), np.split(wanted, n), strict=True))
@@ -247,6 +240,92 @@ def _order_hint(found: Array, wanted: Array, n: int) -> str:
 
 
 def is_untouched(logs: Logs) -> bool:
-    """Whether no task has done anything: the function is still the stub."""
+    """Whether no task has done anything, as the stub of the exercise does."""
     done = Sent | Received | Worked | WaitBegan | Failed
     return not any(isinstance(event, done) for log in logs for event in log)
+
+
+# --------------------------------------------------------------------------------------
+# Too dear: which figure is over its target, and where that comes from.
+
+
+def excess(puzzle: Puzzle, logs: Logs, found: Figures, line: ClockedRun) -> str:
+    """Return what costs more than the target, and where, in a sentence; or ""."""
+    for name in over(found, puzzle.target):
+        value = shown(name, getattr(found, name))
+        most = shown(name, getattr(puzzle.target, name))
+        return _SENTENCES[name](puzzle.tasks, logs, line, value, most)
+    return ""
+
+
+def _bytes(
+    names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str
+) -> str:
+    counts = bytes_of(logs)
+    task = max(range(len(names)), key=lambda k: max(counts[k]))
+    is_sender = counts[task][0] >= counts[task][1]
+    its = [
+        (event, to)
+        for to, log in enumerate(logs)
+        for event in log
+        if isinstance(event, Received) and task == (event.source if is_sender else to)
+    ]
+    event, to = max(its, key=lambda pair: pair[0].n_bytes)
+    does = "sends" if is_sender else "receives"
+    other = f"to {names[to]}" if is_sender else f"from {names[event.source]}"
+    return (
+        f"{names[task]} {does} {value} bytes, and {most} are enough. The largest is "
+        f"{message(event.name, event.number)} {other}, with {event.n_bytes:,}"
+    )
+
+
+def _row(names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str) -> str:
+    chain = in_a_row(logs)
+    told = [
+        f"{message(flight.name)} from {names[flight.source]} to {names[flight.to]}"
+        for flight in chain[:_MOST_NAMED]
+    ]
+    more = ", and so on" if len(chain) > len(told) else ""
+    return (
+        f"{value} messages wait for each other in a row, and {most} are enough: "
+        f"{', '.join(told)}{more}"
+    )
+
+
+def _memory(
+    names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str
+) -> str:
+    task = max(range(len(names)), key=lambda k: fullest(logs[k]).n_bytes)
+    full = fullest(logs[task])
+    held = ", ".join(repr(one) for one in full.names[:_MOST_NAMED])
+    n_more = len(full.names) - _MOST_NAMED
+    held += f" and {n_more} more" if n_more > 0 else ""
+    when = ""
+    if (last := full.after) is not None:
+        when = f" after {message(last.name, last.number)} from {names[last.source]}"
+    return (
+        f"{names[task]} holds {value} bytes{when}, and {most} are enough: {held}. A "
+        f"view holds its whole array, and so does a variable that still refers to it"
+    )
+
+
+def _idle(
+    names: Sequence[str], _: Logs, line: ClockedRun, value: str, most: str
+) -> str:
+    longest = max(line.waits, key=lambda wait: wait.end - wait.begin, default=None)
+    where = ""
+    if longest is not None:
+        where = (
+            f": {names[longest.task]} waits from {longest.begin:.3g} to "
+            f"{longest.end:.3g} ms for {message(longest.name)} from "
+            f"{names[longest.source]}"
+        )
+    return f"the tasks are idle for {value} of the time, and {most} will do{where}"
+
+
+_SENTENCES: dict[str, Callable[[Sequence[str], Logs, ClockedRun, str, str], str]] = {
+    "n_bytes": _bytes,
+    "n_in_a_row": _row,
+    "memory": _memory,
+    "idle": _idle,
+}

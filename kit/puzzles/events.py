@@ -1,7 +1,7 @@
 """What a task of a puzzle reports while it runs, in the order of its program.
 
-Pure, plain data. A message is known by its link and its number there, from 0. An array
-is known by a key of its task; arrays that share memory have one.
+Pure, plain data. A message is identified by its link and its number there, from 0; an
+array by a key within its task. Arrays that share memory share the key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Sent(NamedTuple):
-    """A message has left for task `to`."""
+    """A message was sent to task `to`."""
 
     to: int
     name: str
@@ -20,7 +20,7 @@ class Sent(NamedTuple):
 
 
 class Received(NamedTuple):
-    """The message that was waited for is here."""
+    """The message that the program asked for was received."""
 
     source: int
     name: str
@@ -29,21 +29,21 @@ class Received(NamedTuple):
 
 
 class WaitBegan(NamedTuple):
-    """The task can go on only with this message; any of the source if `name` is ""."""
+    """The task needs this message to go on; any of the source if `name` is ""."""
 
     source: int
     name: str
 
 
 class Worked(NamedTuple):
-    """A piece of work was done, which takes `ms` on the puzzle's clock."""
+    """A piece of work was done; it takes `ms` on the puzzle's clock."""
 
     label: str
     ms: float
 
 
 class MemoryKept(NamedTuple):
-    """Memory is held from now on, or is called by another name from now on."""
+    """Memory is held from now on, or from now on under another name."""
 
     key: int
     name: str
@@ -51,7 +51,7 @@ class MemoryKept(NamedTuple):
 
 
 class MemoryFreed(NamedTuple):
-    """Memory was given back."""
+    """Memory was freed."""
 
     key: int
 
@@ -63,7 +63,7 @@ class Printed(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The program has ended by an error; `line` is that of the learner's function."""
+    """The program raised an error, at `line` of the learner's function."""
 
     kind: str
     message: str
@@ -71,7 +71,7 @@ class Failed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The program has ended; `waited_s` is how long it has waited in `recv`."""
+    """The program has ended; `waited_s` is how long it waited in `recv`."""
 
     waited_s: float
 
@@ -91,10 +91,11 @@ Event = (
 
 @dataclass
 class Attempt:
-    """What a program has done on all tasks.
+    """What a program did on all tasks.
 
-    `stuck` are the tasks that would wait for ever, `busy` those that were still at
-    work when the time was up. The last event of a stuck one is its `WaitBegan`.
+    `stuck` has the tasks that would wait for ever, each with the chain of waits that
+    leads to the reason; `busy` those that still worked when the time was up. The last
+    event of a stuck task is its `WaitBegan`.
     """
 
     logs: list[list[Event]]

@@ -16,19 +16,19 @@ from kit.puzzles.events import Event, MemoryFreed, MemoryKept, Received
 
 @dataclass(frozen=True)
 class Figures:
-    """The costs of a run, or what they may be; None is not known or not asked for.
+    """The costs of a run, or the limits of them; None if unknown or not limited.
 
     Attributes
     ----------
     n_bytes : int
-        Bytes through the busiest task: what it sends or what it receives, the larger.
+        Bytes through the busiest task: what it sends or receives, whichever is more.
     n_in_a_row : int
-        Messages of which each waits for the one before.
+        Messages that have to follow each other: each waits for the one before.
     memory : int
         The most bytes that one task has held at once.
     idle : float
-        Share of their time in which the tasks do nothing: no work, or no message in a
-        puzzle without work. From 0 to 1.
+        Share of the time in which tasks do nothing, from 0 to 1. In a puzzle without
+        work that is the time in which they neither send nor receive.
     """
 
     n_bytes: int | None = None
@@ -37,7 +37,7 @@ class Figures:
     idle: float | None = None
 
 
-#: How a figure is called in a sentence.
+#: What a figure is called in a sentence.
 NAMES = {
     "n_bytes": "bytes through the busiest task",
     "n_in_a_row": "messages in a row",
@@ -68,14 +68,14 @@ def measured(logs: Sequence[Sequence[Event]], line: ClockedRun) -> Figures:
 
 
 def over(found: Figures, target: Figures) -> list[str]:
-    """Return the names of the figures that are higher than they may be."""
+    """Return the names of the figures that are above their limits."""
     pairs = [
         (f.name, getattr(found, f.name), getattr(target, f.name)) for f in fields(found)
     ]
     return [
         name
         for name, value, most in pairs
-        if None not in (value, most) and value > most + 1e-9
+        if None not in (value, most) and value > most + 1e-9  # shares are rounded
     ]
 
 
@@ -132,6 +132,8 @@ def idle(line: ClockedRun) -> float | None:
     else:
         spans: list[list[tuple[float, float]]] = [[] for _ in range(line.n)]
         for flight in line.flights.values():
+            # The receiver may take it in later than the sender sends it. What a task
+            # sends and receives at the same time keeps it busy once, not twice.
             spans[flight.source].append((flight.begin, flight.begin + flight.ms))
             spans[flight.to].append((flight.end - flight.ms, flight.end))
         busy = sum(map(_covered, spans))

@@ -1,4 +1,8 @@
-"""The program that forks the processes of puzzles; see `kit.forking`."""
+"""The program that forks the processes of puzzles; see `kit.forking`.
+
+It is not part of `kit.puzzles.process`: a module that is run as a program is loaded a
+second time as soon as anything is unpickled that refers to it by its name.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from typing import Final
 
 from kit.errors import InvalidArgumentError
 from kit.puzzles.clock import timeline
-from kit.puzzles.complaints import broken, is_untouched, wrong
-from kit.puzzles.excess import excess
+from kit.puzzles.complaints import broken, excess, is_untouched, wrong
 from kit.puzzles.figures import NAMES, Figures, measured, over
 from kit.puzzles.process import Assignment
 from kit.puzzles.processes import PuzzleProcesses, packed
@@ -36,21 +35,21 @@ def judge(
 ) -> Result:
     """Run a program as all tasks of a puzzle at once, and say how good it is.
 
-    Each task is a process of its own, and each two have a link. The processes are
-    started by the first call and serve the next ones, until `close` or the end of this
-    process. A run takes some hundredths of a second if the program does.
+    Each task is a separate process, with a link to each of the others. The first call
+    starts the processes, and they serve later calls until `close` or the end of this
+    process. A run of a quick program takes some hundredths of a second.
 
     Parameters
     ----------
     puzzle : Puzzle or str
-        The puzzle, or the name of one of the catalogue.
+        The puzzle, or the name of one in `PUZZLES`.
     program : callable
-        Takes a `PuzzleTask`, does the part of this task, and returns nothing.
+        A function that takes a `PuzzleTask`, does its part, and returns nothing.
     processes : PuzzleProcesses, optional
-        The processes to take, by default those of all calls.
+        The processes to use, by default those that all calls share.
     deadline_s : float, default 10
-        When to end a program that neither ends nor waits. One in which somebody waits
-        for ever is ended at once, or a second later if others still work.
+        How many seconds a program may run. One that is deadlocked is ended at once, or
+        after a second if other tasks are still at work.
 
     Returns
     -------
@@ -63,7 +62,7 @@ def judge(
     InvalidArgumentError
         There is no such puzzle, or the program is not a function.
     PeerLost
-        A process has died, not by an exception of the program.
+        A process died, other than by an exception of the program.
 
     Examples
     --------
@@ -86,6 +85,7 @@ def judge(
         )
     orders = _assignments(puzzle, program)
     attempt = (processes or _own()).run(orders, deadline_s)
+    # The figures of a program that failed are shown too, as far as it came.
     line = timeline(attempt.logs, puzzle.cost)
     found = measured(attempt.logs, line)
     name = getattr(program, "__name__", "the program")

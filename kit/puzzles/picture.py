@@ -1,7 +1,7 @@
-"""The picture of a try: who works, sends and holds what, over time, as SVG.
+"""The picture of a try: the work, messages and memory of each task over time, as SVG.
 
-Pure. A strip for each task. In it, from the top: what it sends, its work, what it
-receives, and below that its memory, where each array is a block as high as it is large.
+Pure. Each task has a strip. From the top it shows what the task sends, its work, what
+it receives, and its memory, in which an array is a block as high as it is large.
 
     worker:0  ▬▬▬ sends           an arrow for each message
               ███ works
@@ -33,7 +33,7 @@ _N_TICKS = 8
 
 
 class _Block(NamedTuple):
-    """An array in the memory of a task, above what lies at `bottom` bytes."""
+    """An array in the memory of a task; it starts `bottom` bytes above the floor."""
 
     span: HeldSpan
     bottom: int
@@ -42,7 +42,7 @@ class _Block(NamedTuple):
 class _Scale(NamedTuple):
     """How ms and bytes become pixels, and where the strips are.
 
-    After the `end` there is some room, in which one sees what is held then.
+    There is some room after `end`, to show the memory that is held then.
     """
 
     end: float
@@ -117,13 +117,14 @@ def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
 
 
 def _stack(spans: Sequence[HeldSpan]) -> list[_Block]:
-    """Put each array as low as there is room for it all the time."""
+    """Put each array as low as there is room for it during all of its life."""
     placed: list[_Block] = []
     for span in sorted(spans, key=lambda one: (one.begin, -one.end)):
         if span.end <= span.begin:
             continue
         bottom = 0
-        # They come in the order of their start.
+        # What was placed before began no later, so it is in the way if it lasts longer
+        # than until this one begins.
         beside = [block for block in placed if block.span.end > span.begin]
         for block in sorted(beside, key=lambda one: one.bottom):
             if block.bottom >= bottom + span.n_bytes:

@@ -1,8 +1,9 @@
-"""A process that plays one task of a puzzle after the other; the far end of a pipe.
+"""A process that plays tasks of puzzles, one after the other; the far end of a pipe.
 
 It gets a program, its arrays and one end of a link to each other task, runs the program
 in its main thread, and reports each event through the pipe at once. A second thread
-takes in what comes over the links, so that nobody is kept from sending.
+receives what comes over the links: with full buffers, two tasks that send to each other
+before they receive would block for ever, and the judge could not see why.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kit.wire.sockets import Socket, SocketStream
 
 _MOST_MEMORY: Final = 2**30  # beyond it numpy raises MemoryError
 _MOST_PRINTED: Final = 2_000  # characters
-_SEND_S: Final = 30.0  # a try ends before
+_SEND_S: Final = 30.0  # longer than a try of the default length
 OVER: Final = b"over"
 _BOUNDS: Final = Bounds(cluster=0, max_length=MAX_BODY)
 
@@ -52,13 +53,13 @@ class Assignment:
 
 
 class _Over(BaseException):
-    """The try has been ended; no handler of the learner should catch it."""
+    """The try was ended. An `except Exception` of the learner does not catch this."""
 
 
 class LinksOfTask:
-    """The links of a task, what has come over them, and the order to end.
+    """The links of a task, what has arrived over them, and the order to end.
 
-    A thread takes in everything until the order has come through the pipe.
+    A thread receives everything until that order comes through the pipe.
     """
 
     def __init__(
@@ -73,14 +74,15 @@ class LinksOfTask:
                 SocketStream(Socket(fileno=fd), "unix", names[other]),
                 local=Task("task", rank),
                 peer=Task("task", other),
-                role=Role.DATA,  # it does not read ahead, so one can poll
+                role=Role.DATA,  # does not read ahead: `poll` misses nothing
                 bounds=_BOUNDS,
             )
             for other, fd in fds.items()
         }
         self._pipe = pipe
         self._news = threading.Condition()
-        # Bodies and not arrays: these must have one owner, who counts them.
+        # Bodies, not arrays: memory is held from when the program has received it, and
+        # freed with the last array that refers to it. Nothing here may refer to one.
         self._come: dict[int, list[tuple[dict[str, Any], bytearray]]]
         self._come = {other: [] for other in fds}
         self._n_come, self._n_seen = 0, 0
@@ -100,6 +102,7 @@ class LinksOfTask:
     def taken(self, source: int, name: str) -> tuple[str, int, Array] | None:
         """See `send`."""
         with self._news:
+            # What comes between here and the next `wait` makes that return at once.
             self._n_seen = self._n_come
             come = self._come[source]
             names = [about["name"] for about, _ in come]
@@ -110,7 +113,7 @@ class LinksOfTask:
         return about["name"], about["number"], array
 
     def wait(self) -> None:
-        """See `send`; raises `_Over` when the try was ended."""
+        """See `send`; raises `_Over` when the try has been ended."""
         begin = time.perf_counter()
         with self._news:
             is_there = self._news.wait_for(
@@ -122,6 +125,7 @@ class LinksOfTask:
 
     def close(self) -> None:
         """Close the links when the order to end has come."""
+        # The thread reads the order from the pipe; before that, `host` must not read.
         self._thread.join()
         for link in self._links.values():
             link.close()
@@ -137,10 +141,10 @@ class LinksOfTask:
                     self._end()
                     return
                 if not self._take_from(places[fd], open_links[places[fd]]):
-                    poll.unregister(fd)
+                    poll.unregister(fd)  # at its end it would be readable for ever
 
     def _take_from(self, other: int, link: Link) -> bool:
-        """Take in the message that has begun; whether the link is still open."""
+        """Receive the message that has begun; return whether the link is still open."""
         try:
             about, body = link.recv_message(deadline_s=_SEND_S)
         except KitError:
@@ -155,7 +159,9 @@ class LinksOfTask:
         try:
             self._pipe.recv_bytes()
         except (EOFError, OSError):
-            os._exit(1)  # the judge is gone, and the program may never look up
+            # The judge is gone. The program may be in an endless loop, so its thread
+            # cannot be asked to end.
+            os._exit(1)
         with self._news:
             self._is_over = True
             self._news.notify()
@@ -179,7 +185,11 @@ class _Output:
 
 
 class _Reporter:
-    """Reports events up to the last one, not what Python gives back later."""
+    """Reports events up to the last one, and not the memory that Python frees after it.
+
+    An array is reported as freed when its last reference goes. Those that are left at
+    the end go with the frame of the function, and the program has not freed them.
+    """
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._is_open = pipe, True
@@ -202,7 +212,8 @@ def play(pipe: Connection, order: Assignment, fds: Mapping[int, int]) -> None:
     function: Any = None
     try:
         function = cloudpickle.loads(order.function)
-        for name in list(order.arrays):  # the task has the one reference to each
+        # Moved, not copied: a second reference would keep an array that is freed alive.
+        for name in list(order.arrays):
             task.keep(name, order.arrays.pop(name))
         with contextlib.redirect_stdout(_Output(report)):
             function(task)
@@ -210,14 +221,14 @@ def play(pipe: Connection, order: Assignment, fds: Mapping[int, int]) -> None:
         report.last(Ended(links.waited_s), result)
     except _Over:
         report.last(Ended(links.waited_s))
-    except BaseException as error:  # the learner's, whatever it is
+    except BaseException as error:  # whatever it is: the next try needs this process
         report.last(_failure(error, function))
     finally:
         links.close()
 
 
 def _failure(error: BaseException, function: Any) -> Failed:
-    """Return what to tell of an error: in words, and where in the function."""
+    """Return what to report of an error: its text, and the line of the function."""
     code, line = getattr(function, "__code__", None), 0
     trace = error.__traceback__
     while trace is not None:
@@ -230,6 +241,7 @@ def _failure(error: BaseException, function: Any) -> Failed:
 
 def host(pipe: Connection) -> None:
     """Play what comes through the pipe, until it closes."""
+    # First of all: a program may import modules from beside the notebook.
     sys.path[:] = cloudpickle.loads(pipe.recv_bytes())
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
     while True:

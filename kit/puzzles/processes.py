@@ -1,7 +1,7 @@
-"""The processes that play the tasks of puzzles; they serve one try after the other.
+"""The processes that play the tasks of puzzles; they serve one try after another.
 
-The near end of `kit.puzzles.process`. They are started with the first try and end with
-this process, or by `close`. One that is stuck is ended; the next try has another.
+The near end of `kit.puzzles.process`. They start with the first try and end with this
+process, or by `close`. One that does not end its try is killed, and then replaced.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kit.puzzles.events import Attempt, Ended, Event, Failed, WaitBegan
 from kit.puzzles.process import OVER, Assignment
 from kit.puzzles.waiting import Waits
 
-_STUCK_S: Final = 1.0  # how long others may go on when somebody waits for ever
+_STUCK_S: Final = 1.0  # how long others may go on once a task waits for ever
 _END_S: Final = 1.0  # how long a task may take to notice the end of a try
 
 
 class PuzzleProcesses:
-    """As many processes as a puzzle has asked for until now."""
+    """As many processes as the largest puzzle has needed so far."""
 
     def __init__(self) -> None:
         self._forks = ForkServer("kit.puzzles.fork_server")
@@ -39,7 +39,22 @@ class PuzzleProcesses:
     def run(self, orders: Sequence[Assignment], deadline_s: float) -> Attempt:
         """Play all tasks of a puzzle at once, until all have ended or are stuck.
 
-        Raises `PeerLost` if a process has died, of a lack of memory for example.
+        Parameters
+        ----------
+        orders : sequence of Assignment
+            What each task has to do, in the order of their ranks.
+        deadline_s : float
+            When to end tasks that neither end nor wait, in seconds.
+
+        Returns
+        -------
+        Attempt
+            What all tasks did.
+
+        Raises
+        ------
+        PeerLost
+            A process has died, of a lack of memory for example.
         """
         players = self._take(len(orders))
         begin = time.perf_counter()
@@ -53,7 +68,7 @@ class PuzzleProcesses:
         return attempt
 
     def close(self) -> None:
-        """End all processes; another try starts new ones."""
+        """End all processes; a later try starts new ones."""
         for player in self._living:
             player.kill()
         self._living.clear()
@@ -69,11 +84,11 @@ class PuzzleProcesses:
 def packed(program: Callable[[Any], Any]) -> bytes:
     """Return a program as bytes for other processes.
 
-    Raises `InvalidArgumentError` if it refers to what cannot be taken along.
+    Raises `InvalidArgumentError` if it refers to something that cannot be pickled.
     """
     try:
         found: bytes = cloudpickle.dumps(program)
-    except Exception as error:  # a lock, a file, an object of any kind refuses so
+    except Exception as error:  # a class may refuse with whatever it likes
         raise InvalidArgumentError(
             f"the program refers to something that cannot go to another process: "
             f"{error}. Use what the task gives it, and numpy."
@@ -88,7 +103,8 @@ class _Player:
         with tempfile.TemporaryDirectory(prefix="kit-") as folder:
             self.pipe, theirs = Pipe()
             with theirs:
-                # What a program prints is reported; a crash of Python itself is lost.
+                # Not kept: what a program prints is reported. Only a crash of Python
+                # itself would write here.
                 self._forked: Forked = forks.fork(theirs, Path(folder) / "log")
         self.pipe.send_bytes(cloudpickle.dumps(sys.path))
         self.is_ready = True
@@ -106,7 +122,7 @@ class _Player:
 
 
 def _hand_out(players: Sequence[_Player], orders: Sequence[Assignment]) -> None:
-    """Give each process its part, and one end of a link to each other."""
+    """Give each process its assignment, and one end of a link to each of the others."""
     n = len(players)
     ends: dict[tuple[int, int], Connection] = {}
     for low in range(n):
@@ -121,6 +137,7 @@ def _hand_out(players: Sequence[_Player], orders: Sequence[Assignment]) -> None:
                     if other != rank:
                         send_handle(player.pipe, ends[rank, other].fileno(), None)
     finally:
+        # A copy here would keep a link open when the process at its end has died.
         for end in ends.values():
             end.close()
 
@@ -141,6 +158,7 @@ def _watch(players: Sequence[_Player], attempt: Attempt, deadline: float) -> Non
             _note(attempt, rank, event, result)
             waits.take(rank, event)
         if waits.stuck():
+            # Nothing can save the try now; the others may still say what they do.
             deadline = min(deadline, now + _STUCK_S)
     attempt.stuck = waits.stuck()
     done = waits.ended | attempt.stuck.keys()
@@ -149,7 +167,7 @@ def _watch(players: Sequence[_Player], attempt: Attempt, deadline: float) -> Non
 
 @contextmanager
 def _named(rank: int) -> Iterator[None]:
-    """Say which task's process it is that has died, if one has."""
+    """Name the task whose process has died, if one has."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -162,14 +180,15 @@ def _named(rank: int) -> Iterator[None]:
 def _note(attempt: Attempt, rank: int, event: Event, result: Any) -> None:
     log = attempt.logs[rank]
     if log and isinstance(log[-1], WaitBegan):
-        log.pop()  # whether a message was there already does not concern the program
+        log.pop()  # that it had to wait is chance: the clock says whether and how long
     log.append(event)
     if isinstance(event, Ended | Failed):
         attempt.results[rank] = result or {}
 
 
 def _end(players: Sequence[_Player]) -> None:
-    """End the try for all; a process that does not notice is ended itself."""
+    """End the try for all; a process that does not notice is killed."""
+    # To all first, so that they end at the same time.
     for player in players:
         with suppress(OSError):
             player.pipe.send_bytes(OVER)

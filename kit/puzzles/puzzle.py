@@ -30,28 +30,29 @@ class Puzzle:
     name : str
         What it is called.
     goal : str
-        What the tasks should do, in a few sentences.
+        What the tasks have to do, in a few sentences.
     tasks : tuple of str
-        The names of the tasks, in the order of their ranks.
+        The names of the tasks, by rank.
     given : callable
-        Takes a `numpy.random.Generator`; returns the arrays that each task holds at
-        the beginning, by name.
+        Takes a `numpy.random.Generator`; returns for each task the arrays that it
+        starts with, by name.
     wanted : callable
-        Takes what is given; returns the arrays that each task should hold in the end.
-        Computed with numpy alone, in one process.
+        Takes what `given` returned; returns for each task the arrays that it should
+        hold at the end, by name. It computes them in one process, with numpy.
     target, best : Figures
-        What it may cost, and what the best program that is known costs. Another one may
-        have less of one and more of another figure.
+        What a program may cost, and what the best known program costs. Another program
+        may do better in one figure and worse in another.
     pieces : mapping
-        Functions that a task has besides its own, each with its time in ms.
+        Functions that a task offers besides its own, each with the time in ms that a
+        call takes on the puzzle's clock.
     bytes_per_ms : float
-        How much a link carries on the puzzle's clock.
+        How much a link carries in a ms on the puzzle's clock.
     links : frozenset of pairs of int, optional
-        From which rank to which one a message may go; by default from each to each.
+        From which rank to which other rank messages may go; by default between all.
     addends : callable, optional
-        Takes what is given, a rank and a name; returns whose sum or mean is wanted
-        there, by the name of the task that it is from. The judge can then say what is
-        missing.
+        Takes what `given` returned, a rank and the name of an array; returns the arrays
+        of which that one is the sum or the mean, by the name of the task that each is
+        from. With these the judge can say which one is missing.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Puzzle:
 
     @cached_property
     def example(self) -> tuple[Given, Given]:
-        """What is given and wanted in every try; not to be changed."""
+        """What is given and wanted, the same in every try; do not change it."""
         given = self.given(np.random.default_rng(_SEED))
         return given, self.wanted(given)
 
@@ -78,7 +79,7 @@ class Puzzle:
         return len(self.tasks)
 
     def cost(self, n_bytes: int) -> float:
-        """Return the ms that a message takes on the puzzle's clock."""
+        """Return the time that a message takes on the puzzle's clock, in ms."""
         return n_bytes / self.bytes_per_ms
 
     def rows(self, found: Figures | None = None) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What a try has come to: a sentence, a table, a picture, and the same as text."""
+"""The result of a try: a sentence, a table, a picture, and the same as text."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _LEGEND = (
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """How a program has done; a notebook shows the sentence, the table and a picture.
+    """How a program did; a notebook shows a sentence, a table and a picture.
 
     Attributes
     ----------
     puzzle : Puzzle
-        Which one.
+        The puzzle that was tried.
     ok : bool
         Whether the result is right and no figure is over its target.
     words : str
-        That as a sentence; if not ok, with the task and the message that are to blame.
+        The same as a sentence; if not ok, with the task and the message at fault.
     figures : Figures
         What was measured.
-    timeline : Timeline
-        When what happened, on the puzzle's clock.
+    timeline : ClockedRun
+        What happened when, on the puzzle's clock.
     attempt : Attempt
-        The reports of the tasks.
+        What the tasks reported.
     error : KitError or None
-        Why the program did not come to its end: `UnknownError` for an exception of its
-        own, `AbortedError` for a wait that would never end, `DeadlineExceededError`
-        when the time was up, others for a task's own mistakes.
+        Why the program did not end by itself: `UnknownError` if it raised an exception,
+        `AbortedError` if it waited for ever, `DeadlineExceededError` if it took too
+        long, and another error if it used its task wrongly.
     """
 
     puzzle: Puzzle
@@ -59,7 +59,7 @@ class Result:
 
     @property
     def printed(self) -> str:
-        """What the tasks have printed, one after the other."""
+        """What the tasks printed, one task after the other."""
         parts = []
         for name, log in zip(self.puzzle.tasks, self.attempt.logs, strict=True):
             text = "".join(e.text for e in log if isinstance(e, Printed))
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def svg(self) -> str:
-        """The picture: who works, sends and holds what, over time."""
+        """The picture: the work, messages and memory of each task over time, as SVG."""
         return draw(self.puzzle.tasks, self.timeline, self.puzzle.name)
 
     @property

@@ -7,8 +7,8 @@
         else:
             task.keep("x", task.recv(0, name="x"))
 
-Everything is real: the bytes go over a link to another process, and an array is counted
-as held until Python has given its memory back.
+Everything is real: the bytes go over a link to another process, and an array counts as
+held until Python has freed its memory.
 """
 
 from __future__ import annotations
@@ -33,32 +33,35 @@ from kit.puzzles.events import (
 
 Array = NDArray[Any]
 Report = Callable[[Event], None]
-#: A function that the puzzle hands out, and how long it takes on its clock, in ms.
+#: A function that the puzzle offers, and how long a call takes on its clock, in ms.
 Piece = tuple[Callable[..., Any], float]
 
 
 class TaskLinks(Protocol):
-    """The links of a task to the others, as its program needs them."""
+    """What a task needs of its links to the others."""
 
     def send(self, to: int, name: str, number: int, array: Array) -> None:
-        """Hand an array over to a link; it may change right after."""
+        """Give an array to a link; it may be changed as soon as this returns."""
 
     def taken(self, source: int, name: str) -> tuple[str, int, Array] | None:
-        """Return the oldest message that is here: name, number, array."""
+        """Return the oldest message that has come, of this name if it is not "".
+
+        Its name, its number and its array; None if there is none.
+        """
 
     def wait(self) -> None:
-        """Return when something more may be here."""
+        """Return when another message may have come."""
 
 
 class PuzzleTask:
-    """One of the tasks of a puzzle, as the learner's function gets it.
+    """One task of a puzzle; the learner's function gets it as its argument.
 
     Attributes
     ----------
     rank, n : int
         Which task this is, from 0, and how many there are.
     name, names : str, tuple of str
-        What it is called in messages, "worker:1", and what all are called.
+        What this task is called, such as "worker:1", and what each task is called.
     """
 
     def __init__(
@@ -75,10 +78,9 @@ class PuzzleTask:
         self._memory = TrackedMemory(report)
         self._kept: dict[str, Array] = {}
         self._n_sent = [0] * self.n
-        self._last = ""  # the last message, for the texts of errors
 
     def send(self, array: Array, to: int, name: str = "") -> None:
-        """Send an array to task `to`; returns at once, and the array may change then.
+        """Send an array to task `to`. Returns at once; the array may change after that.
 
         Parameters
         ----------
@@ -87,12 +89,12 @@ class PuzzleTask:
         to : int
             The rank of the receiver.
         name : str, optional
-            What the receiver asks for it by; pictures and messages show it too.
+            The name by which the receiver can ask for it. Pictures show it too.
 
         Raises
         ------
         InvalidArgumentError
-            It is not an array of numbers, or there is no other task of this rank.
+            It is not an array of numbers, or no other task has this rank.
         """
         what = f"message {name!r}"
         self._check_other(to, f"{self.name} sends {what} to")
@@ -103,24 +105,30 @@ class PuzzleTask:
             )
         number = self._n_sent[to]
         self._n_sent[to] += 1
+        # Before it is sent, so also before the task reports a wait: see `waiting`.
         self._report(Sent(to, name, array.nbytes, number))
         self._links.send(to, name, number, array)
 
     def recv(self, source: int, name: str = "") -> Array:
-        """Wait for a message of another task and return its array.
+        """Wait for a message from another task and return its array.
 
         Parameters
         ----------
         source : int
             The rank of the sender.
         name : str, optional
-            Take the oldest message of this name, and leave others where they are;
-            without it, the oldest message that has not been received yet.
+            Take the oldest message of this name and leave all others for later; without
+            a name, the oldest that has not been received.
 
         Raises
         ------
         InvalidArgumentError
-            There is no other task of this rank.
+            No other task has this rank.
+
+        Returns
+        -------
+        numpy.ndarray
+            The array. It counts as held while anything refers to it.
         """
         self._check_other(source, f"{self.name} waits for message {name!r} from")
         found = self._links.taken(source, name)
@@ -139,10 +147,10 @@ class PuzzleTask:
         Parameters
         ----------
         name : str
-            For `task[name]` and `free`.
+            The name for `task[name]` and for `free`.
         array : numpy.ndarray
-            A view holds all that it is a view of: `.copy()` a part to hold no more than
-            it.
+            A view holds the whole array that it is a view of; to hold only a part, keep
+            a `.copy()` of the part.
 
         Raises
         ------
@@ -158,12 +166,12 @@ class PuzzleTask:
         self._kept[name] = array
 
     def free(self, name: str) -> None:
-        """Stop holding an array. Variables that still refer to it go on holding it.
+        """Stop holding an array. A variable that still refers to it goes on holding it.
 
         Parameters
         ----------
         name : str
-            Under which it was kept.
+            The name under which it was kept.
 
         Raises
         ------
@@ -193,6 +201,7 @@ class PuzzleTask:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return one of the functions that the puzzle hands out."""
+        # Not `self._pieces`: before that is set, it would lead here again, without end.
         pieces = self.__dict__.get("_pieces", {})
         if name not in pieces:
             can = ["send", "recv", "keep", "free", *pieces]
@@ -226,7 +235,7 @@ class PuzzleTask:
 
 
 class TrackedMemory:
-    """Which memory of a task is in use: reported when it is taken and given back."""
+    """The memory that a task holds: reported when it is taken and when it is freed."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -235,6 +244,8 @@ class TrackedMemory:
 
     def hold(self, array: Array, name: str) -> None:
         """Count the memory of an array until nobody refers to it any more."""
+        # Of views and the array itself the owner counts, once. It is known by its `id`,
+        # which can be that of another array only after `_gone`.
         owner = owner_of(array)
         place = id(owner)
         if place not in self._known:
@@ -256,7 +267,7 @@ def owner_of(array: Array) -> Array:
 
 
 def told(value: object) -> str:
-    """Return what a value is, for the text of an error.
+    """Describe a value in the text of an error.
 
     >>> told(None), told(3), told(np.float32(3))
     ('None', 'the int 3', 'the float32 3.0')

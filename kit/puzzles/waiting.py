@@ -1,9 +1,9 @@
-"""Who waits for whom, and whether that will ever end.
+"""Which tasks wait for each other, and whether that will ever end.
 
 Pure. A task waits for one message of one other task, so the answer is exact: follow the
-waits, from task to task. They end at one that goes on by itself, at one that has ended,
-or they run in a circle. All that a task has sent is known before its next wait is, so
-a message on its way is never overlooked.
+waits, from task to task. They end at a task that runs, at one that has ended, or they
+run in a circle. A task reports what it sends before it reports its next wait, so a
+message on its way is never overlooked.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class Waits:
     def __init__(self, n: int) -> None:
         self.waiting: dict[int, WaitBegan] = {}
         self.ended: set[int] = set()
-        # Below 0 for a moment where the receiver's report is read before the sender's.
+        # A count is below 0 while the receiver's report has been read and the sender's
+        # has not: they come through two pipes.
         self.on_the_way: defaultdict[tuple[int, int], Counter[str]]
         self.on_the_way = defaultdict(Counter)
         self._n = n
 
     def take(self, task: int, event: Event) -> None:
-        """Take note of a report; those of a task come in their order."""
+        """Note a report; those of one task come in order."""
         match event:
             case Sent():
                 self.on_the_way[task, event.to][event.name] += 1
@@ -49,14 +50,14 @@ class Waits:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no task will report anything more by itself."""
+        """Whether no task will report anything more."""
         return len(self.ended) + len(self.stuck()) == self._n
 
     def stuck(self) -> dict[int, tuple[int, ...]]:
-        """Return the tasks that wait for ever, each with its way to the reason.
+        """Return the tasks that wait for ever, each with the chain of waits behind it.
 
-        A way is from task to task, as each waits for the next. It ends at one that has
-        ended, or where it has been before.
+        In a chain each task waits for the next. It ends at a task that has ended, or at
+        one that is in it already.
         """
         ways = {task: self._way(task) for task in self.waiting}
         return {task: way for task, way in ways.items() if way}
@@ -66,14 +67,10 @@ class Waits:
         while (last := way[-1]) in self.waiting:
             wanted = self.waiting[last]
             there = self.on_the_way[wanted.source, last]
-            if there[wanted.name] > 0 or (not wanted.name and max_of(there) > 0):
+            counts = (there[wanted.name],) if wanted.name else there.values()
+            if max(counts, default=0) > 0:
                 return ()
             way.append(wanted.source)
             if wanted.source in way[:-1]:
                 return tuple(way)
         return tuple(way) if last in self.ended else ()
-
-
-def max_of(counts: Counter[str]) -> int:
-    """Return the highest count, 0 for none."""
-    return max(counts.values(), default=0)

@@ -35,7 +35,7 @@ SMALL = """([live, least]) => {
     }
     return found;
 }"""
-# Parts of the board that stand out at the right of what encloses it, or are cut off.
+# Parts of the board that overflow what encloses it at the right, or are cut off.
 CUT_OFF = """live => {
     const right = live.getBoundingClientRect().right + 1;
     return [...live.querySelectorAll('*')]
@@ -45,7 +45,7 @@ CUT_OFF = """live => {
 }"""
 
 
-# The models that BokehJS draws from, without what it works out by itself or tells us.
+# The models that BokehJS draws from, without what it computes or reports.
 FIGURES = """live => {
     const own = new Set(['id', 'name', 'inner_width', 'inner_height', 'outer_width',
         'outer_height', 'start', 'end', 'inspected', 'active_drag', 'active_scroll',
@@ -103,7 +103,7 @@ TOPS = """live => [...live.querySelectorAll('.ps-numbers, .ps-scene, .bk-Figure'
 
 
 def live_board(page: Page, number: int = 0) -> Locator:
-    """Return the live board that stands as the `number`th in the notebook."""
+    """Return the live board number `number` in the notebook."""
     return page.locator(LIVE).nth(number)
 
 

@@ -1,4 +1,4 @@
-"""JupyterLab as a reader sees it: a server of its own and a browser without a window.
+"""JupyterLab as a reader sees it: a separate server and a browser without a window.
 
 Nothing of the user's own Jupyter is read or written. The browser is the system's
 Chromium; none is downloaded.
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,15 @@ ALL_HIGH = 5200  # high enough for a whole notebook, so that Lab lays out every 
 
 def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+IN_A_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        chromium() is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
 
 
 @contextmanager
@@ -140,7 +150,7 @@ def hidden(page: Page) -> Iterator[None]:
 
 @contextmanager
 def frozen(page: Page) -> Iterator[None]:
-    """Let the process of a page stand still, as on a laptop that is asleep."""
+    """Stop the process of a page, as on a laptop that is asleep."""
     browser = page.context.browser
     assert browser is not None
     devtools = browser.new_browser_cdp_session()

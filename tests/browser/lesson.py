@@ -1,4 +1,4 @@
-"""A lesson as the browser tests use it: a copy of its own, whose cells go by name."""
+"""A lesson for the browser tests: a copy, with cells that are known by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader who switches a running training in the board, in a real browser."""
+"""A reader switches a running training on the board, in a real browser."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from playwright.sync_api import Locator, Page
 
 from tests.browser import board as boards
 from tests.browser.lab import (
+    IN_A_BROWSER,
     browser_page,
     change_theme,
-    chromium,
     command,
     complaints,
     jupyter_lab,
@@ -23,13 +23,9 @@ from tests.browser.lab import (
 from tests.browser.lesson import Lesson
 
 pytestmark = [
-    pytest.mark.browser,
+    *IN_A_BROWSER,
     pytest.mark.engines,
-    pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
 ]
 
 

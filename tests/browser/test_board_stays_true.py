@@ -1,4 +1,4 @@
-"""A board whose page is loaded again, whose kernel is busy or gone; its size and keys.
+"""A board after a reload, with a kernel that is busy or gone; its size and keys.
 
 All in one JupyterLab and one page, as each costs seconds to start.
 """
@@ -18,9 +18,9 @@ from playwright.sync_api import Locator, Page
 from tests.browser import axe
 from tests.browser import board as boards
 from tests.browser.lab import (
+    IN_A_BROWSER,
     browser_page,
     change_theme,
-    chromium,
     command,
     frozen,
     hidden,
@@ -34,14 +34,10 @@ from tests.browser.lab import (
 from tests.browser.lesson import Lesson
 
 pytestmark = [
-    pytest.mark.browser,
+    *IN_A_BROWSER,
     pytest.mark.engines,
-    pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.lasting("thread", "descriptor", "process"),  # of browser and server
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
 ]
 MOST_PX = 650
 IS_THERE = """document.querySelectorAll('.ps-live .bk-Figure').length >= 3
@@ -297,7 +293,7 @@ def test_a_kernel_that_stood_still_is_connected_again(room: Room) -> None:
 
 @contextmanager
 def stopped(room: Room) -> Iterator[None]:
-    """Let the kernel stand still."""
+    """Stop the kernel's process for a while."""
     pid = int((room.lesson.path.parent / "pid").read_text())
     os.kill(pid, signal.SIGSTOP)
     try:

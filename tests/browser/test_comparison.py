@@ -6,18 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.lab import browser_page, chromium
+from tests.browser.lab import IN_A_BROWSER, browser_page
 from tests.widgets.test_comparing import some
 from widgets.comparing import page as comparison_page
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]
 # How many figures of each scale are seen.
 SEEN = """() => ['linear', 'log'].map(scale =>
     [...document.querySelectorAll('.' + scale)]

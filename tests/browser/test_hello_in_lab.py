@@ -10,9 +10,9 @@ from playwright.sync_api import Page
 from tests.browser import board as boards
 from tests.browser.lab import (
     ALL_HIGH,
+    IN_A_BROWSER,
     browser_page,
     change_theme,
-    chromium,
     complaints,
     jupyter_lab,
     open_notebook,
@@ -24,15 +24,11 @@ from tests.browser.lab import (
 from tests.browser.lesson import Lesson
 
 pytestmark = [
-    pytest.mark.browser,
+    *IN_A_BROWSER,
     pytest.mark.engines,
-    pytest.mark.slow,
     pytest.mark.timeout(600),
     # nbconvert of live outputs; what it shows in their place is what is tested
     pytest.mark.filterwarnings("ignore:Your element with mimetype:UserWarning"),
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
 ]
 RUN_MS = 300_000
 SAVE = "from widgets import TrafficBoard\nTrafficBoard(run).save('board.html')"

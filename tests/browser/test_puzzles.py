@@ -1,4 +1,4 @@
-"""A learner who tries the first puzzle in JupyterLab, wrong and right."""
+"""A learner tries the first puzzle in JupyterLab, wrong and right."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, Page
 from tests.browser import axe
 from tests.browser import board as boards
 from tests.browser.lab import (
+    IN_A_BROWSER,
     browser_page,
     change_theme,
-    chromium,
     complaints,
     jupyter_lab,
     open_notebook,
@@ -22,14 +22,7 @@ from tests.browser.lab import (
 from tests.browser.lesson import Lesson
 from tests.puzzles.programs import mistaken, mistakes, solutions
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]
 JUDGE = (
     "guess_broadcast.required()\n\n\n{}\n\n\n"
     'tried_broadcast = puzzles.judge("broadcast", broadcast)\ntried_broadcast'

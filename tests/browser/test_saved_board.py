@@ -9,17 +9,11 @@ from typing import Any
 import pytest
 
 from tests.browser.axe import serious
-from tests.browser.lab import browser_page, chromium, screenshot
+from tests.browser.lab import IN_A_BROWSER, browser_page, screenshot
 from tests.widgets.conftest import toggled
 from widgets import TrafficBoard
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_A_BROWSER
 STEPS = 300  # of each topology
 
 
@@ -46,7 +40,7 @@ def board(saved: Path) -> Iterator[Any]:  # playwright's Page
 
 
 def line_at(page: Any) -> float:
-    """Return where the line in the loss curve stands, from 0 to 1 of the picture."""
+    """Return where the line in the loss curve is, from 0 to 1 of the picture."""
     box = page.locator("path.ps-pointer").first.bounding_box()
     around = page.locator(".ps-chart").first.bounding_box()
     return float((box["x"] - around["x"]) / around["width"])

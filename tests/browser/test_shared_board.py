@@ -1,27 +1,19 @@
-"""A shared board in real browsers: a class that is asked, and who teaches it."""
+"""A shared board in real browsers: a class is asked, and its teacher."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.browser.axe import serious
-from tests.browser.lab import browser_page, chromium, screenshot
+from tests.browser.lab import IN_A_BROWSER, browser_page, screenshot
 from tests.widgets.conftest import toggled
 from widgets import Prediction, TrafficBoard
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = IN_A_BROWSER
 
 
 def opened(page: Any, url: str) -> Any:
-    """Open an address in a browser of its own, as another person would."""
+    """Open an address in a separate browser, as another person would."""
     browser = page.context.browser
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
     found = context.new_page()

@@ -1,4 +1,4 @@
-"""The stepper in a real browser: as a page of its own, and in JupyterLab."""
+"""The stepper in a real browser: as a page, and in JupyterLab."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.browser.lab import (
+    IN_A_BROWSER,
     browser_page,
-    chromium,
     jupyter_lab,
     open_notebook,
     run_all,
@@ -20,14 +20,7 @@ from tests.browser.lab import (
 )
 from widgets import RingStepper
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(
-        chromium() is None, reason="there is no chromium; apt-get install chromium"
-    ),
-]
+pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]
 SHOWN = ".ps-state"
 # The smallest text that is seen, in pixels of the screen; SVG text is scaled.
 SMALLEST = """() => Math.min(

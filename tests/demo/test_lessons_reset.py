@@ -1,4 +1,4 @@
-"""Lessons put back as they were shipped, in a small clone of their own."""
+"""Lessons restored as they were shipped, in a small clone."""
 
 from __future__ import annotations
 

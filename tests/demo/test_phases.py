@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.demo.findings import differing_bits
-from kit.demo.phases import DemoPhase, halves, thirds
+from kit.demo.phases import DemoPhase, differing_bits, halves, thirds
 from tests.cases import for_each
 
 

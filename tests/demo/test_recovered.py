@@ -1,4 +1,4 @@
-"""What the demonstration tells of a server that was killed."""
+"""What the demonstration reports of a server that was killed."""
 
 from __future__ import annotations
 

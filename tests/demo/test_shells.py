@@ -1,4 +1,4 @@
-"""Tasks that are started as from shells: who they are, what they say, how they end."""
+"""Tasks started as from shells: their roles, their output, and how they end."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster.waiting import Plan
+from kit.cluster.polling import Polling
 from kit.errors import (
     DataLossError,
     FailedPreconditionError,
@@ -53,18 +53,18 @@ def never(**given: Any) -> Any:
     raise AssertionError("nothing should be run")
 
 
-def driven(plan: Plan[kit.Sweep], is_time: Callable[[], bool]) -> kit.Sweep:
+def driven(polling: Polling[kit.Sweep], is_time: Callable[[], bool]) -> kit.Sweep:
     """Drive a sweep to its end, and press the stop button once when it is time."""
     is_pressed = False
     try:
-        pause_s = next(plan)
+        pause_s = next(polling)
         while True:
             threading.Event().wait(pause_s)
             if is_time() and not is_pressed:
                 is_pressed = True
-                pause_s = plan.throw(KeyboardInterrupt())
+                pause_s = polling.throw(KeyboardInterrupt())
             else:
-                pause_s = next(plan)
+                pause_s = next(polling)
     except StopIteration as end:
         assert is_pressed
         found: kit.Sweep = end.value
@@ -175,10 +175,10 @@ def test_the_stop_button_ends_the_run_between_two_steps_and_keeps_the_rest(
         runs.append(begin(cluster, batch=batch, steps=many))
         return runs[-1]
 
-    plan = sweeping._plan(
+    polling = sweeping._polling(
         train, 1, tmp_path, "record", {"batch": [BATCH, 6, 4]}, is_async=False
     )
-    found = driven(plan, lambda: len(runs) == 2 and runs[1].step > 0)
+    found = driven(polling, lambda: len(runs) == 2 and runs[1].step > 0)
 
     assert [trial.state for trial in found.trials] == ["done", "stopped", "waiting"]
     assert runs[1].state == "done"

@@ -1,4 +1,4 @@
-"""Traces made by hand, whose curves are known without reading them."""
+"""Traces made by hand, with curves that are known without reading them."""
 
 from __future__ import annotations
 

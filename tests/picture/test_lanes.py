@@ -1,4 +1,4 @@
-"""Each task has a lane, and tasks that talk stand side by side."""
+"""Each task has a lane, and tasks that communicate are neighbours."""
 
 from __future__ import annotations
 

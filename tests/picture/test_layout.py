@@ -1,4 +1,4 @@
-"""Boxes lie in their lanes, none on another, and lines keep clear of them."""
+"""Boxes are in their lanes, none on another, and lines keep clear of them."""
 
 from __future__ import annotations
 

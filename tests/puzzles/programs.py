@@ -1,4 +1,4 @@
-"""The solutions of the puzzles as they stand in the notebooks, and mistakes in them."""
+"""The solutions of the puzzles in the notebooks, and mistakes in them."""
 
 from __future__ import annotations
 

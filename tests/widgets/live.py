@@ -49,7 +49,7 @@ class Watcher:
 def standing_training(
     ps: int = 1, worker: int = 2, **changes: Any
 ) -> Iterator[tuple[kit.Run, Held, LocalCluster]]:
-    """Give a training whose workers stand in their first step until they are let go."""
+    """Yield a training with workers that wait in their first step until released."""
     step = Held()
     with quick_cluster(ps, worker) as cluster:
         given: dict[str, Any] = {"steps": MANY, "batch": BATCH, "cluster": cluster}

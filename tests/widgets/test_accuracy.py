@@ -1,4 +1,4 @@
-"""The accuracy that a step function tells, beside the loss wherever that is shown."""
+"""The accuracy that a step function returns, shown wherever the loss is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MakeTrace = Callable[..., Trace]
 
 
 def told(trace: Trace, values: list[float]) -> Trace:
-    """Return a trace in which worker 0 told a value after each step."""
+    """Return a trace in which worker 0 reported a value after each step."""
     table = [
         (1, step, b"accuracy", value, 10, 100 + step)
         for step, value in enumerate(values)

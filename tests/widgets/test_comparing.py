@@ -17,8 +17,7 @@ from tests.cases import for_each
 from tests.experiments.traces import PS, TASKS, measured, trace_of
 from tests.widgets.test_report import Page
 from widgets.comparing import overlays, page
-from widgets.comparing.live import LiveComparison
-from widgets.comparing.still import still
+from widgets.comparing.cell import LiveComparison, still
 from widgets.drawing import charts, feed
 from widgets.drawing.charts import Scale
 

@@ -1,4 +1,4 @@
-"""What a beat of a board looks at and draws: no more than is needed, made-up news."""
+"""What a beat of a board reads and draws: no more than needed, from made-up news."""
 
 from __future__ import annotations
 

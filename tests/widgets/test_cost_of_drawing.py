@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 class Stage:
-    """A view with a clock of its own, and what it sends."""
+    """A view with a fake clock, and what it sends."""
 
     def __init__(self, trace: Trace) -> None:
         self.now, self.sent = 0.0, list[dict[str, Any]]()

@@ -1,4 +1,4 @@
-"""Which cells of a notebook hold BokehJS, told by a kernel that only takes notes."""
+"""Which cells of a notebook have BokehJS, from a kernel that only records."""
 
 from __future__ import annotations
 

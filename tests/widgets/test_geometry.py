@@ -1,4 +1,4 @@
-"""Where tasks stand and how arrows run, in plain arithmetic."""
+"""Where tasks are and how arrows run, in plain arithmetic."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_neighbours_on_the_ring_are_equally_far_in_angle() -> None:
     wide = max(box.x for box in found.boxes) - middle_x
     tall = max(box.y for box in found.boxes) - middle_y
 
-    # An ellipse whose widest points lie at 60 degrees from its top.
+    # An ellipse of which the widest points are 60 degrees from its top.
     scale = math.sin(math.pi / 3)
     for place, box in enumerate(found.boxes):
         angle = place * math.pi / 3

@@ -1,4 +1,4 @@
-"""The board of an elastic training: who is gone, who hosts whom, and what changed."""
+"""The board of an elastic training: lost processes, hosts of members, changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def hosted(
     *places: str, changes: tuple[Change, ...] = (LOST,), more: tuple[str, ...] = ()
 ) -> Hosting:
-    """Return who hosts the four members; `more` are processes that stand by."""
+    """Return which processes host the four members; `more` are on standby."""
     known = tuple(sorted({*MEMBERS, *places, *more}))
     generation = Generation(
         "", len(changes), places, more, known, changes=changes, n_changes=len(changes)
@@ -77,7 +77,7 @@ def links(found: Moment) -> set[str]:
 def test_the_ring_closes_over_the_tasks_that_are_left() -> None:
     found = moment(WITHOUT_2)
 
-    # worker:2's part is with worker:0: what they tell each other is on no link.
+    # worker:0 hosts worker:2 too: what they send each other uses no link.
     assert found.rates == {(1, 2): 4.0, (2, 1): 4.0}
     assert links(found) == {"1-2", "2-1"}
 
@@ -204,7 +204,7 @@ CHANGE = Change(("worker:1",), (), (), 10, 4, 0.0000003, "")
 
 
 def both_histories() -> list[TrainingHistory]:
-    """Return that of who watched from the start, and that of who came later."""
+    """Return the one of a board from the start, and the one of a later board."""
     trace = repeated()
     late, seen = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks)
     late.add(trace)

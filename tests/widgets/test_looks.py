@@ -1,4 +1,4 @@
-"""What is drawn can be told apart: contrast as WCAG 2 has it, and colour blindness.
+"""What is drawn can be distinguished: contrast by WCAG 2, and colour blindness.
 
 The matrices are those of Machado, Oliveira and Fernandes, "A physiologically-based
 model for simulation of color vision deficiency", 2009, at full severity.
@@ -51,7 +51,7 @@ def channels(colour: str) -> Floats:
 
 
 def seen(colour: str, vision: str) -> Floats:
-    """Return a colour in CIE Lab as somebody sees it."""
+    """Return a colour in CIE Lab as a person sees it."""
     value = channels(colour)
     linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
     cones = np.clip(VISIONS[vision] @ linear, 0, 1)

@@ -20,7 +20,7 @@ from kit.trace.traffic import STEP
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 from tests.widgets.playing import unpacked
 from widgets import TrafficBoard
-from widgets.board.frames import frames, stretches
+from widgets.board.playback import frames, stretches
 from widgets.board.scene import scene
 from widgets.board.watcher import beat_of
 from widgets.drawing import player

@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def arrows(moment: Moment) -> dict[str, tuple[str, float, float]]:
-    """Return for each link the class of its arrow, its width and the rate it tells."""
+    """Return for each link the class of its arrow, its width and its rate."""
     found = {}
     for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
         if link := group.get("data-link"):

@@ -1,4 +1,4 @@
-"""A shared board: who may look, what pages are told, and what a class is asked."""
+"""A shared board: who may watch, what pages get, and what a class is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stepper shows: as text, in a notebook, and as a page of its own."""
+"""What a stepper shows: as text, in a notebook, and as a page."""
 
 from __future__ import annotations
 

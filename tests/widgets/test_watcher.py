@@ -1,4 +1,4 @@
-"""What boards are told of a training: the same for all, and as long as they look."""
+"""What boards learn of a training: all the same, and only while they are seen."""
 
 from __future__ import annotations
 

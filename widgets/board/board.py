@@ -1,8 +1,8 @@
 """The board of a training: its traffic, its curves and its controls, live in a cell.
 
-A cell that ends with a board shows two outputs: the live one, and below it what a
-notebook keeps (`widgets.board.snapshot`), which the page hides as long as the live one
-is there. The second is renewed when the training pauses or ends and now and then.
+A cell that ends with a board has two outputs: the live one, and below it what a saved
+notebook keeps (`widgets.board.snapshot`), which the page hides while the live one is
+there. The second is renewed when the state of the training changes, and now and then.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ _KEEP_EVERY_S = 15.0
 
 
 class TrafficBoard:
-    """Shows a training: who sends which bytes to whom, and what the loss does.
+    """Shows a training: what its tasks send each other, and how the loss goes.
 
-    End a cell with it, as often as you like; all boards of one run agree. Its controls
-    ask for another topology, link speed or latency, a pause, one step, or the end; the
-    training takes that up between two steps.
+    Make it the last line of a cell, as often as you like; all boards of one run agree.
+    With its controls you ask for another topology, link speed or latency, a pause, one
+    step, or the end; the training does so between two steps.
 
     Parameters
     ----------
     of : Run, Trace, str or PathLike
-        A run (live, or over), a trace, or the path of a trace file.
+        A run (live or over), a trace, or the path of a trace file.
     clock : callable
-        Seconds since some moment; for tests.
+        Returns seconds, as `time.monotonic` does; for tests.
 
     Raises
     ------
     InvalidArgumentError
-        There is nothing to show in `of`.
+        `of` is something else.
 
     Notes
     -----
-    It draws ten times a second at most, and less often where that takes more than a
-    hundredth of a processor; curves once a second, bars every two seconds, and nothing
-    while nobody looks. Without ipywidgets, and in a saved notebook, a still picture is
-    shown.
+    It draws at most ten times a second, and less often if that takes more than a
+    hundredth of a processor; curves once a second, the timeline every two seconds, and
+    nothing while nobody looks. Without ipywidgets, and in a saved notebook, there is a
+    still picture.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class TrafficBoard:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look once; nothing is drawn before the board is displayed."""
+        """Take the present state; nothing is drawn before the board is displayed."""
         self._run = of if isinstance(of, Run) else None
         self._pulse: RunFollower | None = pulse_of(of) if isinstance(of, Run) else None
         self._clock, self._kept_at = clock, clock()
@@ -79,7 +79,8 @@ class TrafficBoard:
         self._kept: list[Any] = []  # the displays of the snapshot
         self._is_closed = False
         self._share: Share | None = None
-        self._drawing = threading.RLock()  # a view is not closed while it is drawn
+        # Beats come on the follower's thread: `close` must not take the view from one.
+        self._drawing = threading.RLock()
 
     def _look(self) -> Beat:
         if self._pulse is not None:
@@ -99,8 +100,10 @@ class TrafficBoard:
             front_end.display_widget(self._view.root)
         self._kept.append(front_end.place(self._bundle()))
         if self._pulse is not None and not self._is_closed and not self._beat.is_last:
-            # Without a live view this output is the board; else the page will tell.
+            # Without a live view this output is the board, so it is seen; a live view
+            # reports by itself when it is.
             self._pulse.listen(self._on_beat, is_shown=self._view is None)
+            # Once for all cells that show it: each hook keeps the board in all of them.
             if len(self._kept) == 1:
                 front_end.at_cell_ends(self._is_kept)
 
@@ -122,16 +125,21 @@ class TrafficBoard:
             self._pulse.listen(self._on_beat, is_shown=is_shown)
 
     def _on_beat(self, beat: Beat) -> None:
+        # On the follower's thread.
         before, self._beat, now = self._beat.moment.state, beat, self._clock()
         waits = 1.0 if self._view is None else _KEEP_EVERY_S
         has_changed = beat.moment.state != before
         if beat.is_last or has_changed or now - self._kept_at > waits:
             self._kept_at = now
-            self._keep()  # first: what is kept must not wait for the page
+            # Before it is drawn: a slow or broken page must not cost what is kept.
+            self._keep()
         self._draw(beat)
 
     def _is_kept(self) -> bool:
-        """Keep how the training ended, if it has, while the cell of its end runs."""
+        """Keep how the training ended, if it has; return whether all is done.
+
+        Called at the end of a cell, while what is displayed still belongs to it.
+        """
         if self._pulse is None or self._is_closed:
             return True
         if self._run is None or not self._run.done:
@@ -149,7 +157,7 @@ class TrafficBoard:
             self._view.draw(beat, self._tables() if beat.is_last else "")
 
     def _keep(self) -> None:
-        """Renew what the notebook keeps, wherever the board was displayed."""
+        """Renew what the notebook keeps, in each cell that shows the board."""
         bundle = self._bundle()
         for place in self._kept:
             place.update(bundle, raw=True)
@@ -167,7 +175,7 @@ class TrafficBoard:
         return self._run._repr_html_() if self._run else ""
 
     def _hint(self) -> str:
-        """Say of when a still picture is, and what a live board would need."""
+        """Say when a still picture was taken, and what a live board needs."""
         if self._beat.is_last:
             return ""
         if self._view is not None:
@@ -184,7 +192,7 @@ class TrafficBoard:
     # -- anywhere -------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop drawing; the last picture stays, and the training goes on."""
+        """Stop drawing. The last picture stays, and the training goes on."""
         self._is_closed = True
         if self._share is not None:
             self._share.close()
@@ -199,10 +207,10 @@ class TrafficBoard:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the board up to now as one HTML file that plays and needs nothing else.
 
-        A slider goes over the steps: it moves the traffic, the numbers and a line in
-        the curves. It has 200 places at most, so of a longer training each is the mean
-        of some steps; fewer if the file would be larger than 2 MB. Takes about a
-        second.
+        A slider goes through the steps: it changes the traffic and the numbers, and
+        moves a line in the curves. It has at most 200 places, so that in a longer
+        training each is the mean of some steps, and fewer if the file would be larger
+        than 2 MB. Takes about a second.
 
         Parameters
         ----------
@@ -223,33 +231,33 @@ class TrafficBoard:
         write_atomically(path, [page.page("Traffic board", made, body, (), "")])
 
     def share(self, host: str = "127.0.0.1", port: int = 0) -> Share:
-        """Let others watch in their browsers; returns what has the address for them.
+        """Let others watch in their browsers; return the share, which has the address.
 
-        They can look and answer questions (`Share.ask`), and change nothing. The pages
-        come from this process, in the clear, to who knows the token in the address.
-        Thirty viewers cost the training a few hundredths of its steps.
+        They can watch and answer questions (`Share.ask`), and change nothing. This
+        process serves the pages, unencrypted, to anybody who knows the token in the
+        address. Thirty viewers slow the training down by a few per cent.
 
         Parameters
         ----------
         host : str, default "127.0.0.1"
-            Where to listen: this machine alone, or "0.0.0.0" for all its networks.
+            Where to listen: only to this machine, or "0.0.0.0" for all its networks.
         port : int, default 0
-            0 takes any that is free.
+            The port to listen at; 0 takes any free one.
 
         Returns
         -------
         Share
-            It ends with `close`, with this board, or with the kernel. A board that is
-            shared already returns the same.
+            It ends with its `close`, with this board, or with the kernel. If the board
+            is shared already, the same one.
 
         Raises
         ------
         AddressInUse
-            Something else listens there.
+            Something else listens at that port.
         InvalidArgumentError
             The host is not an address of this machine.
         """
-        from widgets.sharing.share import Share  # a server is loaded by who wants it
+        from widgets.sharing.share import Share  # bokeh's server: only if wanted
 
         if self._share is None or not self._share.is_open:
             self._share = Share(self._look(), self._pulse, host, port)

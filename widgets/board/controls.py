@@ -1,8 +1,8 @@
-"""The board's controls: ipywidgets that send requests, and show what holds.
+"""The board's controls: ipywidgets that send requests and show the present settings.
 
-A handler only notes a request; the board's thread sends it, and the training takes it
-up between two steps. Until then the control shows the request and the status line says
-"switching". What changes elsewhere, in a cell or on another board, moves the control,
+A handler only notes a request; the board's thread sends it, and the training acts on it
+between two steps. Until then the control shows the request, and the status line says
+"switching". A change made elsewhere, in a cell or on another board, moves the control,
 and so does a refusal: the status line then says why.
 """
 
@@ -30,7 +30,7 @@ Ask = Callable[[Callable[[Run], None]], None]
 
 
 def speed_name(speed: str) -> str:
-    """Return a link speed as a reader writes it.
+    """Return a link speed as people write it.
 
     >>> speed_name("100mbit"), speed_name("")
     ('100 Mbit/s', 'full speed')
@@ -42,7 +42,7 @@ def speed_name(speed: str) -> str:
 
 
 def latency_name(seconds: float) -> str:
-    """Return a latency as a reader writes it.
+    """Return a latency as people write it.
 
     >>> latency_name(0.0), latency_name(0.005)
     ('none', '5 ms')
@@ -74,9 +74,10 @@ class Controls:
     """The controls of one training; `box` holds them."""
 
     def __init__(self, run: Run, ask: Ask) -> None:
-        """Make them; `ask` hands a request over and returns at once."""
+        """Make them; `ask` takes a request and returns at once."""
         self._ask = ask
-        self._follower = 0  # the thread that moves controls, not the user
+        # The thread that is moving controls: its changes are not requests of the user.
+        self._follower = 0
         self._has_asked = False
         why = why_always_synchronous(run)
         self._can_choose_pace = not why
@@ -146,7 +147,7 @@ class Controls:
         self._request(lambda run: setattr(run, "link", text))
 
     def follow(self, moment: Moment) -> None:
-        """Show what holds, unless a request is on its way."""
+        """Show the present settings, unless a request is on its way."""
         paused, over = moment.state == "paused", moment.is_over
         for control in (self.topology, self.speed, self.latency, self.stop):
             _set(control, "disabled", over)
@@ -155,6 +156,8 @@ class Controls:
         _set(self.advance, "disabled", over)
         _set(self.resume, "disabled", over or not paused)
         holds = (moment.plain_topology, moment.is_synchronous, moment.link)
+        # Nothing has changed, so a control that differs shows a request. A refused one
+        # will never come true: the control goes back.
         is_refused = self._has_asked and bool(moment.refused)
         if moment.switching or (holds == self._seen and not is_refused):
             return
@@ -181,7 +184,7 @@ def _set(control: Any, name: str, value: Any) -> None:
 
 
 def _choose(menu: Any, value: Any, name: Callable[[Any], str]) -> None:
-    """Set a menu, which gets one more option if it has not got this one."""
+    """Set a menu; the value is added to its options if it is not among them."""
     known = [option for _, option in menu.options]
     if value not in known:
         menu.options = [*menu.options, (name(value), value)]
@@ -207,7 +210,7 @@ def _menu(
     start: Any,
     tooltip: str,
 ) -> Any:
-    # A slider would speak the number of its place, and a menu takes less room.
+    # Not a slider: it takes more room, and a screen reader would say only its position.
     return ipw.Dropdown(
         options=[(name(value), value) for value in values],
         value=start,

@@ -1,15 +1,15 @@
-"""Where the tasks of a topology stand in its picture, and how an arrow runs.
+"""Where the tasks of a topology are in its picture, and how an arrow runs.
 
-Pure arithmetic, in pixels. A topology says who stands in which row, as servers above
-workers (`Topology.rows`). Without rows the workers stand in a circle. A task with
-nothing to do stands aside.
+Pure arithmetic, in pixels. A topology says which tasks are in which row, as servers
+above workers (`Topology.rows`). Without rows the workers are in a circle. A task with
+nothing to do is put aside.
 
              [ps:0]                      [worker:0]
 
     [w:0]    [w:1]    [w:2]        [worker:2]  [worker:1]
 
-In an elastic training the tasks are processes (`widgets.board.hosting`). Where there
-are several hosts, each has a panel with its tasks in it, in such rows.
+In an elastic training the tasks are processes (`widgets.board.hosting`). If there are
+several hosts, each has a panel with its tasks in such rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from widgets.board.run_state import Link
 WIDTH = 640
 _BOX_W, BOX_H = 148, 66
 _GAP = 24
-_ROW = 196  # from one row's top to the next one's, of boxes of the usual height
+_ROW = 196  # from the top of a row to the top of the next, for usual boxes
 _MOST_IN_A_ROW = 7
 _RIM = 16  # beside a circle, and within a host's panel
 _HOST_HEAD = 34  # for a host's name
@@ -37,7 +37,7 @@ Groups = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class TaskBox(NamedTuple):
-    """Where a task stands: its centre and its size in pixels."""
+    """Where a task is: its centre and its size in pixels."""
 
     x: float
     y: float
@@ -56,7 +56,7 @@ class HostPanel(NamedTuple):
 
 
 class SceneLayout(NamedTuple):
-    """Where all tasks stand, who has no part in the exchange, and the height."""
+    """Where all tasks are, which take no part in the exchange, and the height."""
 
     boxes: tuple[TaskBox, ...]
     idle: frozenset[int]
@@ -72,10 +72,10 @@ def layout(
     groups: Groups | None = None,
     tall: float = BOX_H,
 ) -> SceneLayout:
-    """Return where the tasks stand under a topology; `hosts` has the host of each.
+    """Return where the tasks are under a topology; `hosts` has the host of each.
 
-    `groups` are those that serve and those that work, by default by their names. Who
-    does both stands where the topology names it first. `tall` is how high boxes are.
+    `groups` are the servers and the workers, by default those with such names. A task
+    that is both is where the topology names it first. `tall` is the height of a box.
 
     >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
     >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
@@ -109,7 +109,7 @@ def _by_name(names: Sequence[str]) -> Groups:
 
 
 def _once(rows: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return rows in which nobody stands twice, without those that are empty."""
+    """Return the rows without repeated tasks, and without empty rows."""
     seen: set[int] = set()
     found = []
     for row in rows:
@@ -132,9 +132,10 @@ def _on_hosts(
     idle: frozenset[int],
     tall: float,
 ) -> SceneLayout:
-    """Put hosts beside each other; on all of them the rows stand equally high."""
+    """Put hosts beside each other; a row is at the same height on all of them."""
     names = list(dict.fromkeys(hosts))
     columns = 2 if len(names) < 5 else 3
+    # A row takes as many lines as the host with most of its tasks needs.
     width = (WIDTH - _HOST_GAP * (columns - 1)) / columns
     on_host = [[[t for t in row if hosts[t] == name] for name in names] for row in rows]
     lines = [-(-max(map(len, found)) // _MOST_BESIDE) for found in on_host]
@@ -190,7 +191,7 @@ def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float, tall: float) -
 def _circle(
     at: dict[int, TaskBox], tasks: Sequence[int], top: float, tall: float
 ) -> float:
-    """Put tasks onto an ellipse below `top`, the first one highest; returns its end."""
+    """Put tasks on an ellipse below `top`, the first at its top; return its bottom."""
     n = len(tasks)
     if n == 1:
         at[tasks[0]] = TaskBox(WIDTH / 2, top + tall / 2, _BOX_W, tall)
@@ -207,9 +208,11 @@ def _circle(
 
 
 def _width_on_circle(n: int) -> float:
-    """Return how wide boxes are so that the highest one stays clear of the next two."""
+    """Return the width of boxes at which the highest one is clear of the next two."""
     if n < 5:
         return _BOX_W
+    # Boxes are a radius times this sine apart, and the radius is what the width leaves
+    # of half the picture: solved for the width, with 8 pixels between boxes.
     sine = math.sin(2 * math.pi / n)
     return min(_BOX_W, ((WIDTH / 2 - _RIM) * sine - 8) / (1 + sine / 2))
 
@@ -265,10 +268,10 @@ class Path(NamedTuple):
 
 
 def path(found: SceneLayout, link: Link) -> Path:
-    """Return the line of a link; it keeps to its right, so both directions show."""
+    """Return the line of a link; it keeps right, so that both directions are seen."""
     one, other = found.boxes[link[0]], found.boxes[link[1]]
     if not found.is_ring and one.y != other.y:
-        # At a server the lines stand apart, in the order of the workers.
+        # At a server, lines start apart from each other, in the order of the workers.
         spread = 0.1 * (other.x - one.x)
         one, other = (
             (one._replace(x=one.x + spread), other)
@@ -291,10 +294,11 @@ def path(found: SceneLayout, link: Link) -> Path:
 def _rim(
     box: TaskBox, dx: float, dy: float, side: tuple[float, float], off: float
 ) -> tuple[float, float]:
-    """Return where a line beside the middle, `off` from it, leaves a box."""
+    """Return where a line that passes a box's middle at `off` leaves the box."""
     half = (box.width / 2 + 4, box.height / 2 + 4)
     length = math.hypot(dx, dy) or 1.0
     from_, way = (side[0] * off, side[1] * off), (dx / length, dy / length)
+    # It leaves by the side that it reaches first.
     reach = min(
         (math.copysign(h, w) - f) / w if abs(w) > 1e-9 else math.inf
         for h, f, w in zip(half, from_, way, strict=True)

@@ -1,10 +1,10 @@
-"""A whole training in columns of a bounded size, grown by its news.
+"""A whole training in columns of bounded size, to which its news are added.
 
 Pure: numpy only. Steps are gathered into bins of 1, 2, 4, ... steps; when there would
-be too many bins, neighbours are joined. So a board that has watched from the start, one
-that came later and one that reads a saved trace have the same columns, but for what is
-not kept of a long training; and one of a million steps costs a page no more than one of
-a thousand.
+be too many bins, neighbours are joined. So a board that watched from the start, one
+that came later and one that reads a saved trace have the same columns, except for what
+is not kept of a long training. And to a page, a million steps cost no more than a
+thousand.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TrainingHistory:
         self.n_steps = 0  # one more than the highest step seen
         self.origin = 0  # of all times: the first event
         self.epochs: tuple[EpochRow, ...] = ()
-        self._whole_from: int | None = None  # the step from which all bytes are known
+        self._whole_from: int | None = None  # all bytes are known from this step on
         # For each generation of an elastic training: the first step that it did again,
-        # and the first that it did not.
+        # and the first that was new.
         self._again: dict[int, tuple[int, int]] = {}
         self._start = np.full(most, _FAR)
         self._end = np.zeros(most, np.int64)
@@ -54,8 +54,8 @@ class TrainingHistory:
         self._measures: dict[str, tuple[Floats, Floats]] = {}  # weight, weighted sum
 
     def add(self, news: Trace) -> None:
-        """Take rows that were not seen before; epochs and totals are always whole."""
-        if self._whole_from is None:  # what is dropped later has been seen here
+        """Add rows that were not seen before; epochs and totals are always complete."""
+        if self._whole_from is None:  # what is dropped later has been added by then
             self._whole_from = news.kept.details
         self.epochs = tuple(sorted(news.epochs))
         self._note_generations(news)
@@ -71,6 +71,7 @@ class TrainingHistory:
     def _note_generations(self, news: Trace) -> None:
         for row in self.epochs:
             if row.generation and row.generation not in self._again:
+                # The same news may have steps of the generation before, not added yet.
                 before = news.transfers["epoch"] < row.number
                 reached = news.transfers["step"][before].max(initial=-1)
                 again = row.first_step, max(self.n_steps, int(reached) + 1)
@@ -78,6 +79,8 @@ class TrainingHistory:
 
     def _make_room(self, n_steps: int) -> None:
         self.n_steps = max(self.n_steps, n_steps)
+        # Joined by twos, so the bins depend only on the number of steps, and not on how
+        # the news were cut into pieces.
         while self.n_steps > self.width * self._most:
             self.width *= 2
             self._start = _join(self._start, np.minimum, _FAR)
@@ -105,7 +108,7 @@ class TrainingHistory:
         _reach(self._high, place, loss, np.maximum)
 
     def _add_transfers(self, table: Rows) -> None:
-        # Columns, not rows: to choose among whole rows takes ten times as long.
+        # From columns: selecting whole rows takes ten times as long.
         moves = np.isin(table["kind"], STEP_KINDS)
         place, n_bytes = table["step"][moves] // self.width, table["bytes"][moves]
         _reach(self._end, place, table["end"][moves], np.maximum)
@@ -157,13 +160,13 @@ class TrainingHistory:
         return {name: self.measure(name) for name in self._measures}
 
     def regions(self) -> Columns:
-        """Return left, right and topology: the steps for which each topology held."""
+        """Return left, right and topology: the steps under each topology."""
         return feed.regions_of(self.epochs, self.n_steps - 1)
 
     def links(self, most: int = 12) -> dict[str, Columns]:
         """Return for each link second and rate, as `feed.links` does of a whole trace.
 
-        Only what moves in every step counts, not what moved once at the start or at a
+        Only what moves in every step counts, not what moves once, at the start or at a
         switch.
         """
         known = np.flatnonzero(self._start < _FAR)
@@ -171,9 +174,11 @@ class TrainingHistory:
         if not self._links or not len(known):
             return {}
         edges = np.append(self._start[known], self._end[known].max())
+        # Asynchronous steps may begin out of order.
         edges = np.maximum.accumulate(edges)
         first = _apart(edges, int(edges[-1] - edges[0]) // (4 * self._most))
-        # Steps that were done again moved their bytes twice: they are one stretch.
+        # Steps that were done again moved their bytes twice, but have one start, the
+        # first: only as one stretch do they have the right rate.
         first = [n for n in first if not (n and self._is_again(int(known[n])))]
         edges = np.append(edges[first], edges[-1])
         length = np.maximum(np.diff(edges), 1)
@@ -203,10 +208,10 @@ class TrainingHistory:
 
 
 def _apart(edges: Ints, least: int) -> list[int]:
-    """Return where stretches begin so that none is shorter than `least`, or but one.
+    """Return where stretches begin so that none is shorter than `least`.
 
-    Asynchronous steps may begin at almost the same time: all bytes of one of them in no
-    time would be a rate without bounds.
+    Only a single stretch may be. Asynchronous steps may begin at almost the same time:
+    all bytes of a step in almost no time would be a rate without bounds.
 
     >>> _apart(np.array([0, 5, 6, 7, 20, 21]), 4)
     [0, 1]
@@ -221,7 +226,7 @@ def _apart(edges: Ints, least: int) -> list[int]:
 
 
 def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return an order in which equal keys stand together, and where each key begins.
+    """Return an order in which equal keys are together, and where each key begins.
 
     >>> order, first = _groups(np.array([7, 5, 7]))
     >>> order.tolist(), first.tolist()
@@ -234,9 +239,9 @@ def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 def _reach(column: Any, place: Ints, values: Any, how: np.ufunc) -> None:
-    """Take the values at each place into a column, by `np.minimum` or `np.maximum`.
+    """Apply the values at each place to a column, by `np.minimum` or `np.maximum`.
 
-    In groups, because on a column of rows `how.at` takes some five times as long.
+    In groups, because `how.at` on a column of rows takes about five times as long.
     """
     order, first = _groups(place)
     if len(first):

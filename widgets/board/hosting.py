@@ -1,9 +1,9 @@
-"""Who hosts the members of an elastic training, as the board draws and says it.
+"""Which processes host the members of an elastic training, in picture and words.
 
-Pure. The board draws processes, each known by the task that it was started for: a
-process that is lost leaves the ring, and another one hosts its member from then on. So
-the links between members are added up to those between their processes, and what
-members of one process tell each other uses no link.
+Pure. The board draws processes, each named after the task that it was started for: a
+lost process leaves the ring, and another one hosts its member from then on. So links
+between members are added up to links between their processes, and what members of one
+process send each other uses no link.
 
     worker:0 --> worker:1 --> worker:2           worker:0 <--> worker:1
         ^                         |      ==>
@@ -33,7 +33,7 @@ class Hosting(NamedTuple):
 
     @property
     def processes(self) -> tuple[str, ...]:
-        """All processes that have taken part so far, in the order of their tasks."""
+        """All processes that took part so far, in the order of their tasks."""
         return self.generation.known
 
     @property
@@ -51,12 +51,13 @@ class Hosting(NamedTuple):
         return dict(pairs).get(member, "")
 
     def fate(self, process: str) -> str:
-        """Return what became of a process that hosts nobody; "" of one that does."""
+        """Return what became of a process that hosts no member; "" if it hosts one."""
         now = self.generation
         if process in now.places:
             return ""
         if process in now.standby:
             return STANDS_BY
+        # A process may have come and gone several times: the last change counts.
         told = next(
             (one for one in reversed(now.changes) if process in (*one.left, *one.lost)),
             None,
@@ -66,7 +67,7 @@ class Hosting(NamedTuple):
     def groups(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return which processes serve, and which work; one may do both.
 
-        One that hosts nobody counts by its own name, so that it keeps its place.
+        One that hosts no member counts by its name, so that it keeps its place.
         """
         parts = [self.hosted_by(one) or (one,) for one in self.processes]
         serve = tuple(n for n, some in enumerate(parts) if any(map(is_server, some)))
@@ -74,19 +75,19 @@ class Hosting(NamedTuple):
         return serve, tuple(work)
 
     def between(self, rates: Mapping[Link, float]) -> dict[Link, float]:
-        """Return the rates between processes, of those between members."""
+        """Return the rates between processes, from those between members."""
         at = [self.processes.index(place) for place in self.generation.places]
         found: dict[Link, float] = {}
         for (source, target), rate in rates.items():
             link = at[source], at[target]
-            if link[0] != link[1]:
+            if link[0] != link[1]:  # within a process no byte is sent
                 found[link] = found.get(link, 0.0) + rate
         return found
 
     def lost(self, members: Collection[str]) -> dict[str, str]:
-        """Return what is said of the hosts of members that do not answer.
+        """Return a sentence for each process of which a member does not answer.
 
-        Only until the next generation begins, which hosts them elsewhere.
+        Until the next generation begins, in which others host its members.
         """
         hosts = dict.fromkeys(map(self.host_of, members))
         return {
@@ -96,7 +97,7 @@ class Hosting(NamedTuple):
         }
 
     def words(self) -> str:
-        """Say who hosts nobody, and who is hosted elsewhere; "" if all are at home."""
+        """Say which processes host no member, and which members are elsewhere."""
         told = []
         for fate, many in _FATES.items():
             some = [one for one in self.processes if self.fate(one) == fate]
@@ -111,7 +112,7 @@ class Hosting(NamedTuple):
 
 
 def compact(members: Collection[str]) -> str:
-    """Return members in few letters.
+    """Return members in short.
 
     >>> compact(["ps:0", "worker:0", "worker:2"])
     'ps:0, worker:0, 2'

@@ -1,9 +1,9 @@
-"""A figure of bokeh as a widget that every view begins with as it is now.
+"""A figure of bokeh as a widget of which every new view shows the present state.
 
-A widget of jupyter_bokeh keeps the figure of the start for ever: a page that is loaded
-again, or a second one, would begin with that. So its state is made anew whenever a page
-asks for it, and what has changed while the page put the view together is sent again
-when the view says that it is there.
+A widget of jupyter_bokeh keeps the figure as it was at the start: a page that is loaded
+again, or a second one, would begin with that. So the state is made anew whenever a page
+asks for it, and what changes while the page builds the view is sent again when the view
+reports that it is there.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from widgets.drawing.front_end import TELL, WATCH, page_draws
 
 
 class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
-    """A figure that takes nothing from the page but what it tells by a new name.
+    """A figure that takes nothing from the page but changes of its name.
 
-    The page tells of every colour that it has set, in a form that bokeh then refuses;
-    and an error in such a message makes the cell that runs meanwhile a failed one.
+    The page reports every colour that it has set, in a form that bokeh then refuses;
+    and an error in such a message fails the cell that happens to run.
 
-    What changes goes to the page when `tell` is called, all together: a change alone
-    takes three messages, and each wakes threads here and in the page's server.
+    Changes go to the page when `tell` is called, all together: a single change takes
+    three messages, and each wakes threads here and in the page's server.
     """
 
     def __init__(
         self, figure: Any, guard: Any, told: Callable[[LiveFigure, str], None]
     ) -> None:
-        """Make it; `told` is called with what a view that has appeared says of itself.
+        """Make it; `told` is called with what a new view says of itself.
 
-        Pages ask on another thread than the one that draws, which holds the `guard`.
+        Pages ask in another thread than the one that draws; both hold the `guard`.
         """
         self._guard = guard
         self._events: list[Any] = []
@@ -58,19 +58,22 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Return what a page begins with: the figure as it is now."""
         if key is None and self.comm is not None:  # not while it is being made
-            # Without a word to the pages that have it: they would draw all of it again.
+            # Not by assignment: that would notify the pages that have the figure, and
+            # each would draw all of it again.
             with self._guard:
                 self._trait_values["render_bundle"] = self._bundle()
                 return super().get_state(key, drop_defaults)
         return super().get_state(key, drop_defaults)
 
     def _bundle(self) -> Any:
-        """Return what a page begins with. Bokeh makes all of it in 0.1 s or more.
+        """Return what a page begins with.
 
-        A notebook has many figures, and a page that is loaded again waits for them a
-        second or two. So what has changed is put into what was made before.
+        Bokeh takes 0.1 s or more to write a figure, and a page that is loaded again
+        waits a second or two for all the figures of a notebook. So only what changed is
+        written again, into what was written before.
         """
         models = self._model.document.models
+        # Models that were added since then are not in the old text.
         if {model.id for model in models} != self._known:
             self._take(self._model_to_traits(self._model))
         writer = _Writer(references=set(models))
@@ -94,11 +97,11 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
             self._newer[event.model, event.attr] = None
 
     def _document_patched(self, event: Any) -> None:
-        if event.setter is not self:
+        if event.setter is not self:  # the page has what it sent itself
             self._events.append(event)
 
     def repeat(self) -> None:
-        """Have all that has ever changed sent once more, with the next `tell`."""
+        """Send all that ever changed once more, with the next `tell`."""
         for model, attr in list(self._changed):
             value = getattr(model, attr)
             model.trigger(attr, value, value)
@@ -108,8 +111,8 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         events, self._events = self._events, []
         if not events:
             return
-        # As Protocol.create does, but with the numbers in the text: each buffer would
-        # be two more messages.
+        # As `Protocol.create` does, but with the numbers in the text: as a buffer, each
+        # array would be two more messages.
         models = events[0].document.models
         writer = _Writer(references=models.synced_references)
         content = PatchJson(events=writer.encode(events))
@@ -137,10 +140,10 @@ def _attributes(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class _Writer(Serializer):
-    """Writes arrays into the text of a patch; one that was just written costs little.
+    """Writes arrays into the text of a patch, and an array of the same bytes only once.
 
-    All links of a figure have the same times, and bokeh's own way asks for two settings
-    and a number for each array.
+    All links of a figure have the same times. Bokeh's own serializer compresses each
+    array anew, and looks up two settings for it.
     """
 
     def _encode_bytes(self, obj: bytes | memoryview) -> BytesRep:
@@ -149,5 +152,5 @@ class _Writer(Serializer):
 
 @lru_cache(64)
 def _text(raw: bytes) -> str:
-    """Return bytes as bokeh's page reads them, with the least of compression."""
+    """Return bytes in the form that bokeh's page reads, with the least compression."""
     return b64encode(gzip.compress(raw, compresslevel=1, mtime=1)).decode()

@@ -1,8 +1,8 @@
-"""The board on the screen: widgets that draw each beat, and the figures among them.
+"""The board on the screen: widgets that draw each beat, and figures among them.
 
-It fits one screen: the picture of the traffic stands beside tabs of one height, the
-first of which has the loss. It lives while somebody looks: the page counts its views,
-and reports when it is hidden or closed. A view that begins later (after a reload, or a
+It fits one screen: the picture of the traffic is beside tabs of one height, the first
+of which has the loss. It is drawn while somebody looks: the page counts its views, and
+reports when it is hidden or closed. A view that begins later (after a reload, or a
 second one) gets everything again.
 """
 
@@ -26,7 +26,7 @@ from widgets.drawing.plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
 
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
-BEAT_S = 1.0  # between two signs of life for the page
+BEAT_S = 1.0  # between two heartbeats for the page
 _TABS = ("Loss", "Timeline", "Links", "Table", "Commands")
 _MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
@@ -45,13 +45,16 @@ class LiveView:
         """Make them; `shown` is called when the first view appears or the last goes."""
         self._clock, self._shown = clock, shown
         self._is_shown = False
-        self._seen_on: set[str] = set()  # pages that have said so
+        self._seen_on: set[str] = set()  # pages that report that they are visible
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0, "beat": 0.0}
         self._n_beats = 0
-        self._drawn: dict[str, tuple[int, int]] = {}  # what was known then
+        # For each figure what was known when it was drawn: rows and epochs.
+        self._drawn: dict[str, tuple[int, int]] = {}
         self._beat: Beat | None = None
-        self._drawing = threading.RLock()  # the page's word comes on another thread
+        # What the page reports comes on the kernel's thread, beats on the follower's. A
+        # report may come while a beat is drawn that it would change, so it waits.
+        self._drawing = threading.RLock()
         self.loss, self.links = LossPlot(), LinksPlot()
         self._tasks = Trace(tasks).names
         self.timeline = TimelinePlot(self._tasks)
@@ -73,7 +76,7 @@ class LiveView:
         self.root.observe(self._on_views, "_view_count")
 
     def _make_texts(self) -> None:
-        self.sign = ipw.HTML()  # of life; and what the page says when there is none
+        self.sign = ipw.HTML()  # the heartbeat, and what the page says if it stops
         self.status, self.picture, self.numbers = ipw.HTML(), ipw.HTML(), ipw.HTML()
         self.twin, self.tables, self.commands = ipw.HTML(), ipw.HTML(), ipw.HTML()
         self.said, self.mean = ipw.HTML(), ipw.HTML()
@@ -86,7 +89,7 @@ class LiveView:
         )
 
     def _make_options(self) -> None:
-        """Make what changes how the board looks, and nothing of the training."""
+        """Make the controls of how the board looks; they do not change the training."""
         plain, wide = {"description_width": "initial"}, ipw.Layout(width="auto")
         self.log = ipw.Checkbox(description="log scale", indent=False, layout=wide)
         self.smooth = ipw.Dropdown(
@@ -137,7 +140,7 @@ class LiveView:
                 self._shown(is_shown)
 
     def _on_told(self, model: LiveFigure, said: str) -> None:
-        """Take a page's word: whether it is seen, or its theme, of a new view."""
+        """Note what a page reports: whether it is visible, or a new view's theme."""
         word, _, rest = said.partition(" ")
         page = rest.partition(" ")[0]
         with self._drawing:
@@ -155,12 +158,14 @@ class LiveView:
             return
         self._show(False)
         if threading.current_thread() is threading.main_thread():
-            # Heard here, so while a cell computes nothing will be: also not that the
-            # page is seen again.
+            # Reports come on the main thread here, so none comes while a cell computes,
+            # also none that the page is visible again. So when a cell begins, any board
+            # with a view counts as visible.
             front_end.at_next_cell(lambda: self._show(bool(self.root._view_count)))
 
     def _on_theme(self, model: LiveFigure, name: str) -> None:
         """Draw everything for the new view, in its theme."""
+        # All views of a board share its figures, so all get the newest view's theme.
         theme = self._named(name)
         if theme is not self._theme:
             self._theme = theme
@@ -174,7 +179,7 @@ class LiveView:
         return DARK if name == "dark" else LIGHT
 
     def _on_size(self, _: Any) -> None:
-        """Make everything larger, or as it was."""
+        """Make everything larger, or normal again."""
         with self._drawing:
             self._theme = self._named(self._theme.name)
             if self.large.value:
@@ -200,7 +205,7 @@ class LiveView:
             self._spans(self._beat)
 
     def _on_opened(self, _: Any) -> None:
-        """Fill the tables: nothing is sent for them while they are hidden."""
+        """Fill the tables: while they are hidden, nothing is sent for them."""
         with self._drawing:
             if self._beat is not None:
                 self._tell_tables(self._beat)
@@ -208,7 +213,7 @@ class LiveView:
     def draw(self, beat: Beat, tables: str = "") -> None:
         """Show a beat: the picture at once, the figures when they are due.
 
-        `tables` is HTML that is shown with the table of the links.
+        `tables` is HTML to show below the table of the links.
         """
         with self._drawing:
             self._beat = beat
@@ -225,7 +230,7 @@ class LiveView:
             self._tell()
 
     def _sign(self, beat: Beat) -> None:
-        """Give the page a sign of life, also when nothing has changed."""
+        """Send the page a heartbeat, also if nothing has changed."""
         now = self._clock()
         if now >= self._due["beat"] or beat.is_last:
             self._due["beat"], self._n_beats = now + BEAT_S, self._n_beats + 1

@@ -1,18 +1,29 @@
 """The board of a training as a page that plays: a slider over its steps, no kernel.
 
-Pure text. The picture of the traffic, the numbers, the table of the links and a line in
-the curves move with the slider; what is said of the whole training stands still. Where
-no script runs, the page shows the end.
+Pure. The picture of the traffic, the numbers, the table of the links and a line in the
+curves change with the slider; what concerns the whole training does not. Where no
+script runs, the page shows the end.
+
+Long trainings have more steps than a slider has room for, so a frame is a *stretch* of
+successive steps under one configuration: its numbers are the means over the rows of
+these steps, and nothing is interpolated. Requests, refusals and losses of tasks are not
+in the rows, so a frame does not have them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import escape
+from typing import NamedTuple
 
-from kit.trace.trace import Trace
-from widgets.board import sentences, snapshot
-from widgets.board.frames import Formula, StepFrame, frames
+import numpy as np
+
+from kit.trace.log import Rows
+from kit.trace.named_rows import EpochRow
+from kit.trace.trace import STEP_KINDS, Trace
+from widgets.board import run_state, sentences, snapshot
+from widgets.board.run_state import Moment
 from widgets.board.scene import scene, title
 from widgets.board.watcher import Beat
 from widgets.drawing import charts
@@ -27,8 +38,8 @@ _INTERVAL_MS = 100
 def html(beat: Beat, trace: Trace, formula: Formula, more: str = "") -> str:
     """Return the board as HTML that plays; `more` is HTML below it.
 
-    Without any step that is kept it is the still board. Of fewer places than `MOST` if
-    they would take more than `MOST_BYTES`. Cost: about a second.
+    If the trace has kept no step it is the still board. It has fewer places than `MOST`
+    if they would take more than `MOST_BYTES`. Cost: about a second.
     """
     most = MOST
     while True:
@@ -72,7 +83,7 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
 
 
 def _body(beat: Beat, last: Frame, rule: str) -> str:
-    """Return the board with places; it shows the last frame itself."""
+    """Return the board with places for the frames; it shows the last frame."""
     said, numbers, picture, *pointers, table = last.places
     _, *still = snapshot.pictures(beat)
     figures = [f"<figure {PLACE}>{picture}</figure>"]
@@ -93,10 +104,134 @@ def _body(beat: Beat, last: Frame, rule: str) -> str:
 
 
 def _rule(trace: Trace, shown: list[StepFrame]) -> str:
-    """Say what a place of the slider is of."""
+    """Say what each place of the slider stands for."""
     most = max(one.moment.numbers.n_steps for one in shown)
     what = "one step" if most == 1 else f"the mean of up to {most:,} steps"
     said = f"The slider has {len(shown):,} places; each shows {what}, as measured."
     if first := trace.kept.details:
         said += f" Who sent what is kept from step {first:,} on; it begins there."
     return said
+
+
+Formula = Callable[[str], int | None]  # of a topology: the bytes of a step
+
+
+class EpochSpan(NamedTuple):
+    """Steps under one epoch, from the first to the last."""
+
+    epoch: int
+    first: int
+    last: int
+
+
+class StepFrame(NamedTuple):
+    """A moment at the end of a stretch: its last step, and when that ended (ns)."""
+
+    moment: Moment
+    step: int
+    end: int
+
+
+def stretches(steps: Rows, most: int) -> list[EpochSpan]:
+    """Cut steps into at most `most` stretches.
+
+    They are of equal length, except at the end of an epoch. If there are more epochs
+    than `most`, some stretches are left out, evenly over the training.
+
+    >>> from kit.trace.traffic import STEP, rows
+    >>> row = (0.5, 8, 0, 1, 0, 0, 0)
+    >>> table = rows(STEP, [(1, n, n // 3, *row) for n in range(5)])
+    >>> [tuple(one) for one in stretches(table, 3)]
+    [(0, 0, 1), (0, 2, 2), (1, 3, 4)]
+    """
+    order = np.lexsort((steps["epoch"], steps["step"]))
+    numbers, epochs = steps["step"][order], steps["epoch"][order]
+    # An elastic training does some steps again: the last time counts.
+    is_last = np.append(numbers[1:] != numbers[:-1], True)[: len(numbers)]
+    numbers, epochs = numbers[is_last].tolist(), epochs[is_last].tolist()
+    _, held = np.unique(epochs, return_counts=True)
+    # Each epoch may end with a short stretch, so an even cut can give too many.
+    length = max(1, -(-len(numbers) // most))
+    while sum(-(-held // length)) > most and length < max(held):
+        length += 1
+    found: list[list[tuple[int, int]]] = []
+    for epoch, number in zip(epochs, numbers, strict=True):
+        if not found or found[-1][0][0] != epoch or len(found[-1]) == length:
+            found.append([])
+        found[-1].append((epoch, number))
+    if len(found) > most:
+        chosen = np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))
+        found = [found[place] for place in chosen.tolist()]
+    return [EpochSpan(one[0][0], one[0][1], one[-1][1]) for one in found]
+
+
+def frames(
+    trace: Trace, end: Moment, formula: Formula, most: int = 200
+) -> list[StepFrame]:
+    """Return at most `most` moments of a trace; `end` is its present one.
+
+    Steps are left out if their transfers are not kept any more. Cost: 0.2 ms a moment.
+    """
+    steps = trace.steps[trace.steps["examples"] > 0]
+    steps = np.sort(steps[steps["step"] >= trace.kept.details], order="step")
+    moved = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
+    moved = moved[np.argsort(moved["step"], kind="stable")]
+    epochs = {row.number: row for row in trace.epochs}
+    found = [
+        _step_frame(trace, one, _of(steps, one), _of(moved, one), epochs, end, formula)
+        for one in stretches(steps, most)
+        if one.epoch in epochs
+    ]
+    peak = max((one.moment.peak() for one in found), default=0.0)
+    return list(_scaled(found, peak))
+
+
+def _of(rows: Rows, one: EpochSpan) -> Rows:
+    """Return the rows of a stretch from rows that are sorted by step."""
+    low, high = np.searchsorted(rows["step"], [one.first, one.last + 1])
+    mine: Rows = rows[low:high]
+    found: Rows = mine[mine["epoch"] == one.epoch]
+    return found
+
+
+def _step_frame(
+    trace: Trace,
+    one: EpochSpan,
+    steps: Rows,
+    moved: Rows,
+    epochs: dict[int, EpochRow],
+    end: Moment,
+    formula: Formula,
+) -> StepFrame:
+    row = epochs[one.epoch]
+    # A link as one number, as `means` takes it.
+    code = moved["source"].astype(np.int64) << 16 | moved["destination"]
+    found = run_state.means(steps, code, moved["bytes"], formula(row.topology))
+    if one.first == one.last:
+        stretch = f"in step {one.last + 1:,}"
+    else:
+        stretch = f"in steps {one.first + 1:,} to {one.last + 1:,}"
+    loss, accuracy = run_state.learned(replace(trace, steps=steps), one.last)
+    moment = Moment(
+        trace.tasks,
+        state=end.state,
+        step=one.last + 1,
+        steps=end.steps,
+        topology=row.topology,
+        link=row.link,
+        rates=found.rates,
+        per_step=found.per_step,
+        numbers=found.numbers,
+        hosts=() if end.hosting else end.hosts,
+        stretch=stretch,
+        loss=loss,
+        accuracy=accuracy,
+    )
+    return StepFrame(moment, one.last, int(steps["end"].max()))
+
+
+def _scaled(found: list[StepFrame], peak: float) -> Iterator[StepFrame]:
+    """Give all moments one scale, so that bars and arrows can be compared."""
+    for one in found:
+        scale, limit = run_state.capacity(one.moment.link, peak)
+        yield one._replace(moment=replace(one.moment, scale=scale, limit=limit))

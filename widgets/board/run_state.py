@@ -1,7 +1,7 @@
 """A training at one moment, as plain data: what the board's picture and numbers show.
 
-Pure: it reads no clock. All numbers are of the same whole steps (`measured`), so that
-they agree with each other, and those of two boards on one training too.
+Pure: it reads no clock. All numbers are of the same whole steps (`measured`), so they
+agree with each other, and so do two boards on one training.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from widgets.board.hosting import Hosting
 from widgets.board.hosting import Link as Link
 
 WINDOW_NS = 1_000_000_000  # of time, over which a rate is a mean
-LATE_NS = 250_000_000  # how far one task's news may be behind another's
+LATE_NS = 250_000_000  # how far the news of one task may lag behind another's
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The row of numbers; None for what is not known (yet).
+    """The row of numbers; None for what is not known, or not yet.
 
     `measured` and `formula` are bytes of a step over all links (of an update, when the
     training is asynchronous); `waiting` is the share of the workers' time. They are
@@ -48,19 +48,19 @@ class Numbers:
 class Moment:
     """Everything about a training at one moment that is not a curve.
 
-    `topology` is as the epochs name it (`ps-async` when asynchronous). `rates` are
-    bytes a second for each link (source, destination) that carries anything or should,
-    `per_step` the bytes of a step, both of the steps that `numbers` are of; `scale` is
-    the rate that fills a bar or the widest arrow, `limit` whether that is the speed of
-    the links. `switching` is what is requested and does not hold
-    yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
-    tasks that are gone, `kept` what is left of the trace of a long training, if not
-    all. `hosts` has the host of each task where there are several. `bottleneck` is what
-    the newest steps waited for, as it was known at most two seconds ago. `stretch`
-    names the steps that all this is of, if they are not those of the last second.
+    `topology` is named as in the epochs (`ps-async` if asynchronous). `rates` are bytes
+    per second for each link (source, destination) that carries anything or should,
+    `per_step` bytes per step, both of the same steps as `numbers`. `scale` is the rate
+    of a full bar and of the widest arrow, `limit` whether that is the links' speed.
+    `switching` says what is requested and not in force yet; `halting` is "pausing" or
+    "stopping" until the training does. `lost` has a sentence for each lost task, `kept`
+    what is left of the trace of a long training, if not all. `hosts` has the host of
+    each task if there are several. `bottleneck` is what the newest steps waited for, at
+    most two seconds ago. `stretch` names the steps that all this is of, if they are not
+    those of the last second.
 
-    In an elastic training `tasks` are those whose processes take part or have done so,
-    and rates are between processes; `hosting` says who hosts which member.
+    In an elastic training `tasks` are those whose processes take part or once did, and
+    rates are between processes; `hosting` says which process hosts which member.
     """
 
     tasks: tuple[str, ...]
@@ -89,7 +89,7 @@ class Moment:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What an elastic training has lost, taken in and let go."""
+        """The processes that an elastic training lost, took in and let go."""
         return self.hosting.generation.changes if self.hosting else ()
 
     def is_far(self, link: Link) -> bool:
@@ -97,13 +97,13 @@ class Moment:
         return bool(self.hosts) and self.hosts[link[0]] != self.hosts[link[1]]
 
     def where(self, task: int) -> str:
-        """Return a task's short name, with its host where there are several."""
+        """Return a task's short name, with its host if there are several."""
         name = self.names[task]
         return f"{name} on {self.hosts[task]}" if self.hosts else name
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether a step is made of the gradients of all workers."""
+        """Whether each step uses the gradients of all workers."""
         return not self.topology.endswith("-async")
 
     @property
@@ -123,7 +123,7 @@ class Moment:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no news of the newest step are missing."""
+        """Whether all news of the newest step have come."""
         return self.state in ("paused", "done") and not self.halting
 
     @property
@@ -157,9 +157,9 @@ class Moment:
 
 
 def of_generation(recent: Trace, number: int) -> Trace:
-    """Return a trace with the transfers of one generation and those after it alone.
+    """Return a trace with only the transfers of one generation and of later ones.
 
-    What members sent each other before they were placed anew was sent elsewhere.
+    Before that the members were in other processes, so their bytes took other links.
     """
     epochs = [row.number for row in recent.epochs if row.generation >= number]
     table = recent.transfers
@@ -168,7 +168,7 @@ def of_generation(recent: Trace, number: int) -> Trace:
 
 
 class Measured(NamedTuple):
-    """What the newest steps tell: numbers, and for each link bytes a second, a step."""
+    """The newest steps: numbers, and for each link bytes per second and per step."""
 
     numbers: Numbers
     rates: Mapping[Link, float]
@@ -185,15 +185,15 @@ def measured(
     is_complete: bool = False,
     is_standing: bool = False,
 ) -> Measured:
-    """Return what the newest whole steps of the newest epoch tell.
+    """Return the numbers of the newest whole steps of the newest epoch.
 
-    These are all that ended within a second before the last one did, so that each
-    number is of the same steps: a link's rate is its bytes of a step times the steps
-    a second. Asynchronous workers' updates overlap, so those are counted from the end
-    of the last one before that second. If no step ended for long before `now` (ns),
-    nothing moves. With `is_complete` no news are missing, so the newest step is whole
-    too. `is_standing` is so in a pause: nothing moves, and all is of the last step
-    alone. Until the newest epoch has a whole step, the loss is that of the one before.
+    These are the steps that ended within a second of the last one, so that all numbers
+    are of the same steps: a link's rate is its bytes per step times the steps per
+    second. Asynchronous updates overlap, so their time counts from the end of the last
+    one before that second. If no step ended for long before `now` (ns), nothing moves.
+    `is_complete` says that all news have come, so that the newest step is whole too,
+    `is_standing` that the training is paused: nothing moves, and all numbers are of the
+    last step. Until the newest epoch has a whole step, the loss is of the one before.
 
     >>> from kit.trace.named_rows import EpochRow
     >>> from kit.trace.traffic import STEP, TRANSFER, rows
@@ -213,8 +213,10 @@ def measured(
     steps = steps[steps["examples"] > 0]
     table = recent.transfers
     moved = (table["epoch"] == epoch) & np.isin(table["kind"], STEP_KINDS)
-    # Columns, not rows: to choose among whole rows takes ten times as long.
+    # From columns: selecting whole rows takes ten times as long.
     step, target = table["step"][moved], table["destination"][moved]
+    # A task counts twice, as one that computes steps and as one that receives: the rows
+    # of both come separately, and a step is whole when none of them is missing.
     low, high = whole_steps(
         np.concatenate([steps["task"], len(recent.tasks) + target.astype(np.int64)]),
         np.concatenate([steps["step"], step]),
@@ -234,6 +236,7 @@ def measured(
         begin = int(before.max(initial=begin)) if not is_standing else begin
     elapsed = max(1, last - begin)
     silent = 0 if now is None else now - last
+    # Long without news: longer than the window, and than steps have been taking.
     is_still = is_standing or silent > max(WINDOW_NS, 2 * elapsed)
     code = table["source"][moved].astype(np.int64) << 16 | target
     chosen = np.isin(step, ended)
@@ -251,17 +254,17 @@ def measured(
 
 
 def _whole_before(recent: Trace, epoch: int) -> int:
-    """Return the newest step that all tasks reported before an epoch; -1 if none is."""
+    """Return the newest step before an epoch that all tasks reported; -1 if none."""
     steps = recent.steps[recent.steps["epoch"] < epoch]
     steps = steps[steps["epoch"] == steps["epoch"].max(initial=0)]
     return whole_steps(steps["task"], steps["step"], is_complete=True)[1]
 
 
 def needed_from(recent: Trace) -> int:
-    """Return when the oldest rows ended (ns) that `measured` needs; 0 for all of them.
+    """Return when the oldest rows that `measured` needs ended (ns); 0 if it needs all.
 
-    It leaves out the outermost steps that a task has reported, and tasks may be a step
-    apart, so that four steps of each task have one in their midst that is whole.
+    It leaves out the first and the last step of each task, and tasks may be a step
+    apart: so among four steps of each task there is one that is whole.
     """
     steps = recent.steps
     steps = steps[steps["epoch"] == steps["epoch"].max(initial=0)]
@@ -279,11 +282,11 @@ def means(
     has_moved: bool = True,
     is_still: bool = False,
 ) -> Measured:
-    """Return the means over whole steps, whose rows are `used`; without the loss.
+    """Return the means over the whole steps that have the rows `used`; not the loss.
 
-    `n_bytes` are what moved in them, and `code` on which links: the source times 2^16
-    plus the destination. Rates are since `begin` (ns), or since the first began. With
-    `is_still` the steps are long over, so nothing moves.
+    `n_bytes` are the bytes that moved in them, and `code` says on which links: the
+    source times 2^16 plus the destination. Rates count from `begin` (ns), by default
+    the start of the first step. With `is_still` nothing moves any more.
     """
     n_steps = len(np.unique(used["step"]))
     first, last = int(used["start"].min()), int(used["end"].max())
@@ -310,10 +313,10 @@ def means(
 
 
 def _sums(code: npt.NDArray[np.int64], n_bytes: Rows) -> dict[Link, float]:
-    """Return the bytes of each link, which `code` has as one number."""
+    """Return the bytes of each link; `code` has the links as numbers."""
     if not len(code):
         return {}
-    # Counted, not sorted: a beat has tens of thousands of rows.
+    # Counting is faster than sorting: a beat has tens of thousands of rows.
     source, target = code >> 16, code & 0xFFFF
     n_tasks = int(max(source.max(), target.max())) + 1
     place = source * n_tasks + target
@@ -339,10 +342,10 @@ def learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
 def whole_steps(
     task: Rows, step: Rows, *, is_complete: bool = False
 ) -> tuple[int, int]:
-    """Return the first and last step of which no task's newest rows are missing.
+    """Return the first and last step of which no task's rows are missing.
 
-    The rows of a task begin and end anywhere within a step, so its outermost steps are
-    left out; with `is_complete` the newest is kept. (0, -1) when there is no such step.
+    The rows of a task begin and end anywhere within a step, so its first and its last
+    step do not count; with `is_complete` the last one does. (0, -1) if none is left.
 
     >>> whole_steps(np.array([0, 0, 0, 1, 1, 1]), np.array([4, 5, 6, 4, 5, 7]))
     (5, 5)

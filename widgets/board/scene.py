@@ -1,8 +1,8 @@
 """The picture of the topology: tasks as boxes, links as arrows, as text in SVG.
 
-Pure. An arrow is as wide as its link is fast now, and a task's bars show what it sends
-and receives. Colours are variables of the page (`widgets.drawing.looks`), so the same
-text is right on light and on dark ground.
+Pure. The width of an arrow is the rate of its link, and the bars of a task show what it
+sends and receives. Colours are variables of the page (`widgets.drawing.looks`), so the
+same text suits a light and a dark background.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FOOT = 56  # for the two lines below
 _LABELS = 12  # more arrows than that are not labelled one by one
 _BOTH = 8  # with up to this many arrows, the bytes of a step are written too
 _UNIT = " MB/s"
-# Text is half as large again as it is seen: a board is about 420 pixels wide.
-_MOST_PX = 350  # in height, if the width can be less: so much has a board for it
+# Text is half as large again here as it is seen: a board is about 420 pixels wide.
+_MOST_PX = 350  # in height, which is what a board has room for
 _LINE = 23  # of text in a box
 _TALL = BOX_H + 18
 _LETTER_PX = 9.4
-_RATE_PX = 80  # of a number on an arrow, in the mode for projectors
+_RATE_PX = 80  # width of a number on an arrow, in the mode for projectors
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
 
 
@@ -50,9 +50,11 @@ def scene(moment: Moment) -> str:
     forms = (moment.topology, *(one.name for one in registered()))
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
     height = max(heights) + _FOOT
-    above = (height - found.height - _FOOT) / 2  # one size for all: nothing else moves
+    # One size for all topologies: at a switch nothing else on the page moves.
+    above = (height - found.height - _FOOT) / 2
     order = sorted(moment.rates.items(), key=lambda item: item[1])
-    order.sort(key=lambda item: moment.is_far(item[0]))  # those above all others
+    # Drawn last, and so on top: the widest, and above all those between hosts.
+    order.sort(key=lambda item: moment.is_far(item[0]))
     labelled = len(order) <= _LABELS
     panels = "".join(map(_panel, found.panels))
     arrows = "".join(_arrow(found, link, rate, moment) for link, rate in order)
@@ -77,7 +79,7 @@ def _foot(lines: Sequence[str], bottom: float) -> str:
 
 
 def measure(moment: Moment) -> list[str]:
-    """Say what the numbers at the arrows are, and what a full bar stands for.
+    """Say what the numbers at the arrows are, and what a full bar means.
 
     >>> measure(Moment((), per_step={(1, 0): 9e3}, state="paused"))
     ['at arrows: bytes of the last step']
@@ -108,7 +110,7 @@ def size(n_bytes: float) -> str:
 
 
 def title(moment: Moment) -> str:
-    """Return what the picture shows, for those who do not see it.
+    """Return what the picture shows in words, for those who cannot see it.
 
     >>> title(Moment(("ps:0", "worker:0"), topology="ps"))
     'Topology ps with 2 tasks; no bytes are moving.'
@@ -175,17 +177,17 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
 
 
 def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
-    """Whether a link carries parameters, from who serves to who works."""
+    """Whether a link carries parameters, from a server to a worker."""
     source, target = link
     if moment.names[source].startswith("ps:"):
         return True
-    # In the place of a server that is gone its host stands above the workers.
+    # A process that took over a lost server's part is above the workers like a server.
     is_above = found.boxes[source].y < found.boxes[target].y
     return moment.hosting is not None and not found.is_ring and is_above
 
 
 def _labels(found: SceneLayout, moment: Moment) -> Iterator[str]:
-    """Write beside each arrow what it carries, where nothing else stands."""
+    """Write beside each arrow what it carries, where nothing else is."""
     taken = [*found.boxes]
     for link, rate in sorted(moment.rates.items()):
         n_bytes = moment.per_step.get(link, 0.0) if len(moment.rates) <= _BOTH else 0.0
@@ -194,7 +196,7 @@ def _labels(found: SceneLayout, moment: Moment) -> Iterator[str]:
         if not lines:
             continue
         tall = len(lines) * _LINE
-        x, y, anchor = min(  # the first one of those that cover least
+        x, y, anchor = min(  # of equals the first, which is the best place
             _beside(found, link, moment, tall), key=partial(_covers, taken, tall)
         )
         taken.append(TaskBox(_middle(x, anchor), y, _RATE_PX, tall))
@@ -212,11 +214,12 @@ def _beside(
     """Yield the places for what an arrow carries, the best first."""
     order = [0.5, 0.35, 0.65, 0.2, 0.8]
     if not found.is_ring:
-        # Nearer to the workers, who stand apart, than to their server.
+        # Nearer to the workers, which are apart, than to their server.
         order = [0.24, 0.36, 0.5, 0.64, 0.76]
         if found.boxes[link[0]].y < found.boxes[link[1]].y:
             order.reverse()
-    # In a ring outwards, where there is room, but not between there and back.
+    # In a ring outwards, where there is room; but if there is an arrow back as well,
+    # that side is between the two.
     is_alone = link[::-1] not in moment.rates
     is_outwards = found.is_ring and not found.panels and is_alone
     off = 11.0, 8.0 + tall / 2
@@ -232,7 +235,7 @@ def _middle(x: float, anchor: str) -> float:
 def _covers(
     taken: Sequence[TaskBox], tall: float, place: tuple[float, float, str]
 ) -> float:
-    """Return how much of what is there already a label at a place would cover."""
+    """Return how much of what is there already a label at this place would cover."""
     x, y, anchor = place
     covered = 0.0
     for one in taken:
@@ -267,7 +270,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
 
 
 def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
-    """Say in a box who hosts its task's member now, or whom else it hosts."""
+    """Say in a box which process hosts its member now, or which others it hosts."""
     elsewhere, members = hosting.host_of(name), hosting.hosted_by(name)
     lines = [[fate]] if fate == STANDS_BY else []
     if fate and elsewhere not in ("", name):
@@ -289,14 +292,14 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
 
 
 def _fitting(texts: Sequence[str], width: float) -> str:
-    """Return the first of some texts that a box has room for; "" if none."""
+    """Return the first text that fits into a box; "" if none does."""
     return next((one for one in texts if len(one) * _LETTER_PX <= width), "")
 
 
 def _bar(
     word: str, rate: float, left: float, y: float, box: TaskBox, scale: float
 ) -> str:
-    """Draw one direction's rate against what the link can carry."""
+    """Draw the rate of one direction as a share of the scale."""
     room = max(8.0, box.width - 52)
     full = room * min(1.0, rate / scale if scale else 0.0)
     return (

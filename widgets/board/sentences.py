@@ -1,6 +1,6 @@
 """The board in words and numbers: its status line, its row of numbers, its table.
 
-Pure. Made from the same moment as the picture, so they cannot disagree with it.
+Pure. It is made from the same moment as the picture, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from widgets.drawing.feed import TimeWindow
 
 
 def status(moment: Moment) -> str:
-    """Return the status line as HTML: what the training does, requests and failures."""
+    """Return the status line as HTML: what the training does, requests, failures."""
     parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
     parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in requests(moment)]
     parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
@@ -24,7 +24,7 @@ def status(moment: Moment) -> str:
 
 
 def requests(moment: Moment) -> list[str]:
-    """Return what was asked for and does not hold yet, a phrase each.
+    """Return a phrase for each request that is not in force yet.
 
     >>> requests(Moment(("ps:0", "worker:0"), switching="ring", halting="pausing"))
     ['switching to ring… at the next step boundary', 'pausing… after this step']
@@ -65,7 +65,7 @@ def configuration(moment: Moment) -> str:
 
 
 def alarms(moment: Moment) -> list[str]:
-    """Return what went wrong, a sentence each: lost tasks, a refusal, the error."""
+    """Return a sentence for each failure: lost tasks, a refusal, the error."""
     found = [text for text in moment.lost.values() if text not in moment.error]
     if moment.refused:
         found.append(f"The last request was not taken up: {moment.refused}")
@@ -73,7 +73,7 @@ def alarms(moment: Moment) -> list[str]:
 
 
 def placement(moment: Moment) -> list[str]:
-    """Return the last change of an elastic training's tasks, and who hosts whom."""
+    """Return the last change of an elastic training, and which process hosts what."""
     found = [changes.sentence(one) for one in moment.changes[-1:]]
     if moment.hosting and (who := moment.hosting.words()):
         found.append(who)
@@ -98,7 +98,7 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
 
 
 def _pace(moment: Moment, unit: str) -> tuple[str, str, str]:
-    """Return how fast steps come; of one alone, how long it took."""
+    """Return how many steps there are in a second; if only one, how long it took."""
     n = moment.numbers
     if n.n_steps == 1 and n.step_s is not None:
         remark = "none is under way" if moment.state == "paused" else ""
@@ -118,13 +118,13 @@ def numbers(moment: Moment) -> str:
 
 
 def bottleneck(moment: Moment) -> str:
-    """Return what the newest steps waited for as HTML: two lines, whatever it says."""
+    """Return what the newest steps waited for as HTML of a fixed height."""
     said = escape(waited_for(moment))
     return f'<p class="ps-bottleneck" title="{said}">{said}</p>'
 
 
 def waited_for(moment: Moment) -> str:
-    """Return what steps waited for as a sentence, with the steps that it speaks of.
+    """Return what steps waited for as a sentence, with the steps that it is about.
 
     >>> waited_for(Moment(()))
     'What the steps wait for is not known yet.'
@@ -146,7 +146,7 @@ def cells(numbers: Iterable[tuple[str, str, str]]) -> str:
 
 
 def kept(moment: Moment) -> str:
-    """Say what the trace of a long training still has; empty if it has all.
+    """Say what the trace of a long training still has; "" if it has all.
 
     >>> kept(Moment((), kept="before step 900 one step in 2"))
     'The trace is thinned out: before step 900 one step in 2. Totals are exact.'
@@ -160,7 +160,7 @@ def newest_steps(
 ) -> TimeWindow:
     """Return the newest steps that all members have reported, as a window.
 
-    With `is_complete` no news are missing, so that even a single step is whole.
+    `is_complete` says that all news have come, so that even a single step is whole.
     """
     spans, steps = recent.spans, recent.steps
     new = spans["start"] > spans["end"].max(initial=0) - WINDOW_NS

@@ -1,7 +1,7 @@
 """The board as it stood at one moment: text, tables and pictures, complete in itself.
 
-Pure text. This is what a saved notebook keeps, what `nbconvert` and GitHub show, and
-what there is without ipywidgets. It asks for no script and no other host.
+Pure text. A saved notebook keeps this, `nbconvert` and GitHub show it, and without
+ipywidgets it is all there is. It needs no script and no other host.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from widgets.drawing.curves import Chart
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT
 
-# Where a live board of ours stands before it in the same cell, the page shows that one;
-# of a live board whose kernel is gone the page has no more than a line of complaint.
+# If there is a live board before it in the same cell, the page shows that one. Of one
+# without a kernel the page has only a line that complains, which is hidden too.
 ONE_OF_BOTH = """
 .jp-OutputArea-child:has(.ps-live) ~ .jp-OutputArea-child:has(.ps-snapshot)
   { display: none; }
@@ -35,7 +35,7 @@ def html(
 ) -> str:
     """Return the board as HTML; `more` is HTML below it, `hint` a sentence above.
 
-    `drawn` are its `pictures`, if they are at hand.
+    `drawn` are its `pictures`, if they have been drawn already.
     """
     moment = beat.moment
     figures = "".join(
@@ -53,7 +53,7 @@ def html(
 
 
 def pictures(beat: Beat) -> Pictures:
-    """Return each picture as SVG with what it shows in words; those with data only."""
+    """Return the pictures that have data, as SVG, each with what it shows in words."""
     loss, links = charts_of(beat)
     recent = beat.recent
     window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
@@ -108,7 +108,7 @@ def loss_words(beat: Beat) -> str:
 
 
 def rates_table(beat: Beat) -> str:
-    """Return the picture of the topology as a table: each link, its bytes and rate."""
+    """Return the picture of the topology as a table: bytes and rate of each link."""
     moment = beat.moment
     rows = "".join(
         f'<tr><th scope="row">{escape(moment.where(link[0]))} to '
@@ -125,13 +125,13 @@ def rates_table(beat: Beat) -> str:
 
 
 def kept(beat: Beat) -> str:
-    """Say what is left of the trace of a long training, as HTML; "" if all is."""
+    """Say what is left of the trace of a long training, as HTML; "" if all of it."""
     said = sentences.kept(beat.moment)
     return f"<p>{escape(said)}</p>" if said else ""
 
 
 def commands(beat: Beat) -> str:
-    """Return what does the same as the controls, in code, with what holds now."""
+    """Return the controls as code, with the present settings."""
     moment = beat.moment
     pairs = [
         ("another topology", f'run.topology = "{moment.plain_topology}"'),
@@ -157,7 +157,7 @@ def commands(beat: Beat) -> str:
 
 
 def svg(beat: Beat, drawn: Pictures | None = None) -> str:
-    """Return the pictures below each other as one SVG file with colours of its own."""
+    """Return the pictures below each other as one SVG file, with its style sheet."""
     parts, at = [], 34.0
     for picture, _ in drawn or pictures(beat):
         height = float(picture.split('viewBox="', 1)[1].split('"')[0].split()[3])

@@ -1,9 +1,9 @@
-"""Follows one training for all its boards: a thread that asks for news and tells them.
+"""Follows one training for all its boards: a thread asks for news and calls them.
 
-There is one follower for a training, however many boards show it, so that they agree
-and cost no more than one. Its thread runs while somebody listens. It asks ten times a
-second at most, and less often where a beat costs much (`pause_after`): the training has
-the processors first.
+A training has one follower, however many boards show it, so that they agree and cost no
+more than one. Its thread runs while somebody listens. It asks at most ten times a
+second, and less often if a beat is costly (`pause_after`): the training needs the
+processors more.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ Listener = Callable[["Beat"], None]
 Request = Callable[[Run], None]
 
 BEAT_S = 0.1
-# Of one processor, for all that a beat does here. What it wakes takes as much again:
-# the kernel's thread for output, the page's server.
+# The share of one processor for all that a beat does here. What it wakes takes as much
+# again: the kernel's thread for output, and the page's server.
 SHARE, MOST = 0.01, 0.05
 STEADY_S, SLOWEST_S = 0.5, 2.0
-# What steps wait for takes some milliseconds to find, and who reads it some seconds.
+# To find what steps wait for takes some milliseconds, to read it takes some seconds.
 BOTTLENECK_S, BOTTLENECK_STEPS = 2.0, 50
-_IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
-# Of the newest rows: so far back, but less of it once they are many; and as far as
-# numbers need it where steps are long, unless that is too many.
+_IDLE_S = 0.25  # between two checks whether a training that nobody watches is over
+# How far back the newest rows go: three windows, or half of that once they are many. If
+# steps are long, as far as the numbers need, unless those are too many.
 _KEEP_NS, _LESS_NS = 3 * WINDOW_NS, 3 * WINDOW_NS // 2
 _MANY, _MOST = 10_000, 100_000
 
 
 @dataclass(frozen=True)
 class Beat:
-    """What the boards draw: the moment, the whole in columns, and the newest rows."""
+    """What boards draw: the moment, the whole training in columns, the newest rows."""
 
     moment: Moment
     history: TrainingHistory
     recent: Trace
     is_last: bool
-    n_rows: int = 0  # that are known, so that nothing is drawn twice
+    n_rows: int = 0  # that are known: by this a figure knows that it is up to date
 
 
 class RunFollower:
-    """The news of one training. Every method may be called from any thread."""
+    """Follows one training. Every method may be called from any thread."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run, self._clock = run, clock
@@ -72,27 +72,27 @@ class RunFollower:
         self._tasks = tasks
         self._formulas: dict[str, dict[Link, int]] = {}  # by topology
         self._cursors: Cursors = ()
-        # For each piece of news: when it ended, and where it began.
+        # For each piece of news: when its last row ended, and where it began.
         self._pieces: deque[tuple[int, Cursors]] = deque()
         self._newest, self._needed, self._heard_at = 0, 0, clock()
         self._peak = 0.0
         self._refusal = ""
-        self._troubles: set[tuple[Any, ...]] = set()  # where something went wrong
+        self._troubles: set[tuple[Any, ...]] = set()  # lines that raised something
         self._bottleneck: Bottleneck | None = None
-        self._looked = (-math.inf, -1)  # for it: when, and at how many rows
-        self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
+        self._looked = (-math.inf, -1)  # when that was found, and from how many rows
+        self._listeners: dict[Listener, bool] = {}  # and whether each is visible
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._guard = threading.Lock()  # of the listeners and the thread
-        self._looking = threading.Lock()
+        self._looking = threading.Lock()  # news are taken in by one thread at a time
         self._thread: threading.Thread | None = None
 
     # -- for boards ---------------------------------------------------------------
 
     def listen(self, listener: Listener, *, is_shown: bool = True) -> None:
-        """Call `listener` with each beat, from the follower's thread, until it leaves.
+        """Call `listener` with each beat, on the follower's thread, until it leaves.
 
-        One that is not shown is called with the last beat alone, and costs nothing till
-        then. Calling this again changes that.
+        One that is not shown gets only the last beat, and costs nothing until then. To
+        change that, call this again.
         """
         with self._guard:
             self._listeners[listener] = is_shown
@@ -109,11 +109,11 @@ class RunFollower:
         self._requests.put(None)  # wakes the thread, so that it sees that it is alone
 
     def request(self, request: Request) -> None:
-        """Have something asked of the training soon; errors are shown, not raised."""
+        """Have the thread make a request soon; errors are shown, not raised."""
         self._requests.put(request)
 
     def look(self) -> Beat:
-        """Return how things stand now. Costs as much as there is news."""
+        """Return the present state. Costs as much as there is news since the last."""
         with self._looking:
             is_last = self._run.done  # asked first: what comes now is then complete
             begin = self._cursors
@@ -139,7 +139,7 @@ class RunFollower:
                 self._trouble(error)
                 if self._run.done:  # the next one would be the same
                     with self._guard:
-                        self._listeners.clear()
+                        self._listeners.clear()  # so that the thread ends
                 self._rest(STEADY_S)
                 continue
             listeners = list(self._listeners.items())
@@ -147,14 +147,16 @@ class RunFollower:
                 if is_shown or beat.is_last:
                     self._tell(listener, beat)
             if beat.is_last:
-                with self._guard:  # those who came meanwhile are told next
+                with self._guard:  # one that came meanwhile is called next
                     for listener, _ in listeners:
                         self._listeners.pop(listener, None)
                 continue
             self._rest(pause_after(time.thread_time() - begin))
 
     def _has_listeners(self) -> bool:
-        """Whether the thread goes on; if not, the next listener starts another."""
+        """Return whether to go on; if not, the next listener starts another thread."""
+        # Under the lock of `listen`: else that could come in between, and leave its
+        # listener to a thread that is about to end.
         with self._guard:
             if not self._listeners:
                 self._thread = None
@@ -163,21 +165,21 @@ class RunFollower:
     def _tell(self, listener: Listener, beat: Beat) -> None:
         try:
             listener(beat)
-        except Exception as error:  # one board's trouble is not the others'
+        except Exception as error:  # the other boards go on
             self._trouble(error)
 
     def _trouble(self, error: Exception) -> None:
-        """Tell of an error, once: the next beat is tried all the same.
+        """Print an error, once; the next beat is tried all the same.
 
-        A board that stopped for good would say that the kernel is gone.
+        If the thread ended here, boards would report that the kernel is gone.
         """
         place = tuple(traceback.extract_tb(error.__traceback__)[-1][:2])
-        if place not in self._troubles:  # its words may differ at each beat
+        if place not in self._troubles:  # not by its text, which may differ each time
             self._troubles.add(place)
             traceback.print_exception(error)
 
     def _rest(self, seconds: float) -> None:
-        """Wait for the next beat, and hand over the requests that come meanwhile."""
+        """Wait for the next beat, or make a request that comes before it."""
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
             with suppress(Empty):
@@ -193,7 +195,7 @@ class RunFollower:
                     self._refusal = f"{type(error).__name__}: {error}"
                 return  # shown at once
 
-    # -- how things stand -------------------------------------------------------------
+    # -- the present state ------------------------------------------------------------
 
     def _keep(self, news: Trace, begin: Cursors) -> None:
         last = [int(t["end"].max()) for t in (news.steps, news.transfers) if len(t)]
@@ -220,7 +222,8 @@ class RunFollower:
         if hosting is not None:
             heard = run_state.of_generation(recent, hosting.generation.n_changes)
         topology = row.topology if row else run.job.topology
-        # In a pause nothing more comes, nor when all tasks have been silent for long.
+        # In a pause nothing more comes, nor when all tasks have been silent for long:
+        # the newest step is then as complete as it will be.
         is_told = state in ("paused", "done") and not run.halting
         found = run_state.measured(
             heard,
@@ -234,7 +237,8 @@ class RunFollower:
         per_step = _alive(found.per_step, self._tasks, run.lost)
         if hosting is not None:
             rates, per_step = hosting.between(rates), hosting.between(per_step)
-        # At the end, what a board that was opened later would find too.
+        # The scale never shrinks while it runs, so that bars compare from beat to beat.
+        # At the end it is what a board that is opened later would find.
         before = 0.0 if run.done else self._peak
         tasks = hosting.tasks if hosting is not None else self._tasks
         self._peak = max(Moment(tasks, rates=rates).peak(), before)
@@ -260,7 +264,7 @@ class RunFollower:
         )
 
     def _slowest_part(self) -> Bottleneck | None:
-        """Return what the newest steps waited for, looked up anew once in a while."""
+        """Return what the newest steps waited for, computed anew once in a while."""
         at, n_rows = self._looked
         now, known = self._clock(), sum(self._cursors)
         if known != n_rows and (self._run.done or now - at >= BOTTLENECK_S):
@@ -269,7 +273,7 @@ class RunFollower:
         return self._bottleneck
 
     def formula(self, topology: str) -> int | None:
-        """Return the bytes of a step; an asynchronous one is one worker's alone."""
+        """Return the bytes of a step; an asynchronous one is of a single worker."""
         job = self._run.job
         shares = len(job.workers) if topology.endswith("-async") else 1
         return sum(self._formula(topology).values()) // shares or None
@@ -277,7 +281,7 @@ class RunFollower:
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
         job, plain = self._run.job, topology.removesuffix("-async")
-        if plain not in self._formulas:  # some count their plans, at every beat
+        if plain not in self._formulas:  # some topologies go through all their plans
             self._formulas[plain] = per_link(job.traffic(by_name(plain)))
         return self._formulas[plain]
 
@@ -285,7 +289,7 @@ class RunFollower:
 def _alive(
     rates: Mapping[Link, float], tasks: tuple[str, ...], lost: Collection[str]
 ) -> dict[Link, float]:
-    """Return rates without those of tasks that are gone.
+    """Return the rates without those of lost tasks.
 
     >>> tasks = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
     >>> _alive({(1, 0): 5.0, (2, 0): 7.0}, tasks, ["worker:1"])
@@ -296,7 +300,7 @@ def _alive(
 
 
 def _hosting(run: Run) -> Hosting | None:
-    """Return who hosts the members of a training now; None if it is not elastic."""
+    """Return which processes host the members now; None if it is not elastic."""
     generation = run.newest_job.generation
     if generation is None:
         return None
@@ -304,10 +308,9 @@ def _hosting(run: Run) -> Hosting | None:
 
 
 def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
-    """Return the host of each task that is drawn, where there are several.
+    """Return the host of each task that is drawn, if there are several.
 
-    Nothing says on which host a task is that the training did not begin with; then
-    all are drawn as on one.
+    The host of a task that joined later is not known; then all are drawn as on one.
     """
     first = run.job.generation
     if hosting is None or first is None or not run.job.hosts:
@@ -318,10 +321,10 @@ def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
 
 
 def pause_after(cost_s: float) -> float:
-    """Return the seconds to the next beat after one that took so much of a processor.
+    """Return the seconds until the next beat, after one of so many seconds of CPU time.
 
-    So many that beats take `SHARE` of it; but two come in a second as long as that
-    takes no more than `MOST`.
+    With these, beats take `SHARE` of a processor. But there are two in a second as long
+    as that takes no more than `MOST`.
 
     >>> [pause_after(cost_s) for cost_s in (0.001, 0.002, 0.02, 0.05, 0.5)]
     [0.1, 0.2, 0.5, 1.0, 2.0]
@@ -348,19 +351,20 @@ def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str
     return listed(parts)
 
 
-# A follower holds its training, so the number of that is not given to another one.
+# By the training's `id`: a follower refers to its training, so while it lives no other
+# training can have that.
 _pulses: weakref.WeakValueDictionary[int, RunFollower] = weakref.WeakValueDictionary()
 _pulses_guard = threading.Lock()
 
 
 def pulse_of(run: Run) -> RunFollower:
-    """Return the one `RunFollower` of a training; it lives while somebody holds it."""
+    """Return the one `RunFollower` of a training; it lives while it is referred to."""
     with _pulses_guard:
         return _pulses.setdefault(id(run), RunFollower(run))
 
 
 # --------------------------------------------------------------------------------------
-# A beat made of a saved trace: what a board shows of a training long over.
+# A beat from a saved trace: what a board shows of a training that is long over.
 
 
 def beat_of(trace: Trace) -> Beat:
@@ -384,7 +388,7 @@ def beat_of(trace: Trace) -> Beat:
 
 
 def _known(recent: Trace, found: Measured, link: str, peak: float) -> Moment:
-    """Return what both a living training and a trace tell of."""
+    """Return what is known of a live training and of a trace alike."""
     scale, limit = run_state.capacity(link, peak)
     return Moment(
         recent.tasks,

@@ -1,1 +1,1 @@
-"""Some runs side by side: what is drawn of them, in a cell and on a page."""
+"""Some runs side by side, drawn in a cell and on a page."""

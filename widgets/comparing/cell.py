@@ -1,12 +1,26 @@
-"""A comparison in a cell: live where there is ipywidgets, and what a notebook keeps."""
+"""A comparison in a cell: with controls if ipywidgets is there, else a still picture.
+
+The controls choose what is drawn, along which axis, and how smooth. The kernel draws a
+change as one picture, from the runs as they are then.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from html import escape
 from typing import Any
 
 from kit.experiments.comparison import Comparison
-from widgets.comparing.still import still
-from widgets.drawing import front_end
+from widgets.board.snapshot import ONE_OF_BOTH
+from widgets.comparing import overlays
+from widgets.comparing.overlays import ALONG, Drawn
+from widgets.drawing import charts, front_end
+from widgets.drawing.looks import style
+
+_AXES = {"step": "step", "time": "seconds", "bytes": "bytes"}
+_SCALES = {"linear": False, "log": True}
+_WIDE = {"description_width": "initial"}
 
 
 def show(comparison: Comparison) -> None:
@@ -16,15 +30,136 @@ def show(comparison: Comparison) -> None:
     """
     if front_end.kernel() is None:
         raise NotImplementedError
-    live = _live(comparison)
-    if live is not None:
-        front_end.display_widget(live.root)
+    with suppress(ImportError):  # without ipywidgets: the still picture alone
+        front_end.display_widget(LiveComparison(comparison).root)
     front_end.place({"text/plain": repr(comparison), "text/html": still(comparison)})
 
 
-def _live(comparison: Comparison) -> Any:
-    try:
-        from widgets.comparing.live import LiveComparison
-    except ImportError:
-        return None  # without ipywidgets: the still picture
-    return LiveComparison(comparison)
+class LiveComparison:
+    """The widgets of one comparison; `root` is what is displayed."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        """Make them; raises `ImportError` without ipywidgets."""
+        import ipywidgets as ipw
+
+        self._comparison = comparison
+        self._runs = overlays.drawn(comparison.outcomes())
+        names = overlays.measures(self._runs)
+        self.measure = ipw.Dropdown(
+            options=[(name.replace("_", " "), name) for name in names],
+            description="curve", style=_WIDE, layout=ipw.Layout(width="220px"),
+        )  # fmt: skip
+        self.along = _choice("by", _AXES)
+        self.scale = _choice("scale", _SCALES)
+        self.smoothing = ipw.FloatSlider(
+            value=2.5, min=0.0, max=20.0, step=0.5,
+            description="smoothing (% of steps)", readout_format=".1f",
+            style=_WIDE, continuous_update=False,
+            layout=ipw.Layout(flex="1 1 300px", max_width="420px"),
+        )  # fmt: skip
+        self.again = front_end.button(
+            "Look again", "refresh", "Draw the runs as they are now"
+        )
+        self.again.layout.width = "120px"
+        self.curve, self.rest = ipw.HTML(), ipw.HTML()
+        for control in (self.measure, self.along, self.scale, self.smoothing):
+            control.observe(lambda _: self._draw(), "value")
+        self.again.on_click(lambda _: self.look())
+        controls = ipw.HBox(
+            [self.measure, self.along, self.scale, self.smoothing, self.again],
+            layout=ipw.Layout(flex_flow="row wrap", align_items="center"),
+        )
+        head = ipw.HTML(f"<style>{style()}</style>")
+        self.root = ipw.VBox([head, controls, self.curve, self.rest])
+        self.root.add_class("ps-live")
+        self._draw()
+        self._draw_rest()
+
+    def look(self) -> None:
+        """Draw all runs as they are now."""
+        self._runs = overlays.drawn(self._comparison.outcomes())
+        self._draw()
+        self._draw_rest()
+
+    def _draw(self) -> None:
+        measure, along = self.measure.value, self.along.value
+        chart = overlays.overlay(
+            self._runs,
+            measure,
+            along,
+            is_log=self.scale.value,
+            smoothing=self.smoothing.value / 100,
+        )
+        said = overlays.overlay_words(self._runs, measure, along)
+        drawn = pictures([(charts.curves_chart(chart), said)])
+        self.curve.value = (
+            f'<div class="ps-board ps-alone">{key(self._runs)}{drawn}</div>'
+        )
+
+    def _draw_rest(self) -> None:
+        table = self._comparison._repr_html_()
+        self.rest.value = (
+            f'<div class="ps-board">{pictures(bars(self._runs))}'
+            f'<div class="ps-wide">{table}</div></div>'
+        )
+        is_over = all(run.outcome.state in ("done", "failed") for run in self._runs)
+        self.again.layout.display = "none" if is_over else None
+
+
+def _choice(label: str, options: dict[str, Any]) -> Any:
+    import ipywidgets as ipw
+
+    return ipw.ToggleButtons(
+        options=list(options.items()),
+        description=label,
+        style=_WIDE | {"button_width": "70px"},
+        layout=ipw.Layout(width=f"{60 + 78 * len(options)}px"),
+    )
+
+
+# --------------------------------------------------------------------------------------
+# The still picture, and its parts, which are in the live one too.
+
+
+def still(comparison: Comparison) -> str:
+    """Return the comparison as a notebook keeps it: all curves and bars, no script."""
+    runs = overlays.drawn(comparison.outcomes())
+    figures = [
+        (
+            charts.curves_chart(overlays.overlay(runs, measure, along)),
+            overlays.overlay_words(runs, measure, along),
+        )
+        for measure in overlays.measures(runs)
+        for along in (ALONG if measure == "loss" else ("step",))
+    ]
+    return (
+        f'<style>{style()}{ONE_OF_BOTH}</style><div class="ps-snapshot ps-board">'
+        f"{key(runs)}{pictures([*figures, *bars(runs)])}"
+        f'<div class="ps-wide">{comparison._repr_html_()}</div></div>'
+    )
+
+
+def bars(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
+    """Return the bars, each as a picture and what it shows in words."""
+    described = (overlays.time_bars, overlays.bytes_bars, overlays.phase_bars)
+    found = [describe(runs) for describe in described]
+    return [(charts.bars_chart(one), overlays.bars_words(one)) for one in found]
+
+
+def pictures(drawn: Sequence[tuple[str, str]]) -> str:
+    """Return pictures side by side, each with its words; those that have data."""
+    figures = "".join(
+        f"<figure>{picture}<figcaption>{escape(said)}</figcaption></figure>"
+        for picture, said in drawn
+        if picture
+    )
+    return f'<div class="ps-pictures">{figures}</div>'
+
+
+def key(runs: Sequence[Drawn]) -> str:
+    """Return the legend: a sample of each run's line beside its name."""
+    samples = "".join(
+        f"<span>{charts.sample(run.colour, run.dash)} {escape(run.name)}</span>"
+        for run in runs
+    )
+    return f'<p class="ps-key">{samples}</p>'

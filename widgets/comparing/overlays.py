@@ -1,4 +1,4 @@
-"""What a comparison shows: curves of several runs over each other, and bars.
+"""What a comparison shows: curves of several runs laid over each other, and bars.
 
 Pure: outcomes of runs in, charts and sentences out. `page` and `cell` draw them.
 """
@@ -20,14 +20,14 @@ from widgets.drawing.feed import Columns
 from widgets.drawing.theme import link_look
 from widgets.drawing.words import listed
 
-#: By what curves can be laid over each other, and how a heading says it.
+#: What curves can be laid over each other by, and how a heading says it.
 ALONG = {"step": "by step", "seconds": "by time", "bytes": "by bytes moved"}
 _FEW = 6  # runs that get a sentence each
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
 class Drawn(NamedTuple):
-    """One run as all its figures show it: its name, colour and dash, and its curves."""
+    """One run in all its figures: name, colour and dash, and its curves."""
 
     name: str
     colour: str
@@ -44,7 +44,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(outcomes: Sequence[RunSummary]) -> list[Drawn]:
-    """Return the runs with a look each; the first six differ in colour and dash."""
+    """Return the runs with their looks; the first six differ in colour and dash."""
     return [
         Drawn(one.name, *link_look(place), curves(one.trace), one)
         for place, one in enumerate(outcomes)
@@ -54,7 +54,7 @@ def drawn(outcomes: Sequence[RunSummary]) -> list[Drawn]:
 def measures(runs: Sequence[Drawn]) -> list[str]:
     """Return what there is to draw: the loss, and what else the steps measured.
 
-    What was measured on held-out data is drawn with the measure that it belongs to.
+    A measure on held-out data is drawn with the one on the training data, if any.
     """
     names = sorted({name for run in runs for name in run.curves.measures})
     plain = [name for name in names if not name.startswith(VALIDATION)]
@@ -77,12 +77,13 @@ def overlay(
 ) -> Chart:
     """Describe a measure of all runs, with its moving mean.
 
-    `smoothing` is the window of the mean as a share of the run's steps; 0 draws each
-    step alone. What was measured on held-out data gets a curve with dots.
+    `smoothing` is the window of the mean as a share of the run's steps; with 0 only the
+    steps are drawn. What was measured on held-out data is a curve with dots.
     """
     scale, unit = unit_of(max((_end(run.curves.bytes) for run in runs), default=0.0))
     series: list[Series] = []
     for run in runs:
+        # Odd, so that the mean has as many steps on each side.
         width = 1 + 2 * round(smoothing * len(run.curves.step) / 2)
         columns = _columns(run, measure, width, scale)
         look = (run.name, run.colour, columns, along)
@@ -112,8 +113,10 @@ def overlay(
 
 
 def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
-    """Return the steps that have this measure, few enough to draw."""
+    """Return the steps with this measure, few enough to draw."""
     found, values = run.curves, run.values(measure)
+    # A NaN among the values of training steps shows as a gap. Values on held-out data
+    # are there only now and then, and are joined.
     is_there = ~np.isnan(values) if measure.startswith(VALIDATION) else slice(None)
     values = values[is_there]
     keep = feed.extremes(values)
@@ -127,7 +130,7 @@ def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
 
 
 def _extent(label: str, columns: Sequence[Floats], *, is_log: bool = False) -> Axis:
-    """Return an axis that reaches over all values; of a linear one 0 is a part."""
+    """Return an axis over all values; a linear one includes 0."""
     values = np.concatenate([*columns, np.zeros(0)])
     values = values[np.isfinite(values)]
     if not is_log:
@@ -140,7 +143,7 @@ def _extent(label: str, columns: Sequence[Floats], *, is_log: bool = False) -> A
 
 
 def unit_of(n_bytes: float) -> tuple[float, str]:
-    """Return the unit in which so many bytes are said, and its size.
+    """Return a suitable unit for so many bytes: its size and its name.
 
     >>> unit_of(2_500_000), unit_of(0)
     ((1000000.0, 'MB'), (1.0, 'bytes'))
@@ -183,7 +186,7 @@ def _bars(
 def phase_bars(runs: Sequence[Drawn]) -> Bars:
     """Describe how the tasks of each job spend a step, a bar for each run and job.
 
-    A job that only receives and waits is left out, as servers are beside a ring.
+    A job that only receives and waits is left out, such as servers during a ring.
     """
     rows = []
     for run in runs:
@@ -204,7 +207,7 @@ def phase_bars(runs: Sequence[Drawn]) -> Bars:
 
 
 def _number(value: object) -> float:
-    """Return a number to draw; what is not known has no length."""
+    """Return a number to draw; an unknown one has no length."""
     number = float(value) if isinstance(value, float | int) else 0.0
     return number if math.isfinite(number) else 0.0
 
@@ -214,7 +217,7 @@ def _number(value: object) -> float:
 
 
 def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
-    """Say where each run has got to."""
+    """Say how far each run has come."""
     ends: list[tuple[float, str, str]] = []
     scale, unit = unit_of(max((_end(run.curves.bytes) for run in runs), default=0.0))
     for run in runs:

@@ -1,4 +1,4 @@
-"""A comparison as one HTML file: its table, curves and bars, by the report's writer."""
+"""A comparison as one HTML file: its table, curves and bars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from widgets.drawing.document import write as write_page
 from widgets.drawing.figures import bars_figure, overlay_figure, sources_of
 from widgets.drawing.theme import THEMES
 
-# A choice without a script: the scale that is not chosen is not seen.
+# A choice without a script: the other scale is hidden by the style sheet.
 _SCALE = """
 <style>
 main:has(#scale-log:checked) .linear, main:not(:has(#scale-log:checked)) .log
@@ -74,7 +74,7 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
 
 
 def _tables(rows: Sequence[Row]) -> str:
-    """Return what came out and what it took, as two tables that fit side by side."""
+    """Return the results and their cost, as two tables, which fit side by side."""
     costs = [name for name in words.HEADS if name != "loss"]
     out = [{k: v for k, v in row.items() if k not in costs} for row in rows]
     took = [{k: v for k, v in row.items() if k in ("run", *costs)} for row in rows]

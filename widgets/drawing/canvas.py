@@ -1,12 +1,12 @@
-"""An empty figure in the looks of a theme, its legend and its marks.
+"""An empty figure in the look of a theme, its legend and its marks.
 
-What all figures have in common, and nothing of what any of them shows.
+This is what all figures have in common; nothing here knows what they show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from bokeh.models import Axis, CategoricalAxis, ColumnDataSource, Node
 from bokeh.models.annotations import Label, Legend, LegendItem, Span
@@ -68,22 +68,21 @@ def legend(
     fig: figure,
     theme: Theme,
     entries: Mapping[str, Any],
-    place: Literal["above", "right"],
     columns: int | None = None,
 ) -> None:
-    """Put a legend outside of the axes, so that it never covers data.
+    """Put a legend above the axes, where it never covers data.
 
-    An entry is what is drawn, or a list of what goes by one name. Without `columns`
-    all entries stand in one row, or below each other at the right.
+    An entry is something drawn, or a list of things with one name. Without `columns`
+    up to four entries are in one row.
     """
-    # Any: bokeh's own annotations do not let a renderer of lines be one of glyphs.
+    # Any: to the annotations of bokeh, a renderer of lines is not one of glyphs.
     items = [
         LegendItem(label=name, renderers=one if isinstance(one, list) else [one])
         for name, one in entries.items()
     ]
     box = Legend(
         items=items,
-        orientation="vertical" if place == "right" else "horizontal",
+        orientation="horizontal",
         label_text_color=theme.ink,
         label_text_font=FONT,
         label_text_font_size=_TEXT,
@@ -92,12 +91,12 @@ def legend(
         click_policy="hide",
         glyph_width=34,
         glyph_height=24,
-        spacing=18 if place == "above" and columns is None else 4,
+        spacing=18 if columns is None else 4,
     )
     box.update(padding=2, margin=6, ncols=columns or "auto")
-    if place == "above" and columns is None and len(items) > 4:
+    if columns is None and len(items) > 4:
         box.update(ncols=3, glyph_height=16, label_height=16)
-    fig.add_layout(box, place)
+    fig.add_layout(box, "above")
 
 
 def mark(
@@ -112,7 +111,7 @@ def mark(
 
     With `is_first_bare` the first place has only its label: nothing changes there.
     """
-    n_rows = 1 if len(labels) <= 4 else 2  # close neighbours take turns in height
+    n_rows = 1 if len(labels) <= 4 else 2  # close neighbours alternate in height
     for number, (place, text) in enumerate(zip(places, labels, strict=True)):
         if number or not is_first_bare:
             line = Span(location=place, dimension="height", line_color=theme.ink)

@@ -1,8 +1,8 @@
-"""The curves as plain SVG text, for where no script runs: a chart in, a picture out.
+"""The curves as plain SVG, for where no script runs: a chart in, a picture out.
 
 Pure. They show what the live figures show, from the same description
-(`widgets.drawing.curves`), and need nothing: a saved notebook, a page made of it and a
-reader without JavaScript see them. Colours are variables of the page
+(`widgets.drawing.curves`), and need nothing else: they are visible in a saved notebook,
+in a page made from it, and without JavaScript. Colours are variables of the page
 (`widgets.drawing.looks`).
 """
 
@@ -47,7 +47,7 @@ class Scale(NamedTuple):
     is_log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the pixel of a value; NaN for one that a logarithm has no place for.
+        """Return the pixel of a value, or NaN if it needs a logarithm and has none.
 
         >>> Scale(0, 10, 100, 200)(2.5), Scale(0.01, 100, 0, 200, is_log=True)(1)
         (125.0, 100.0)
@@ -59,10 +59,11 @@ class Scale(NamedTuple):
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int) -> list[float]:
-        """Return round values: of a logarithmic scale powers of ten, or 1, 2 and 5."""
+        """Return round values; on a logarithmic scale powers of ten, or 1, 2 and 5."""
         if not self.is_log:
             return ticks(self.low, self.high, most)
         first, last = math.floor(_log(self.low)), math.ceil(_log(self.high))
+        # Over two decades or less, powers of ten alone would be too few.
         steps = (1, 2, 5) if last - first <= 2 else (1,)
         every = max(1, math.ceil((last - first) / most))
         found = [m * 10.0**n for n in range(first, last + 1, every) for m in steps]
@@ -117,7 +118,7 @@ def curves_chart(chart: Chart) -> str:
 
 
 def links_chart(chart: Chart) -> str:
-    """Draw each series in steps, in a strip of its own; "" without any."""
+    """Draw each series in steps, in a separate strip; "" without any."""
     if not chart.series:
         return ""
     x, height = _strips_scale(chart)
@@ -227,8 +228,7 @@ def sample(colour: str, dash: str) -> str:
 
 def _flight(x: float, y: float, width: float) -> str:
     """Draw the thin bar of bytes that are on their way."""
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
-    return f'<rect class="ps-flight" {place} height="{_THIN}"/>'
+    return _box('class="ps-flight"', x, y, width, _THIN)
 
 
 def _curve(series: Series, x: Scale, y: Scale) -> str:

@@ -1,8 +1,8 @@
 """What the curves show: each described once, as plain data, and drawn elsewhere.
 
 Pure. `figures` and `plots` draw a chart with bokeh, `charts` draws it as SVG. They
-decide on pixels only: what a curve is called, its colour and dash, the axes and the
-marks of switches stand here.
+decide only on pixels: the names of the curves, their colours and dashes, the axes and
+the marks of switches are decided here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kit.trace.traffic import Phase
 from widgets.drawing.feed import Columns
 from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
-VALIDATION = "validation_"  # begins the name of what was measured on held-out data
+VALIDATION = "validation_"  # the prefix of measures on held-out data
 _FEW = 3  # regions: their names have room for the step too
 
 
 class Axis(NamedTuple):
-    """What an axis says, and from where to where it reaches."""
+    """The label of an axis, and its range."""
 
     label: str
     low: float
@@ -39,7 +39,7 @@ class Series(NamedTuple):
     """
 
     label: str
-    colour: str  # as `Theme.colour` and the variables of `looks` call it
+    colour: str  # a name for `Theme.colour` and the variables of `looks`
     data: Columns
     x: str
     y: str
@@ -133,9 +133,9 @@ def loss(
 ) -> Chart:
     """Describe the loss of stretches of steps, and what was measured besides it.
 
-    `loss` has step, loss, low and high, `regions` left, right and topology, each of
-    `measures` step and value, `changes` those of `feed.changes_of`. Of the measures
-    are drawn the accuracy, from 0 to 1, and both on held-out data.
+    `loss` has the columns step, loss, low and high, `regions` left, right and topology,
+    each of `measures` step and value; `changes` is that of `feed.changes_of`. Of the
+    measures, accuracy from 0 to 1 is drawn, and both on held-out data.
     """
 
     def beside(label: str, colour: str, measure: str, dash: str) -> Series:
@@ -213,9 +213,9 @@ def _regions(columns: Columns) -> tuple[Region, ...]:
 def links(lines: Mapping[str, Columns], switches: Columns) -> Chart:
     """Describe the rate of each link: columns second and rate, until the next row.
 
-    `switches` has second and label. All strips have one scale, so that they compare;
-    lines in one frame would hide each other, as links of one topology often carry the
-    same.
+    `switches` has second and label. All strips have the same scale, so that they can be
+    compared. In one frame, lines would hide each other: under one topology, links often
+    carry the same.
     """
     top = max((float(np.max(line["rate"])) for line in lines.values()), default=0.0)
     times = [line["second"] for line in lines.values()]

@@ -1,7 +1,7 @@
 """A page of bokeh's figures, each in both themes: embedded, captioned and written.
 
-The file is complete in itself: BokehJS is in it, and it asks no other host for
-anything. What the figures show is the caller's business.
+The file is self-contained: BokehJS is in it, and it asks no other host for anything.
+What the figures show is up to the caller.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from widgets.drawing.theme import THEMES, Theme
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure by its classes in the page, with its heading and its twin in words.
+    """One figure, drawn for each class in the page, with its heading and its words.
 
-    A class is the name of a theme, which decides when it is seen; `by_class` is empty
-    where there is nothing to draw.
+    A class is the name of a theme, which decides when it is visible. `by_class` is
+    empty if there is nothing to draw.
     """
 
     heading: str
@@ -39,7 +39,7 @@ class Drawing:
 
 
 def both(draw: Callable[[Theme], figure], data: Sized) -> dict[str, figure]:
-    """Draw in both themes; nothing without data, as the words say so already."""
+    """Draw in both themes; nothing without data, which the words say."""
     return {theme.name: draw(theme) for theme in THEMES} if len(data) else {}
 
 
@@ -78,7 +78,8 @@ def _figure(drawing: Drawing, places: str) -> str:
 def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
     """Return bokeh itself with the script of the figures, and a place for each."""
     document = Document()
-    with document.models.freeze():  # else every root is a walk over all of them
+    # Otherwise all models are gone through again for each root.
+    with document.models.freeze():
         for model in models:
             document.add_root(model)
     script, divs = components(models)
@@ -94,9 +95,9 @@ def write(
     scripts: str,
     made_at: datetime | None = None,
 ) -> None:
-    """Write the page, which says when it was made and with what; all of it or nothing.
+    """Write the page, which says when and with what it was made; whole or not at all.
 
-    Raises `OSError` as the file system gives it.
+    Raises `OSError` if it cannot be written.
     """
     moment = (made_at or datetime.now(UTC)).astimezone(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC with {_versions()}."

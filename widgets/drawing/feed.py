@@ -2,7 +2,7 @@
 
 Pure: numpy only, no bokeh. One function for each figure; the units are those of the
 axes (steps, seconds, milliseconds, megabytes of 1,000,000 bytes). However long the run,
-the columns stay small enough for a page: long series are thinned, tiny spans joined.
+the columns are small enough for a page: long series are thinned, tiny spans joined.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kit.training.client.changes import label
 from kit.training.elastic.generation import Change
 
 Columns = dict[str, Any]
-#: Task name -> bytes sent and received per step, as a closed formula gives them.
+#: Task name -> bytes sent and received per step, by a closed formula.
 Formula = Mapping[str, tuple[int, int]]
 
 MB = 1e6
-OTHERS = "other links together"  # ends the name of the last line of many
-_POINTS = 1500  # of a curve: more than a screen has pixels for
+OTHERS = "other links together"  # the end of the name of a sum of links
+_POINTS = 1500  # of a curve; a screen has pixels for fewer
 _BINS = 150
 _PIXELS = 1000
 
@@ -47,8 +47,8 @@ class TimeWindow(NamedTuple):
 def loss(trace: Trace) -> Columns:
     """Return step, loss and mean: the loss of each step and its moving mean.
 
-    The window of the mean is a fortieth of the run. Of a long run the smallest and the
-    largest loss of each stretch are kept, so that spikes stay visible.
+    The window of the mean is a fortieth of the run. Of each stretch of a long run the
+    smallest and the largest loss are kept, so that spikes stay visible.
     """
     steps, values = trace.losses()
     keep = extremes(values)
@@ -56,20 +56,24 @@ def loss(trace: Trace) -> Columns:
     return {"step": steps[keep], "loss": values[keep], "mean": mean}
 
 
-def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
-    """Return for each value the mean of the `width` around it that are there.
+def moving_mean(
+    values: npt.NDArray[Any], width: int, *, is_trailing: bool = False
+) -> npt.NDArray[Any]:
+    """Return for each value the mean of the `width` values around it.
 
-    `width` is odd; near an end fewer count, and where a value is NaN the others alone.
-    Cost: the number of values times the width.
+    With `is_trailing` it is the mean of the value and those before it; if not, `width`
+    is odd. Near an end there are fewer, and what is not finite does not count. Cost:
+    the number of values times the width.
 
     >>> moving_mean(np.array([0.0, 3.0, 6.0, np.nan]), 3).tolist()
     [1.5, 3.0, 4.5, 6.0]
     """
-    n, half = len(values), width // 2
+    n, first = len(values), 0 if is_trailing else width // 2
     is_there, ones = np.isfinite(values), np.ones(width)
     if not n:
         return np.zeros(0)
-    around = slice(half, half + n)  # differences of sums would drown after a spike
+    # Not differences of running sums: after a spike they would be rounded off.
+    around = slice(first, first + n)
     total = np.convolve(np.where(is_there, values, 0.0), ones)[around]
     known = np.rint(np.convolve(is_there, ones)[around])
     found = np.full(n, np.nan)
@@ -78,7 +82,7 @@ def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 
 def mean_width(n_steps: int) -> int:
-    """Return how many steps the moving mean of the loss takes together.
+    """Return the width of the moving mean of the loss, in steps.
 
     >>> mean_width(20), mean_width(400)
     (1, 11)
@@ -88,7 +92,7 @@ def mean_width(n_steps: int) -> int:
 
 
 def extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the places to draw: all, or the least and greatest of each stretch."""
+    """Return the indexes to draw: all, or the extremes of each stretch."""
     n = len(values)
     if n <= _POINTS:
         return np.arange(n)
@@ -102,16 +106,17 @@ def extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def regions(trace: Trace) -> Columns:
-    """Return left, right and topology: the steps for which each topology held."""
+    """Return left, right and topology: the steps under each topology."""
     return regions_of(sorted(trace.epochs), _steps(trace)[1])
 
 
 def regions_of(epochs: Iterable[EpochRow], last: int) -> Columns:
-    """Return the same of epochs in their order, the newest until the step `last`."""
+    """Return the same for epochs in order, of which the last ends at step `last`."""
     left: list[int] = []
     names: list[str] = []
     for row in epochs:
-        # A generation of an elastic training may begin before the end of another one.
+        # A generation of an elastic training repeats steps, so it may begin before an
+        # epoch of the one before: that has no steps left.
         while left and left[-1] > row.first_step:
             left.pop()
             names.pop()
@@ -127,8 +132,8 @@ def switches(
 ) -> Columns:
     """Return step, second and label of each switch; seconds from `origin` (ns).
 
-    That is the first event unless given. `changes` are those of an elastic training,
-    each of which begins a generation.
+    By default that is the first event. `changes` are those of an elastic training; each
+    begins a generation.
     """
     origin, found = trace.bounds()[0] if origin is None else origin, trace.switches()
     told = [_told(switch, changes) for switch in found]
@@ -170,9 +175,9 @@ def changes_of(epochs: Iterable[EpochRow], changes: Sequence[Change]) -> Columns
 def links(trace: Trace, most: int = 12) -> dict[str, Columns]:
     """Return for each link its columns second and rate (MB/s until the next row).
 
-    Rates are means over whole steps: cut anywhere else, bursts would beat against the
-    cuts. The busiest links come alone, in the order of their task numbers; if there are
-    more than `most`, the rest is summed up as one line, last.
+    Rates are means over whole steps: with other cuts, bursts would interfere with them.
+    The busiest links are single, in the order of their task numbers; if there are more
+    than `most`, the others are summed up in one line, the last.
     """
     if not len(trace.transfers):
         return {}
@@ -192,8 +197,9 @@ def busiest(
     rate: npt.NDArray[Any],
     most: int,
 ) -> dict[str, Columns]:
-    """Return columns of links, as `links` does: a row of `rate` for each of `pairs`."""
-    rate = np.column_stack([rate, rate[:, -1]])  # the last row ends the last stretch
+    """Return the columns of `links`, from a row of `rate` for each of `pairs`."""
+    # A value holds until the next row, so the end of the last stretch is a row too.
+    rate = np.column_stack([rate, rate[:, -1]])
     order = np.argsort(-amount, kind="stable")
     single = order if len(pairs) <= most else order[: most - 1]
     rest = order[len(single) :]
@@ -208,16 +214,16 @@ def busiest(
 
 
 def _edges(trace: Trace) -> npt.NDArray[np.int64]:
-    """Return the times that cut the run into at most some 150 stretches of whole steps.
+    """Return the times that cut the run into about 150 stretches of whole steps.
 
-    Every switch is a cut too. Steps whose transfers were dropped are left out, lest
-    they look idle. Without any step the stretches are of equal length.
+    Every switch is a cut too. Steps without their transfers, which were dropped, are
+    left out, or they would look idle. Without any step, stretches are equally long.
     """
     table = trace.transfers
     first, last = int(table["start"].min()), int(table["end"].max()) + 1
     kept = trace.steps[trace.steps["step"] >= table["step"].min()]
     is_cut = len(kept) < len(trace.steps)
-    if is_cut:  # the oldest step that is left may have lost a part
+    if is_cut:  # the oldest step that is left may have lost some transfers
         kept = kept[kept["step"] > table["step"].min()]
     if not len(kept):
         return np.unique(np.linspace(first, last, _BINS + 1).astype(np.int64))
@@ -241,8 +247,8 @@ def link_name(trace: Trace, source: int, destination: int) -> str:
 def window(trace: Trace, n_steps: int = 2) -> TimeWindow:
     """Return `n_steps` steps on each side of the first switch of topology.
 
-    Without such a switch, or when its steps are not kept any more, the middle of the
-    kept steps is taken; without any step the whole time.
+    Without such a switch, or if its steps are not kept any more, they are around the
+    middle of the kept steps; without any step it is the whole time.
     """
     if not len(trace.steps):
         start, end = trace.bounds()
@@ -265,8 +271,8 @@ def window(trace: Trace, n_steps: int = 2) -> TimeWindow:
 def timeline(trace: Trace, view: TimeWindow) -> Columns:
     """Return task, phase, left and right: what each task did (ms, `view.zero` is 0).
 
-    Spans wider than a pixel are drawn as they are. Of narrower ones the phase that took
-    most of a pixel gets all of it, and equal neighbours are joined.
+    Spans wider than a pixel stay as they are. Of narrower ones, a pixel gets the phase
+    that took most of it, and equal neighbours are joined.
     """
     table = trace.spans
     table = table[(table["end"] > view.start) & (table["start"] < view.end)]
@@ -293,7 +299,7 @@ def timeline(trace: Trace, view: TimeWindow) -> Columns:
 
 
 def _joined(table: Rows, pixels: Bins) -> list[tuple[int, int, int]]:
-    """Return (phase, start, end) of runs of pixels in which one phase prevails."""
+    """Return (phase, start, end) of runs of pixels that one phase dominates."""
     if not len(table):
         return []
     start, end, phase = table["start"], table["end"], table["phase"]
@@ -335,7 +341,7 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
 
 
 def tasks_of(trace: Trace, *drawn: Columns) -> list[str]:
-    """Return the tasks that any of the columns has, in the order of the trace."""
+    """Return the tasks that are in any of the columns, in the order of the trace."""
     told = {name for columns in drawn for name in columns["task"]}
     return [name for name in trace.names if name in told]
 
@@ -355,8 +361,8 @@ def volume(trace: Trace, formulas: Mapping[str, Formula]) -> Columns:
     """Return measured and calculated MB per step, for each topology and task.
 
     `place` is (topology, task); `sent`, `received` are measured over all steps of the
-    topology; `formula_sent`, `formula_received` are NaN where `formulas` (topology ->
-    task -> bytes) says nothing. Tasks that neither moved nor should move are left out.
+    topology; `formula_sent`, `formula_received` are NaN if `formulas` (topology -> task
+    -> bytes) has no value. Tasks that neither moved bytes nor should are left out.
     """
     names = ("place", "sent", "received", "formula_sent", "formula_received")
     columns: Columns = {name: [] for name in names}

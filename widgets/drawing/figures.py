@@ -1,8 +1,8 @@
 """Figures of a training: a chart in, a bokeh figure out.
 
-One function for each kind of chart of `curves`, with the looks of a theme. `sources`
-gives the data of its series, where several figures share it. Titles and explanations
-are the page's business: here are only axes, marks and legends.
+One function for each kind of chart in `curves`, in the look of a theme. `sources` has
+the data of the series if several figures share it. Titles and explanations are up to
+the page: here are only axes, marks and legends.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from widgets.drawing.theme import (
 )
 
 _ROW_PX = 34  # of a task in the timeline
-_LETTERS = 56  # more than fit side by side into half a page
+_LETTERS = 56  # so many fit side by side into half a page
 _STRIP_PX = 34  # of a link
 _BAR_PX = 34
-_HALF_PX = 540  # of the page, as much as a figure's frame takes
+_HALF_PX = 540  # the width of a figure's frame in half a page
 
 
 def sources_of(chart: Chart) -> list[ColumnDataSource]:
-    """Return the data of each series; series of the same columns share it."""
+    """Return the data of each series; series with the same columns share it."""
     made: dict[int, ColumnDataSource] = {}
     for series in chart.series:
         made.setdefault(id(series.data), source(series.data))
@@ -66,13 +66,13 @@ def curves_figure(
     drawn = {one.label: curve(fig, one, data) for one, data in reversed([*pairs])}
     for one in chart.series:
         tint(drawn[one.label], one, theme)
-    legend(fig, theme, {one.label: drawn[one.label] for one in chart.series}, "above")
+    legend(fig, theme, {one.label: drawn[one.label] for one in chart.series})
     fig.add_tools(tips_of(chart, drawn))
     return fig
 
 
 def curve(fig: Any, series: Series, data: ColumnDataSource, **more: Any) -> Any:
-    """Draw one line or band, without its colour; returns what is drawn."""
+    """Draw one line or band, without its colour; return what is drawn."""
     if series.to:
         edges = {"y1": series.y, "y2": series.to, "fill_alpha": 0.25}
         return fig.varea(series.x, source=data, **edges, **more)
@@ -89,7 +89,7 @@ def tint(drawn: Any, series: Series, theme: Theme) -> None:
 
 
 def tips_of(chart: Chart, drawn: Mapping[str, Any]) -> HoverTool:
-    """Return what the pointer shows: the columns of the first series at its place."""
+    """Return what the pointer shows: the first series' columns at its place."""
     first = chart.series[0]
     tips = [
         (name, f"@{name}{{0}}" if name == first.x else f"@{name}{{0.0000}}")
@@ -101,12 +101,12 @@ def tips_of(chart: Chart, drawn: Mapping[str, Any]) -> HoverTool:
 def overlay_figure(
     chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
 ) -> figure:
-    """Draw curves of several runs over each other; series of one name go together.
+    """Draw curves of several runs over each other, with one legend entry for a name.
 
     The pointer shows the columns of the curve that it is on.
     """
     labels = dict.fromkeys(one.label for one in chart.series)
-    # Names of runs may be long: they stand in as many columns as there is room for.
+    # Names of runs may be long: the legend has as many columns as there is room for.
     n_columns = max(1, int(_HALF_PX // (48 + 6.5 * max(map(len, labels), default=0))))
     n_rows = -(-len(labels) // n_columns)
     kind = "log" if chart.is_log else "linear"
@@ -121,7 +121,7 @@ def overlay_figure(
             dots = fig.scatter(one.x, one.y, source=data, name=one.label, size=7)
             dots.glyph.update(fill_color=theme.colour(one.colour), line_color=None)
             drawn[one.label].append(dots)
-    legend(fig, theme, drawn, "above", min(n_columns, len(labels)) or None)
+    legend(fig, theme, drawn, min(n_columns, len(labels)) or None)
     shown = [found[0] for found in drawn.values()]
     columns = chart.series[0].data if chart.series else ()
     tips = [("run", "$name"), *((name, f"@{{{name}}}") for name in columns)]
@@ -157,7 +157,7 @@ def bars_figure(chart: Bars, theme: Theme) -> figure:
         if phase is not None:
             entries[phase.name.lower()] = found
     if entries:
-        legend(fig, theme, entries, "above")
+        legend(fig, theme, entries)
     tips = [("", "@row @name"), (chart.x.label, "@value{0,0.000}")]
     fig.add_tools(HoverTool(tooltips=tips))
     fig.ygrid.grid_line_color = None
@@ -167,7 +167,7 @@ def bars_figure(chart: Bars, theme: Theme) -> figure:
 def links_figure(
     chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
 ) -> figure:
-    """Draw each series in a strip of its own; its value holds until the next row."""
+    """Draw each series in a separate strip; a value is valid until the next row."""
     n = len(chart.series)
     rows = Range1d(start=n + 0.05, end=-0.7)  # downwards, with room for labels
     extent = Range1d(start=chart.x.low, end=chart.x.high)  # strips need plain numbers
@@ -209,8 +209,8 @@ def timeline_figure(
 ) -> figure:
     """Draw what each task did: one row per task, a coloured bar per stretch of time.
 
-    `spans` and `flights` are sources where figures share them. Phases differ in colour,
-    thickness and hatch; below them is a thin bar while bytes are on their way.
+    `spans` and `flights` are sources if figures share them. Phases differ in colour,
+    thickness and hatch; a thin bar below them shows bytes on their way.
     """
     rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
     height = 164 + _ROW_PX * max(1, len(chart.rows))
@@ -229,7 +229,7 @@ def timeline_figure(
         fill_color=theme.ink,
         line_color=None,
     )
-    legend(fig, theme, entries, "above")
+    legend(fig, theme, entries)
     mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
     fig.add_tools(HoverTool(tooltips=[*tips, ("to", "@right{0.000} ms")]))
@@ -244,7 +244,7 @@ def under(flights: Columns) -> Columns:
 
 
 def volume_figure(volume: Data, theme: Theme) -> figure:
-    """Draw measured MB per step as bars, the formula's values as diamonds on them.
+    """Draw measured MB per step as bars, and the formula's values as diamonds.
 
     `volume` has place (topology, task), sent, received, formula_sent and
     formula_received.
@@ -268,7 +268,7 @@ def volume_figure(volume: Data, theme: Theme) -> figure:
         point = fig.scatter("x", f"formula_{word}", source=data, marker="diamond")
         point.glyph.update(line_width=1.5, **style)
         entries["formula"] = entries.pop("formula", point)  # always the last
-    legend(fig, theme, entries, "above")
+    legend(fig, theme, entries)
     fig.xgrid.grid_line_color = None
     if sum(len(task) + 2 for _, task in columns["place"]) > _LETTERS:
         fig.xaxis.major_label_orientation = "vertical"

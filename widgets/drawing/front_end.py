@@ -1,8 +1,8 @@
 """What the board needs of the notebook around it: a kernel, BokehJS, and the theme.
 
-jupyter_bokeh draws with the BokehJS that is in the page and brings none of its own, so
-it is put there once for each page, from this machine: a class room without a network
-sees the same figures.
+jupyter_bokeh draws with the BokehJS in the page and does not bring one, so it is put
+there once for each page, from this machine: a classroom without a network sees the same
+figures.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 _SCRIPT = "application/javascript"
 
-# Runs in the page whenever a view of a figure is ready. What it sets comes to the
-# kernel: so the board learns the theme, and of views that begin with old data. A word,
-# the page, and a number that makes it another name.
+# Runs in the page whenever a view of a figure is ready. The name that it sets is sent
+# to the kernel: so the board learns the theme, and of views that begin with old data.
+# It is a word, the page, and a random number, as only a new name is sent.
 TELL = """
 const tell = () => {
   const body = document.body, lab = body.dataset.jpThemeLight;
@@ -31,11 +31,11 @@ new MutationObserver(tell).observe(document.body,
 tell();
 """
 
-# Runs in the page once a second, for all boards there: what a kernel that is gone
-# cannot do. It counts its own turns, not time, so a laptop that wakes up has lost
-# nothing. It says when nobody can see the page, so that nothing is drawn for it and it
-# has nothing to catch up with. A radio button of ipywidgets has no name, so each is a
-# stop of the Tab key; its sliders and players have none for a screen reader.
+# Runs in the page once a second, for all boards there: a kernel that is gone cannot
+# report that. It counts its turns, not time, so a laptop that wakes up has missed
+# nothing. It reports when the page cannot be seen, so that nothing is drawn for it and
+# it has nothing to catch up with. Radio buttons of ipywidgets have no name, so each
+# would be a stop of the Tab key; sliders and players have none for a screen reader.
 WATCH = """
 const PATIENCE = 4;
 const dress = (live) => {
@@ -129,13 +129,13 @@ look();
 
 
 class _Stored:
-    """Where BokehJS is: the pages that have it, and the output that holds it."""
+    """Where BokehJS is: the pages that have it, and the output that it is in."""
 
     def __init__(self) -> None:
         self.forget(None)
 
     def forget(self, kernel: object) -> None:
-        """Begin anew, in another kernel."""
+        """Begin anew, as in another kernel."""
         self.kernel = kernel
         self.pages: set[str] = set()
         self.cell, self.request = "", ""  # that put it there
@@ -146,18 +146,18 @@ _stored = _Stored()
 
 
 def kernel() -> Any:
-    """Return the IPython kernel that this process is; None in a terminal or script."""
+    """Return the IPython kernel of this process; None in a terminal or a script."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None)
 
 
 def load_bokeh() -> None:
-    """Put BokehJS into the page, so that the notebook holds it once: 1.3 MB of output.
+    """Put BokehJS, 1.3 MB of output, into the page, once for a notebook.
 
     A page that was loaded again may have lost it with an output that was not saved, so
-    it gets it anew unless it has drawn already (`page_draws`). So does a cell that held
-    it and is run again. The older output is emptied where the page still knows it.
+    it gets it again unless it has drawn already (`page_draws`). So does a cell that had
+    it in its output and is run again. The older output is emptied if it is still there.
     """
     here = kernel()
     if here is None:
@@ -180,19 +180,19 @@ def _bokeh() -> str:
     from bokeh.resources import Resources
     from IPython.utils.capture import capture_output
 
-    with capture_output() as caught:  # it displays two forms, of which one is enough
+    with capture_output() as caught:  # it displays two forms, and one is enough
         load_notebook(Resources(mode="inline", components=["bokeh"]), hide_banner=True)
-    # The plain script: it runs when a loaded page is put together, before the kernel
-    # knows of any figure. Bokeh's own form waits until the page shows its cell.
+    # The plain script runs while a page is loaded, before it asks the kernel for any
+    # figure. Bokeh's own form waits until the page shows the cell.
     forms = [output.data for output in caught.outputs if _SCRIPT in output.data]
     return "\n".join(form[_SCRIPT] for form in forms)
 
 
 def page_draws() -> None:
-    """Note that the page which has sent the message at hand draws figures of bokeh.
+    """Note that the page that sent the present message draws figures of bokeh.
 
-    Loaded again, a page has BokehJS from the notebook, if that was saved; it need not
-    be stored a second time.
+    A page that is loaded again has BokehJS from the notebook, if that was saved; then
+    it need not be put there a second time.
     """
     here = kernel()
     if here is not None and here is _stored.kernel:
@@ -200,9 +200,9 @@ def page_draws() -> None:
 
 
 def _asking() -> tuple[str, str, str]:
-    """Return the page that has sent the message at hand, its cell and its id.
+    """Return the page that sent the present message, the cell, and the message's id.
 
-    Pages have no names: that of one differs from those of all others.
+    Pages have no names, but each has its own session.
     """
     parent = kernel().get_parent()
     header, about = parent.get("header", {}), parent.get("metadata", {})
@@ -210,21 +210,21 @@ def _asking() -> tuple[str, str, str]:
 
 
 def watch_page() -> None:
-    """Have the page look after what is shown that has no figure of bokeh."""
+    """Have the page run `WATCH` for a live view that has no figure of bokeh."""
     place({_SCRIPT: f"(() => {{ {WATCH} }})();"})
 
 
 def display_widget(widget: Any) -> None:
-    """Display a widget as nothing but that, so that no saved page shows its repr."""
+    """Display a widget without its repr, which a saved page would show."""
     view = "application/vnd.jupyter.widget-view+json"
     place({view: widget._repr_mimebundle_()[view]})
 
 
 def at_cell_ends(is_over: Callable[[], bool]) -> None:
-    """Call at the end of each cell, from this one on, until it is over.
+    """Call at the end of this cell and of all later ones, until it returns True.
 
-    What a thread publishes between two cells belongs to none of them, and programs
-    that execute notebooks throw it away.
+    What a thread publishes between two cells belongs to neither of them, and programs
+    that execute notebooks drop it.
     """
     events = kernel().shell.events
 

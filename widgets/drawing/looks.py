@@ -1,8 +1,8 @@
-"""The style sheet of everything the board shows that is not a figure of bokeh.
+"""The style sheet of everything on the board but the figures of bokeh.
 
-Pure text. Colours follow the page: the theme of JupyterLab and VS Code where there is
-one, else what the reader's system prefers. Every rule begins at `.ps-board`, so nothing
-else on the page changes.
+Pure text. Colours follow the page: the theme of JupyterLab or VS Code if there is one,
+else what the reader's system prefers. The rules are for our own classes, `ps-...`, so
+nothing else on the page changes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _ICONS: Final = {
 
 
 def icons() -> str:
-    """Return the style sheet by which no icon is a part of its button's name."""
+    """Return a style sheet by which icons are not part of a button's name."""
     return "".join(
         f'.ps-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
         for name, code in _ICONS.items()

@@ -1,7 +1,7 @@
 """The HTML around the figures: style, table, head and foot of a report.
 
 Pure text. Everything that comes from outside is escaped. The page asks no other host
-for anything, and a content policy keeps it so.
+for anything, and its content security policy forbids it.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ def page(
 ) -> str:
     """Return the whole document; `body` and `scripts` are HTML, the rest is text.
 
-    `connects` are the hosts that the page may ask, as a content policy names them.
+    `connects` are the hosts that the page may ask, as in a content security policy.
     """
     policy = _POLICY + (f"; connect-src {connects}" if connects else "")
+    # Its quotes are part of the syntax, and the attribute has the other kind.
     policy = escape(policy).replace("&#x27;", "'")
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     foot = f"<footer><h2>Notes</h2><ul>{items}</ul></footer>" if notes else ""
@@ -129,9 +130,9 @@ def _colours(theme: Theme, where: str) -> str:
 def table(rows: Sequence[Row], caption: str) -> str:
     """Return rows as an HTML table; "" without rows.
 
-    The heads are the keys, in the order in which they first appear; a unit in square
-    brackets goes on a line of its own. Columns of numbers are aligned to the right,
-    each with as many decimals as its smallest number needs for three digits.
+    The headings are the keys, in the order in which they first appear; a unit in square
+    brackets goes on a separate line. Columns of numbers are aligned to the right, each
+    with as many decimals as its smallest number needs for three digits.
     """
     if not rows:
         return ""
@@ -154,7 +155,7 @@ def table(rows: Sequence[Row], caption: str) -> str:
 
 
 def _head(name: str) -> str:
-    """Return a head with its unit apart.
+    """Return a heading with its unit apart.
 
     >>> _head("rate [steps/s]")
     'rate <small>steps/s</small>'

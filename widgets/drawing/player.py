@@ -1,11 +1,11 @@
-"""What plays in a page without a kernel: a slider over frames, and a Play button.
+"""A player for a page without a kernel: a slider over frames, and a Play button.
 
 Pure text. A frame is HTML for each *place* of the page, an element with the attribute
 `PLACE`. All frames are in the page as one compressed text, in which pieces that several
-frames share stand once. A page that cannot unpack it, or runs no script, stays as it
-was written. Where there are several tracks, another slider chooses one.
+frames share are there once. A page that cannot unpack it, or runs no script, stays as
+it was written. If there are several tracks, another slider chooses one.
 
-The slider takes the arrow keys; so does the page, wherever the focus is, if nothing
+The slider takes the arrow keys, and so does the page, wherever the focus is, if nothing
 else there wants them.
 """
 
@@ -118,14 +118,14 @@ STYLE = """
 
 
 class Frame(NamedTuple):
-    """What the slider says at a frame, and HTML for each place in the page's order."""
+    """The slider's text at a frame, and HTML for each place in the page's order."""
 
     said: str
     places: tuple[str, ...]
 
 
 class Track(NamedTuple):
-    """Frames that follow each other; its name is for the slider that chooses it."""
+    """A sequence of frames; the slider that chooses it shows its name."""
 
     name: str
     frames: Sequence[Frame]
@@ -141,11 +141,11 @@ def player(
     at: tuple[int, int] = (0, 0),
     chooses: str = "",
 ) -> str:
-    """Return HTML that plays frames in the places of `body`, which shows one itself.
+    """Return HTML that plays frames in the places of `body`, which shows one of them.
 
-    `packed` is the text of `pack`; `moves` names the slider over frames, `chooses` that
-    over tracks. `at` is the track and the frame to begin with. The script is in it; the
-    style is `STYLE`.
+    `packed` is what `pack` returned; `moves` is the name of the slider over frames,
+    `chooses` that of the one over tracks. `at` is the first track and frame to show.
+    The script is part of it; the style sheet is `STYLE`.
     """
     number, frame = at
     chooser = ""
@@ -169,7 +169,7 @@ def player(
 
 
 def pack(tracks: Sequence[Track]) -> str:
-    """Return frames as the script reads them: JSON, compressed, as text."""
+    """Return frames in the form that the script reads: JSON, compressed, as text."""
     pieces: dict[str, int] = {}
 
     def written(text: str) -> list[int]:

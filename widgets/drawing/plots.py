@@ -1,7 +1,7 @@
 """The board's live figures: made once, then shown again with other columns.
 
-What changes is data and plain properties, never the set of marks. `show` draws a chart
-of `widgets.drawing.curves` in a theme; nothing here knows where it comes from or when.
+Only data and plain properties change, never the set of marks. `show` draws a chart of
+`widgets.drawing.curves` in a theme; nothing here knows where it comes from, or when.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_REGIONS: Columns = {"left": [], "right": [], "topology": []}
 
 
 def paint(fig: Any, theme: Theme) -> None:
-    """Give a figure's frame the colours of a theme; marks keep theirs."""
+    """Give the frame of a figure the colours of a theme; its marks keep theirs."""
     fig.update(background_fill_color=theme.background, outline_line_color=theme.grid)
     fig.border_fill_color = theme.background
     fig.grid.grid_line_color = theme.grid
@@ -84,6 +84,7 @@ class LossPlot:
         self._right = self._right_axis(chart)
         self._scales = self._linear_and_log()
         self._curves, self._dots = dict[str, Any](), dict[str, Any]()
+        # Bands first, so that lines are on top of them.
         pairs = [*zip(chart.series, self._sources, strict=True)]
         for series, data in sorted(pairs, key=lambda pair: not pair[0].to):
             more: dict[str, Any] = {"visible": not (series.is_right or series.has_dots)}
@@ -99,11 +100,11 @@ class LossPlot:
         self._drawn = list(drawn.values())
         self._least = _least(self.figure, [0.0, 0.0])
         room.update(renderers=[*self._drawn, self._least])
-        legend(self.figure, LIGHT, drawn, "above")
+        legend(self.figure, LIGHT, drawn)
         items: Any = self.figure.select({"type": LegendItem})
         self._items: dict[str, Any] = {item.label.value: item for item in items}
         for label in self._items.keys() & self._dots:
-            self._items[label].visible = False  # as long as there is nothing of it
+            self._items[label].visible = False  # until there is something to show
         self.figure.add_tools(tips_of(chart, self._curves))
         self._theme: Theme | None = None
 
@@ -117,12 +118,12 @@ class LossPlot:
         return linear, (LogScale(), LogTicker(mantissas=[1, 2, 5]))
 
     def scale(self, *, is_log: bool) -> None:
-        """Measure the loss in logarithms, or not; 0 is then not on the axis."""
+        """Make the loss axis logarithmic, without 0, or linear."""
         self.figure.y_scale, self.figure.yaxis[0].ticker = self._scales[is_log]
         self.figure.y_range.renderers = [*self._drawn, *[self._least] * (not is_log)]
 
     def _right_axis(self, chart: Chart) -> Any:
-        """Add the axis at the right, which is seen once something is drawn on it."""
+        """Add the axis at the right; it is visible once something is drawn on it."""
         assert chart.right is not None
         label, low, high = chart.right
         room = low + (high - low) * 1.16
@@ -150,7 +151,8 @@ class LossPlot:
         _put(self._regions, strips.named(chart.regions, theme))
         _put(self._again, strips.again(chart))
         _put(self._changes, strips.marks(chart))
-        new = {}  # series of the same columns are sent once
+        # Each change is sent, so series that share their columns are set once.
+        new = {}
         for series, data in zip(chart.series, self._sources, strict=True):
             is_beside = series.is_right or series.has_dots
             if not is_beside or len(series.data[series.x]):
@@ -163,7 +165,7 @@ class LossPlot:
             data.data = packed(columns)
 
     def _show_beside(self, series: Series) -> None:
-        """Show what is drawn only where it was measured."""
+        """Show a curve that is only there once it was measured."""
         label = series.label
         self._curves[label].visible = True
         if series.is_right:
@@ -252,7 +254,8 @@ class TimelinePlot:
         self._steps.ticker.ticks = [at for at, _ in chart.starts]
         self.figure.xaxis[-1].axis_label = chart.x.label
         spans = chart.spans
-        # The legend has no sample of a phase without a bar, even one of no length.
+        # The legend has no sample of a phase without a bar: each missing one gets a bar
+        # of no length.
         missing = [
             p.name.lower() for p in Phase if p.name.lower() not in spans["phase"]
         ]
@@ -266,9 +269,9 @@ class TimelinePlot:
 
 
 def packed(columns: Columns) -> Columns:
-    """Return columns of numbers in the form that costs least to send.
+    """Return columns of numbers in the form that is cheapest to send.
 
-    A list is written number by number, a microsecond or five each.
+    A list is written number by number, at one to five microseconds each.
     """
     return {name: np.array(numbers, np.float32) for name, numbers in columns.items()}
 
@@ -278,13 +281,13 @@ def _source(*names: str) -> ColumnDataSource:
 
 
 def _put(source: ColumnDataSource, columns: Columns) -> None:
-    """Give a source its columns, unless it has them: each change is sent."""
+    """Set the columns of a source, unless it has them: each change is sent."""
     if source.data != columns:
         source.data = columns
 
 
 def _least(fig: Any, ys: Sequence[Any]) -> Any:
-    """Let a figure reach from 0 to 1 at least: of no data no range can be made."""
+    """Let a figure reach at least from 0 to 1: without data it has no range."""
     return fig.scatter([0.0, 1.0], ys, visible=False)
 
 

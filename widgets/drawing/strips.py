@@ -1,8 +1,7 @@
 """Columns of the live figures that need shaping: strips of links, names of regions.
 
-Pure. The live figures have a fixed set of marks whose data alone changes, because a
-page that was reloaded begins with the marks of the start; so all links are rows of one
-table.
+Pure. A live figure has a fixed set of marks, of which only the data change, because a
+reloaded page begins with the marks of the start. So all links are rows of one table.
 """
 
 from __future__ import annotations
@@ -11,17 +10,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from widgets.drawing import feed
 from widgets.drawing.curves import Chart, Region
 from widgets.drawing.feed import Columns
 from widgets.drawing.theme import Theme
 
-TOP = 0.12  # of a strip is left free above its highest line
+TOP = 0.12  # the share of a strip that is free above its highest line
 
 
 def strips(chart: Chart, theme: Theme) -> Columns:
     """Return xs and ys of each series' line in steps, its colour, dash and name.
 
-    The strip of series number k lies between y = k + 1 (0) and y = k + 0.12 (the
+    The strip of series number k is between y = k + 1 (0) and y = k + 0.12 (the
     highest value of all).
 
     >>> from widgets.drawing.curves import links
@@ -45,9 +45,9 @@ def strips(chart: Chart, theme: Theme) -> Columns:
 
 
 def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]:
-    """Return lines of at most `most` stretches, joined without losing a byte.
+    """Return lines of at most `most` stretches, joined so that no byte is lost.
 
-    Each number of a live figure costs the kernel some microseconds whenever it is sent.
+    To send a number of a live figure costs the kernel some microseconds each time.
 
     >>> rate = np.array([4.0, 2.0, 6.0, 6.0])
     >>> one = {"second": np.array([0.0, 1.0, 2.0, 4.0]), "rate": rate}
@@ -70,23 +70,23 @@ def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]
 
 
 def smoothed(loss: Columns, share: float) -> tuple[Columns, int]:
-    """Return the loss as a mean over a share of the points so far, and over how many.
+    """Return the loss as a moving mean over a share of its points, and over how many.
 
-    Each point is the mean of itself and those before it, as far as there are any; the
+    Each point is the mean of itself and those before it, as far as there are any. The
     range of the workers stays as it is.
 
     >>> loss = {"step": [0, 1, 2, 3], "loss": [4.0, 2.0, 6.0, 8.0]}
     >>> found, width = smoothed(loss, 0.5)
     >>> found["loss"], width
     ([4.0, 3.0, 4.0, 7.0], 2)
+    >>> smoothed({"step": [0, 1, 2], "loss": [4.0, np.nan, 6.0]}, 0.7)[0]["loss"]
+    [4.0, 4.0, 6.0]
     """
     width = max(1, round(share * len(loss["step"])))
     if width == 1:
         return loss, 1
-    sums = np.cumsum([0.0, *loss["loss"]])
-    ends = np.arange(1, len(sums))
-    first = np.maximum(ends - width, 0)
-    means = (sums[ends] - sums[first]) / (ends - first)
+    values = np.asarray(loss["loss"], np.float64)
+    means = feed.moving_mean(values, width, is_trailing=True)
     return loss | {"loss": means.tolist()}, width
 
 
@@ -97,7 +97,7 @@ _LETTER_PX = 7.5
 def mark_words(
     labels: Sequence[str], places: Sequence[float], frame_px: float
 ) -> list[tuple[str, bool]]:
-    """Return what is written at each mark, and whether at its left; "" without room.
+    """Return what to write at each mark, and whether to its left; "" without room.
 
     `places` are the marks, in pixels from the left of the frame, in their order.
 

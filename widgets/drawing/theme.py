@@ -1,8 +1,8 @@
 """Colours, dashes and sizes of the view, for light and for dark.
 
 Pure. The hues are those of Okabe and Ito, which people with any common colour blindness
-tell apart; each is darkened or lightened until it stands out from its background. No
-meaning hangs on colour alone: phases have a hatch and a thickness, links a dash.
+can distinguish; each is darkened or lightened until it stands out from its background.
+Nothing is shown by colour alone: phases have a hatch and a thickness, links a dash.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kit.trace.traffic import Phase
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 TEXT_PX = 13  # the smallest text of figures and pages
 
-#: Six hues times four dashes: so many links can be told apart.
+#: With six hues, 24 links can be distinguished.
 DASHES = ("solid", "dashed", "dotdash", "dotted")
 
 #: How thick a phase is drawn in its row: work thick, transfer thinner, waiting thin.
@@ -30,7 +30,7 @@ PHASE_HEIGHT = {
     Phase.LOAD: 0.7,
     Phase.QUEUE: 0.4,
 }
-#: Bytes on their way to a task: a thin bar, so far below the middle of its row.
+#: Bytes on their way to a task: a thin bar, this far below the middle of its row.
 FLIGHT_HEIGHT, FLIGHT_OFF = 0.13, -0.44
 FLIGHT = "bytes in flight"
 PHASE_HATCH = {
@@ -120,10 +120,10 @@ PROJECTED = {
 
 
 def topology_hues(shown: Iterable[str]) -> dict[str, int]:
-    """Return the number of the colour of each topology, of the `shown` and all others.
+    """Return the number of each topology's colour: of those `shown` and all others.
 
-    It is the one that the topology itself names, else the next that is free: first for
-    those that are registered, so that a figure does not change with what it shows.
+    It is the one that the topology names, else the next free one. Registered topologies
+    choose first, so that a colour does not depend on what else a figure shows.
 
     >>> hues = topology_hues(["ring", "ring-async"])
     >>> hues["ring"], hues["ring"] == hues["ring-async"]
@@ -137,11 +137,11 @@ def topology_hues(shown: Iterable[str]) -> dict[str, int]:
 
 
 def link_look(place: int) -> tuple[str, str]:
-    """Return the name of the colour and the dash of link number `place`.
+    """Return the colour's name and the dash of link number `place`.
 
     >>> link_look(0), link_look(6)
     (('h0', 'solid'), ('h0', 'dotted'))
     """
     n_hues = len(LIGHT.hues)
-    # The dash steps on with the colour, so that neighbours differ in both.
+    # The dash changes with the colour, so that neighbours differ in both.
     return f"h{place % n_hues}", DASHES[(place + place // n_hues) % len(DASHES)]

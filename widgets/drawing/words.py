@@ -1,7 +1,7 @@
-"""Each figure in words: what it shows, as a sentence that can be read aloud.
+"""Each figure in words: what it shows, in a sentence for reading aloud.
 
-Pure. The sentences are made from the same columns as the figures, so they cannot
-disagree with them; they are for those who cannot see the figure, and for the record.
+Pure. The sentences are made from the same columns as the figures, so the two cannot
+disagree. They are for those who cannot see the figure, and for the record.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
 
 
 def volume(columns: Columns, found: str = "measured") -> str:
-    """Say whether the bytes per step are those of the formula; `found`: how."""
+    """Say whether the bytes per step, `found` somehow, are those of the formula."""
     if not columns["place"]:
         return _NOTHING
     most = int(np.argmax(np.maximum(columns["sent"], columns["received"])))
@@ -128,7 +128,7 @@ def _agreement(columns: Columns, found: str) -> str:
     known = ~np.isnan(formula)
     if not known.any():
         return "No formula was given to compare with."
-    # Half a byte: the columns are floats, the bytes were whole numbers.
+    # Less than half a byte is rounding: bytes are whole numbers, the columns are in MB.
     off = np.abs(measured - formula)[known] * feed.MB
     n_equal = int((off < 0.5).sum())
     if n_equal == len(off):

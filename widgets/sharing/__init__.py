@@ -1,1 +1,1 @@
-"""A board that a class watches in its browsers, and the questions it is asked there."""
+"""A board that a class watches in its browsers, and the questions put to it there."""

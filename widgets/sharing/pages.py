@@ -1,6 +1,6 @@
-"""The pages of a shared board: what a class sees, and what who teaches sees.
+"""The pages of a shared board: one for the class, and one for the teacher.
 
-Pure text. A page gets HTML for its places by a socket, and shows it; it can be read
+Pure text. A page gets HTML for its places over a socket and shows it. It can be read
 and answered, and nothing else. It asks no other host for anything.
 """
 
@@ -80,7 +80,7 @@ _BUTTONS = {
 
 
 def shared(host: str, *, is_teacher: bool) -> str:
-    """Return a page; `host` is what its address calls the server."""
+    """Return a page; `host` is the name of the server in its address."""
     teach = "".join(
         f'<button type="button" data-do="{what}" title="{told}">{name}</button>'
         for what, (name, told) in _BUTTONS.items()
@@ -99,7 +99,7 @@ def shared(host: str, *, is_teacher: bool) -> str:
         f"<details><summary>The links, as a table</summary>"
         f'<div data-place="table"></div></details></div></div>'
     )
-    title = "Shared board: who teaches" if is_teacher else "Shared board"
+    title = "Shared board: teacher" if is_teacher else "Shared board"
     made = "This page shows a training as it goes on; it can only look, and answer."
     if is_teacher:
         made = "The buttons begin and end the question; the class has none of them."
@@ -109,7 +109,7 @@ def shared(host: str, *, is_teacher: bool) -> str:
 
 
 def form(prediction: Prediction) -> str:
-    """Return the form of a question; while it is there, the board is not seen."""
+    """Return the form of a question; while it is there, the board is hidden."""
     if prediction.choices:
         fields = "".join(
             f'<label><input type="radio" name="answer" value="{escape(one)}"> '

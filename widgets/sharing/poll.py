@@ -1,7 +1,7 @@
 """The answers of a class to one prediction: collected, drawn, and then revealed.
 
-Pure. Viewers are known by a name that their page has made up; the first answer of each
-one counts, as a prediction is locked once it is made.
+Pure. Viewers are known by a name that their page makes up. The first answer of each
+counts, as a prediction is locked once it is made.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from widgets.drawing import charts
 from widgets.drawing.curves import Axis, Bars, Part
 from widgets.prediction import Prediction
 
-MOST_ANSWERS = 1000  # a name costs nothing, so there may be any number of them
-_BINS, _FAR = 8, 100.0  # answers so far apart are counted by decades
+MOST_ANSWERS = 1000  # a page can make up any number of names
+_BINS, _FAR = 8, 100.0  # answers that differ by this factor are counted by decades
 _LEAST = 1e-9  # answers that differ by less are equal
 Answer = float | str
 
@@ -40,13 +40,13 @@ class Poll:
         prediction: Prediction,
         answer: Answer | Callable[[], Answer] | None = None,
     ) -> None:
-        """Make one that has not begun; `answer` is what is measured, or measures it."""
+        """Make a poll that has not begun; `answer` is the right one, or measures it."""
         self.prediction = prediction
         self._answer = answer
         self.reset()
 
     def reset(self) -> None:
-        """Forget all answers and what was revealed; it has not begun then."""
+        """Forget all answers and what was revealed, as before the start."""
         self.answers: dict[str, Answer] = {}
         self.state = "waiting"  # then open, then revealed
         self.measured: Answer | None = None
@@ -57,10 +57,11 @@ class Poll:
         self.state = "open"
 
     def take(self, who: str, text: str) -> str:
-        """Lock the answer of a viewer in; return it in words.
+        """Lock in the answer of a viewer; return it in words.
 
-        Raises `InvalidArgumentError` for what is not an answer, and
-        `FailedPreconditionError` for a second one and while none is asked for.
+        Raises `InvalidArgumentError` if it is not an answer, `FailedPreconditionError`
+        if it is a second one or none is asked for, and `ResourceExhaustedError` if
+        there are `MOST_ANSWERS`.
         """
         if self.state != "open":
             raise FailedPreconditionError("answers are not taken now.")
@@ -73,9 +74,9 @@ class Poll:
         return self.prediction.told(self.answers[who])
 
     def reveal(self, measured: Answer | None = None) -> None:
-        """Take no more answers, and tell what was measured.
+        """Take no more answers, and say what was measured.
 
-        Raises `FailedPreconditionError` if nobody has said what that is.
+        Raises `FailedPreconditionError` if that is not known.
         """
         found = self._answer if measured is None else measured
         if callable(found):
@@ -88,7 +89,7 @@ class Poll:
         self.measured, self.state = found, "revealed"
 
     def counts(self) -> list[tuple[str, int]]:
-        """Return bins and how many answers are in each: choices, or ranges."""
+        """Return choices or ranges, each with the number of answers in it."""
         given = list(self.answers.values())
         if choices := self.prediction.choices:
             return [(one, given.count(one)) for one in choices]
@@ -99,7 +100,8 @@ class Poll:
         if high - low <= _LEAST * max(1.0, abs(low), abs(high)):
             return [(f"{low:,.9g} to {high:,.9g}", len(numbers))]
         edges = _edges(low, high)
-        # Edges are round, so an answer may lie beyond the last one by its last bits.
+        # The edges are rounded: the largest answer may be above the last of them by its
+        # last bits, and would be counted nowhere.
         many, _ = np.histogram(np.clip(numbers, edges[0], edges[-1]), edges)
         return [
             (f"{low:,.9g} to {high:,.9g}", int(n))
@@ -107,7 +109,7 @@ class Poll:
         ]
 
     def histogram(self) -> str:
-        """Return the answers as bars, SVG text; "" without any."""
+        """Return the answers as bars in SVG; "" without any."""
         counts = self.counts()
         if not self.answers:
             return ""
@@ -117,7 +119,7 @@ class Poll:
         return charts.bars_chart(Bars(title, Axis("answers", 0.0, most), rows))
 
     def in_words(self) -> str:
-        """Return the histogram as a sentence's part: ranges with their counts."""
+        """Return the histogram as part of a sentence: ranges with their counts."""
         return ", ".join(f"{label}: {n}" for label, n in self.counts() if n)
 
     def verdict(self) -> str:
@@ -135,7 +137,7 @@ class Poll:
         )
 
     def html(self, *, is_teacher: bool) -> str:
-        """Return how it stands: the question, the count, and the histogram if shown."""
+        """Return the question, the count of answers, and the histogram if shown."""
         counted = f"{len(self.answers)} answered." if self.state != "waiting" else ""
         is_seen = is_teacher or self.state == "revealed"
         drawn = self.histogram() if is_seen else ""
@@ -154,7 +156,7 @@ def _is_near(guess: Answer, measured: float) -> bool:
 
 
 def _edges(low: float, high: float) -> list[float]:
-    """Return round edges of bins for numbers between two others, powers of ten if far.
+    """Return round edges of bins from `low` to `high`: powers of ten if these are far.
 
     >>> _edges(3.0, 2e3), _edges(0.0, 47.0)
     ([1.0, 10.0, 100.0, 1000.0, 10000.0], [0, 10, 20, 30, 40, 50])

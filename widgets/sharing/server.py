@@ -1,12 +1,12 @@
-"""A web server for a class: pages that get news, and send nothing but answers.
+"""A web server for a class: pages get news, and send nothing but answers.
 
-It is bokeh's server, in a thread with a loop of its own, with pages of ours in it. A
-bokeh document of a session may be changed by its page, so it is not read-only; and each
-session would draw by itself. Here news are text that was made once, the same for all.
+It is bokeh's server with our pages, in a thread with its event loop. They are not bokeh
+documents: a page may change the document of its session, so that is not read-only, and
+each session would draw for itself. Here news are text that is made once for all.
 
-Who knows the token in an address may look; another token is for who teaches. A page
-says when it has taken news, and only then gets the next: a slow one skips some, and
-nothing piles up here.
+Anybody who knows the token in an address may watch; the teacher has another token. A
+page says when it has taken news, and only then gets the next: a slow page skips some,
+and nothing piles up here.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from kit.errors import (
 
 START_S = STOP_S = 10.0
 MOST_VIEWERS = 200
-_PING_S = 15.0  # a page that is gone without a word is missed after two of these
-_MOST_BYTES = 2000  # of what a page says
+_PING_S = 15.0  # a page that vanished is noticed after two of these
+_MOST_BYTES = 2000  # of a message from a page
 Places = Mapping[str, str]  # HTML by the name of its place
 
 
 class ShareServer:
     """Serves a page for each role; `roles` are `viewer` and `teacher`.
 
-    `pages` has their HTML, `came` is called when the number of viewers changes, and
-    `asked` with the role and the words of a page, in the server's thread: what it
-    returns is said to that page, and so is a `KitError`.
+    `pages` makes their HTML, `came` is called when the number of viewers changes, and
+    `asked` with the role and the message of a page. Both are called in the server's
+    thread. What `asked` returns is the answer to the page, and so is a `KitError`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ShareServer:
         came: Callable[[int], None],
         asked: Callable[[str, dict[str, str]], str],
     ) -> None:
-        """Start to serve; raises `AddressInUse` and `InvalidArgumentError`."""
+        """Start to serve; raise `AddressInUse` and `InvalidArgumentError`."""
         self.tokens = {role: secrets.token_urlsafe(16) for role in pages}
         self.pages, self.came, self.asked = pages, came, asked
         self.viewers: set[NewsHandler] = set()
@@ -99,32 +99,34 @@ class ShareServer:
             server = Server(
                 {}, io_loop=loop, extra_patterns=patterns, use_index=False, **where
             )
-            # Else each refusal would be a line in whatever cell runs.
+            # Otherwise each refusal is a line in the output of whatever cell runs.
             server._tornado.settings["log_function"] = lambda handler: None
             self.port, self._loop = server.port or 0, loop
             server.start()
-        except Exception as error:  # an address, a name or a port that is none
+        except Exception as error:  # not an address, or in use: `__init__` raises it
             self._error = error
             loop.close(all_fds=True)
             return
         finally:
+            # After an error too, or `__init__` would wait for its whole deadline.
             self._has_begun.set()
         loop.start()
         for one in list(self.viewers):
             one.close()
         server.unlisten()
         server.stop()
-        loop.run_sync(lambda: asyncio.sleep(0.05))  # so that closings are sent
-        end = asyncio.get_event_loop().shutdown_default_executor  # of name look-ups
+        loop.run_sync(lambda: asyncio.sleep(0.05))  # so that the pages hear of the end
+        # The threads in which names were looked up would outlive the loop.
+        end = asyncio.get_event_loop().shutdown_default_executor
         loop.run_sync(lambda: asyncio.wait_for(end(), STOP_S))
         loop.close(all_fds=True)
 
     def tell(self, places: Places, role: str = "") -> None:
-        """Send news to all pages, or to those of a role; from any thread, at once."""
+        """Send news to all pages, or to those of a role; does not wait for them."""
         loop = self._loop
         if loop is None:
             return
-        text = json.dumps(places)
+        text = json.dumps(places)  # once, however many pages there are
 
         def send() -> None:
             for one in [role] if role else self.known:
@@ -133,25 +135,28 @@ class ShareServer:
                 if role in ("", viewer.role):
                     viewer.take(places, text)
 
+        # Sockets belong to the loop's thread; only this call may come from another.
         loop.add_callback(send)
 
     def close(self) -> None:
         """Stop; pages say that they are disconnected."""
+        # Taken away first: a `tell` that comes now must not reach a closed loop.
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.add_callback(loop.stop)
             self._thread.join(STOP_S)
 
     def role(self, token: str) -> str | None:
-        """Return the role that a token gives; None if it is none of ours."""
+        """Return the role that a token gives; None if the token is not ours."""
         for role, own in self.tokens.items():
+            # In constant time: a guess must not show how much of it is right.
             if secrets.compare_digest(token.encode(), own.encode()):
                 return role
         return None
 
 
 class _Handler(RequestHandler):
-    """Refuses who does not know a token, before anything else is read."""
+    """Refuses a request without a valid token, before anything else is read."""
 
     role: str
 
@@ -180,10 +185,10 @@ class Shown(_Handler):
 
 
 class Said(_Handler):
-    """Takes what a page says: JSON of names and texts."""
+    """Takes the message of a page: JSON with names and texts."""
 
     def post(self, token: str) -> None:
-        """Answer with a sentence: what was done, or why it was not."""
+        """Answer with a sentence: what was done, or why not."""
         body = self.request.body
         try:
             said = json.loads(body) if len(body) <= _MOST_BYTES else None
@@ -200,33 +205,33 @@ class Said(_Handler):
         except KitError as error:
             self.set_status(409)
             self.finish(error.message)
-        except Exception as error:  # of what a teacher gave to measure with
+        except Exception as error:  # from the function that the teacher gave to `ask`
             self.set_status(409)
             self.finish(f"{type(error).__name__}: {error}")
 
 
 class NewsHandler(_Handler, WebSocketHandler):
-    """A page that gets news, one at a time: the next when it has taken that."""
+    """A page that gets news one at a time, the next when it has taken the last."""
 
     @property
     def ping_interval(self) -> float:
-        """How often it is asked whether it is still there."""
+        """Seconds between two checks that the page is still there."""
         return _PING_S
 
     @property
     def max_message_size(self) -> int:
-        """The most bytes that a page may send at once."""
+        """The most bytes of a message from the page."""
         return _MOST_BYTES
 
     def check_origin(self, origin: str) -> bool:
-        """Let the page be anywhere: the token in the address says that it may look.
+        """Accept any origin: the token in the address says that the page may watch.
 
-        Behind a proxy, as JupyterHub's, the page's host has another name than ours.
+        Behind a proxy, such as JupyterHub's, the page knows us by another name.
         """
         return True
 
     def open(self, token: str) -> None:
-        """Begin with all that is known."""
+        """Send all that is known."""
         self._pending: dict[str, str] = {}
         self._is_busy = False
         if len(self.share.viewers) >= MOST_VIEWERS:
@@ -240,15 +245,16 @@ class NewsHandler(_Handler, WebSocketHandler):
             self.take(known, json.dumps(known))
 
     def on_message(self, message: str | bytes) -> None:
-        """Send what has come meanwhile: the page has taken the last news."""
+        """Send what has come in between: the page has taken the last news."""
         self._is_busy = False
         if self._pending:
             pending, self._pending = self._pending, {}
             self.take(pending, json.dumps(pending))
 
     def take(self, places: Places, text: str) -> None:
-        """Send news, whose text is at hand, or keep the newest until that is taken."""
+        """Send news, which `text` has as JSON, or keep them until the next turn."""
         if self._is_busy:
+            # By place: of news that a slow page has not taken only the newest are kept.
             self._pending.update(places)
             return
         self._is_busy = True

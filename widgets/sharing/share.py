@@ -1,7 +1,7 @@
-"""A board that a class watches: what it is told, and what it is asked.
+"""A board that a class watches: what its pages show, and what the class is asked.
 
-All that pages show is drawn here once, at most twice a second however many watch; while
-nobody does, nothing is drawn.
+All that pages show is drawn here once, at most twice a second, however many watch. If
+nobody watches, nothing is drawn.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ VIEWER, TEACHER = "viewer", "teacher"
 
 
 class Share:
-    """A board in the browsers of a class, from `TrafficBoard.share`.
+    """A board in the browsers of a class; `TrafficBoard.share` returns it.
 
     Attributes
     ----------
     url : str
-        The address for the class. Anybody who has it may watch, and do nothing else.
+        The address for the class. Anybody who has it may watch and answer.
     teacher_url : str
-        The address for who teaches: it begins and ends a question.
+        The address for the teacher. Its page starts and ends questions.
     """
 
     def __init__(
@@ -50,7 +50,9 @@ class Share:
         """Serve until `close`; raises `AddressInUse` and `InvalidArgumentError`."""
         self._pulse, self._beat = pulse, beat
         self._poll: Poll | None = None
-        self._guard = threading.RLock()  # of the poll
+        # Of the poll: the pages' answers and buttons come in the server's thread, calls
+        # of `ask` and the like in the notebook's.
+        self._guard = threading.RLock()
         self._sent: dict[str, str] = {}
         self._drawn_at, self._curves_at = 0.0, 0.0
         drawn = {
@@ -65,6 +67,7 @@ class Share:
         tokens = self._server.tokens
         self.url = f"{base}/{tokens[VIEWER]}/"
         self.teacher_url = f"{base}/{tokens[TEACHER]}/"
+        # Before anybody has come, so that the first page has something to show.
         self._draw(beat, is_whole=True)
         if pulse is not None and not beat.is_last:
             pulse.listen(self._on_beat, is_shown=False)
@@ -72,12 +75,12 @@ class Share:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is served."""
+        """Whether it is still shared."""
         return self._server is not None
 
     @property
     def n_viewers(self) -> int:
-        """How many pages look now."""
+        """How many pages watch now."""
         return len(self._server.viewers) if self._server else 0
 
     # -- watching -------------------------------------------------------------------
@@ -110,7 +113,7 @@ class Share:
         self._tell(places)
 
     def _tell(self, places: Mapping[str, str], role: str = "") -> None:
-        """Send what differs from what was sent last."""
+        """Send what has changed since it was last sent."""
         server = self._server
         new = {
             name: html
@@ -128,16 +131,16 @@ class Share:
         prediction: Prediction,
         answer: Answer | Callable[[], Answer] | None = None,
     ) -> None:
-        """Ask the class a question; *Start* on the teacher's page begins, or `start`.
+        """Ask the class a question; it begins with `start` or *Start* on your page.
 
         Parameters
         ----------
         prediction : Prediction
-            The question, with its unit and range, or its choices. It is not locked by
-            what the class answers.
+            The question, with its unit and range, or its choices. The answers of the
+            class do not lock it.
         answer : number, str or callable, optional
-            What is measured, or what measures it when *Reveal* is pressed: quickly, as
-            no page is served meanwhile.
+            What was measured, or a function that measures it when *Reveal* is pressed.
+            It should be quick: until it returns, no page is served.
 
         Raises
         ------
@@ -150,7 +153,7 @@ class Share:
         self._show_poll(is_new=True)
 
     def start(self) -> None:
-        """Take answers from now on, and forget older ones."""
+        """Take answers from now on, and forget earlier ones."""
         self._change(Poll.start)
 
     def reveal(self, measured: Answer | None = None) -> str:
@@ -159,7 +162,7 @@ class Share:
         Parameters
         ----------
         measured : number or str, optional
-            A number, or one of the choices. By default what was given to `ask`.
+            A number, or one of the choices; by default what was given to `ask`.
 
         Returns
         -------
@@ -175,12 +178,12 @@ class Share:
         return self._need_poll().verdict()
 
     def reset(self) -> None:
-        """Forget the answers; the question waits for its start."""
+        """Forget the answers; the question waits to be started."""
         self._change(Poll.reset)
 
     @property
     def answers(self) -> list[Answer]:
-        """What was answered so far, each viewer's once, without names."""
+        """The answers so far, one for each viewer who answered, without names."""
         with self._guard:
             return list(self._poll.answers.values()) if self._poll else []
 
@@ -204,7 +207,7 @@ class Share:
             )
 
     def _asked(self, role: str, said: dict[str, str]) -> str:
-        """Do what a page asks for; called in the server's thread."""
+        """Do what a page asks; called in the server's thread."""
         if role == TEACHER:
             does: dict[str, Callable[[], Any]] = {
                 "start": self.start,
@@ -227,7 +230,7 @@ class Share:
                 role: {"question": poll.html(is_teacher=role == TEACHER)}
                 for role in (VIEWER, TEACHER)
             }
-            if is_new:  # else a form would lose what is being written
+            if is_new:  # a form that is sent again loses what a viewer has typed
                 is_open = poll.state == "open"
                 shown[VIEWER]["form"] = pages.form(poll.prediction) if is_open else ""
         for role, places in shown.items():

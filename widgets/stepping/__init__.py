@@ -1,1 +1,1 @@
-"""An exchange held at each message, and how it is shown."""
+"""An exchange that is held at each message, and how it is shown."""

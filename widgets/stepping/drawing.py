@@ -1,26 +1,29 @@
-"""A state of a recording as HTML: the matrix of tasks and chunks, and the counters.
+"""A recording as HTML: matrix, counters and picture of a state, and a page that plays.
 
 Pure text; everything that comes from outside is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
 from kit.exchange.stepping.stepped_exchange import (
     ColumnCell,
     Holding,
     SteppedExchange,
+    SteppedMessage,
     SteppedState,
 )
+from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.drawing.looks import style as board_style
+from widgets.drawing.player import PLACE, STYLE, Frame, Track, pack, player
 from widgets.drawing.theme import TEXT_PX
 from widgets.stepping import words
 from widgets.stepping.participants import Formula
-from widgets.stepping.picture import picture
 
 KEY = (
     "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "
@@ -31,8 +34,11 @@ HONEST = (
     "A recording of a real exchange in memory, by the same plans and the same code as "
     "in a training, held at each message."
 )
-# What the matrix takes; where that is not left beside the picture, it goes below.
+# The width of the matrix: without so much room beside the picture, it goes below.
 _TASK_PX, _COLUMN_PX = 124, 98
+_NARROW = 124  # a box in which a whole name has no room
+_LABELLED = 6  # workers in a ring whose arrows are long enough for words
+_INTERVAL_MS = 1500
 # Tells screen readers to read the sentence of the live view whenever it changes.
 _SPEAK = """
 (() => {
@@ -50,9 +56,9 @@ _SPEAK = """
 
 
 def still(recording: SteppedExchange, formula: Formula) -> str:
-    """Return what a notebook keeps: the states that matter most, without any script.
+    """Return what a notebook keeps: the states that matter most.
 
-    The script that is in it is for the live view beside it.
+    They need no script; the one that is in it serves the live view above it.
     """
     figures = "".join(
         f'<div class="ps-state">{sentence(recording, position)}'
@@ -75,7 +81,7 @@ def turning_points(recording: SteppedExchange) -> list[int]:
 
 
 def sentence(recording: SteppedExchange, position: int) -> str:
-    """Return where the state is and what has just happened."""
+    """Return which state it is, and what just happened."""
     return (
         f'<p class="ps-said"><span class="ps-where">'
         f"{escape(words.where(recording, position))}.</span> "
@@ -102,7 +108,7 @@ def foot(formula: Formula) -> str:
 
 
 def counters(recording: SteppedExchange, formula: Formula, position: int) -> str:
-    """Return messages, bytes and rounds so far, beside what the formula says."""
+    """Return messages, bytes and rounds so far, beside those of the formula."""
     now = recording.states[position]
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
@@ -118,7 +124,7 @@ def counters(recording: SteppedExchange, formula: Formula, position: int) -> str
 
 
 def matrix(recording: SteppedExchange, formula: Formula, position: int) -> str:
-    """Return the table of tasks and chunks: who holds which sum."""
+    """Return the table of tasks and chunks: which task holds which sum."""
     now = recording.states[position]
     heads = "".join(
         f'<th scope="col">{words.heading(recording, number)}'
@@ -186,9 +192,151 @@ def _sum(recording: SteppedExchange, held: Holding) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# The style sheet of a stepper, on top of the board's. Nothing hangs on colour alone: a
-# sum that is complete has a tick, a cell that has just changed a thick frame, one whose
-# sum was sent on a dashed one.
+# The picture: members as boxes, messages as arrows. The thick arrow is the message that
+# has just arrived, dashed ones are posted and held, and thin ones are the other links
+# that the topology uses.
+
+
+def picture(recording: SteppedExchange, position: int) -> str:
+    """Return the picture as an SVG element that fits the width of its place."""
+    now = recording.states[position]
+    found = layout(recording.names, recording.topology)
+    arrows = "".join(_arrows(recording, found, now))
+    boxes = "".join(
+        _box(found, member, name, now) for member, name in enumerate(recording.names)
+    )
+    told = f"{words.where(recording, position)}. {words.said(recording, position)}"
+    label = _label(recording, found, now.message) if now.message else ""
+    return (
+        f'<svg class="ps-scene" viewBox="0 0 {WIDTH} {found.height:.0f}" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg" aria-label="{escape(told)}">'
+        f"{arrows}{boxes}{label}</svg>"
+    )
+
+
+def _arrows(
+    recording: SteppedExchange, found: SceneLayout, state: SteppedState
+) -> list[str]:
+    now = state.message
+    # Of several that are held on one link the first decides how its arrow looks.
+    held = {(m.source, m.destination): m for m in reversed(state.held)}
+    links = dict.fromkeys((m.source, m.destination) for m in recording.messages)
+    drawn = []
+    for link in links:
+        if now is not None and link == (now.source, now.destination):
+            continue
+        message = held.get(link)
+        kind = "still" if message is None else _kind(message) + " ps-waits"
+        drawn.append(_arrow(path(found, link), kind, 2.2 if message is None else 4.0))
+    if now is not None:  # last, so that it is on top
+        line = path(found, (now.source, now.destination))
+        drawn.append(_arrow(line, _kind(now), 8.0))
+    return drawn
+
+
+def _kind(message: SteppedMessage) -> str:
+    return "pull" if message.kind in words.BACK else "push"
+
+
+def _arrow(line: Path, kind: str, width: float) -> str:
+    head = 9 + width * 1.1
+    return f'<g class="ps-arrow ps-{kind}">{line.arrow(width, head, head / 2)}</g>'
+
+
+def _label(
+    recording: SteppedExchange, found: SceneLayout, message: SteppedMessage
+) -> str:
+    """Write beside the arrow what it carries, where there is room for it."""
+    if found.is_ring and len(recording.workers) > _LABELLED:
+        return ""
+    line = path(found, (message.source, message.destination))
+    x, y, anchor = line.beside(0.5, (14, 20), is_outwards=True)
+    text = words.columns(recording, message.columns).removeprefix("chunks ")
+    return (
+        f'<text class="ps-rate" x="{x:.0f}" y="{y + 6:.0f}" text-anchor="{anchor}">'
+        f"{escape(text)}</text>"
+    )
+
+
+def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> str:
+    box = found.boxes[member]
+    left, top = box.x - box.width / 2, box.y - box.height / 2
+    sent = sum(n for (source, _), (_, n) in state.traffic.items() if source == member)
+    idle = " ps-idle" if member in found.idle else ""
+    job, _, task = name.partition(":")
+    is_narrow = box.width < _NARROW
+    short = f"{job[0]}:{task}" if is_narrow and task else name
+    said = f"{sent} B" if is_narrow else f"sent {sent} B"
+    return (
+        f'<g class="ps-task{idle}"><rect x="{left:.1f}" y="{top:.1f}" rx="7" '
+        f'width="{box.width:.1f}" height="{box.height}"/>'
+        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 28:.1f}">{escape(short)}'
+        f'</text><text class="ps-way" text-anchor="middle" x="{box.x:.1f}" '
+        f'y="{top + 54:.1f}">{said}</text></g>'
+    )
+
+
+# --------------------------------------------------------------------------------------
+# A page that plays: a slider over messages, and another over the number of workers.
+# Without scripts the page shows the states that matter most, below each other.
+
+
+class Stepped(NamedTuple):
+    """An exchange that was recorded, and what it costs by formula."""
+
+    recording: SteppedExchange
+    formula: Formula
+
+
+def playing(found: Sequence[Stepped], chosen: int) -> str:
+    """Return the content of a page that begins with the recording number `chosen`."""
+    names = (words.count(len(one.recording.workers), "worker") for one in found)
+    tracks = [*map(Track, names, map(_frames, found))]
+    head, said, drawn, below = tracks[chosen].frames[0].places
+    body = (
+        f'<p class="ps-head" {PLACE}>{head}</p>'
+        f'<div role="status" aria-live="polite" {PLACE}>{said}</div>'
+        f'<div class="ps-state" {PLACE}>{drawn}</div><div {PLACE}>{below}</div>'
+        f"<noscript>{_still(found[chosen])}</noscript>"
+    )
+    played = player(
+        body,
+        pack(tracks),
+        tracks,
+        moves="Messages that have arrived",
+        interval_ms=_INTERVAL_MS,
+        at=(chosen, 0),
+        chooses="Number of workers",
+    )
+    styles = f"<style>{style()}{STYLE}</style>"
+    return f'{styles}<div class="ps-board ps-stepper">{played}</div>'
+
+
+def _frames(one: Stepped) -> list[Frame]:
+    recording, formula = one
+    head, below = escape(words.title(recording)), foot(formula)
+    found = []
+    for position in range(len(recording.states)):
+        said = sentence(recording, position)
+        drawn = state(recording, formula, position)
+        where = words.where(recording, position)
+        found.append(Frame(where, (head, said, drawn, below)))
+    return found
+
+
+def _still(one: Stepped) -> str:
+    """Return the states that matter most, without the first one."""
+    return "".join(
+        f'<section class="ps-state">{sentence(one.recording, position)}'
+        f"{state(*one, position)}</section>"
+        for position in turning_points(one.recording)[1:]
+    )
+
+
+# --------------------------------------------------------------------------------------
+# The style sheet of a stepper, on top of the board's. Nothing is shown by colour alone:
+# a complete sum has a tick, a cell that has just changed a thick frame, and a cell with
+# a copy of a sum that was sent on a dashed one.
 
 
 _STYLE = """

@@ -1,7 +1,7 @@
-"""A recording in a cell: a slider, buttons, and what they turn over.
+"""A recording in a cell: a slider, buttons, and the state that they choose.
 
-The player moves the slider in the page by itself; only what is drawn comes from the
-kernel. A stepper that moves in a cell moves in all its views.
+The player moves the slider within the page; only what is drawn comes from the kernel. A
+stepper that is moved by code moves in all its views.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LiveStepper:
             f'<style>{style()}</style><div class="ps-board ps-stepper">'
             f'<p class="ps-head">{escape(words.title(recording))}</p></div>'
         )
-        # Only at the end: it would answer what one is to find out.
+        # Shown only at the end: it gives the answer that the reader is looking for.
         self.foot = ipw.HTML(
             f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
         )

@@ -1,6 +1,6 @@
-"""Who takes part in a stepper's exchange, and with which numbers.
+"""Which tasks take part in a stepper's exchange, and with which numbers.
 
-Pure: it checks what a user asks for, makes the layout and the group of it, and says
+Pure: it checks what the user asks for, makes a layout and a group of it, and works out
 what the formulas give.
 """
 
@@ -45,7 +45,7 @@ def setting(
     """Return the exchange that a user asks for.
 
     Raises `InvalidArgumentError` for an unknown topology, for numbers that are too
-    large to be shown or do not fit together, and for values that cannot be added.
+    large to show or do not fit together, and for values that cannot be added.
 
     >>> made = setting("ps", n=2, size=3)
     >>> made.names, [value.tolist() for value in made.values]
@@ -66,7 +66,7 @@ def setting(
 
 
 def _digits(n: int | None, size: int | None) -> list[Array]:
-    """Return numbers from 1 to 9, so that sums can be followed in the head."""
+    """Return numbers from 1 to 9, small enough to add in your head."""
     n = 3 if n is None else n
     _check("worker", n, 1, MOST_WORKERS)
     size = 2 * n if size is None else size
@@ -97,7 +97,7 @@ def _given(values: Sequence[Any], n: int | None, size: int | None) -> list[Array
 
 
 def _dtype(found: np.dtype[Any]) -> np.dtype[Any]:
-    """Return what the values are added up in: whole numbers become float32."""
+    """Return the dtype to add in: whole numbers become float32."""
     if found.kind in "biu":
         return np.dtype(np.float32)
     if found.name not in TRAINED:
@@ -118,9 +118,9 @@ def _check(what: str, number: int, least: int, most: int) -> None:
 
 
 # --------------------------------------------------------------------------------------
-# How many messages and bytes an exchange takes, as its topology says. Counted is what
-# carries something, as the meter does: an empty message that only keeps two members in
-# step is not.
+# How many messages and bytes an exchange takes, as its topology says. As in the meter,
+# only messages with a payload count: an empty one that keeps two members in step does
+# not.
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Formula:
 
 
 def formula(topology: Topology, layout: Layout, group: Group) -> Formula:
-    """Return what the formulas say of an exchange."""
+    """Return what an exchange costs by the formulas."""
     traffic = topology.traffic(layout, group)
     both = [per_member(traffic, member) for member in group.members]
     count = topology.n_messages(layout, group)

@@ -4,8 +4,8 @@
     ServerStepper(n=3, n_ps=2)      # the same sum with parameter servers
     ExchangeStepper("mesh", n=4)    # any topology, your own too
 
-No cluster is needed. What is shown is a recording: the topology's real plans were
-carried out once, in memory, with a hold at each message
+No cluster is needed. It shows a recording: the topology's real plans were carried out
+once, in memory, with a hold at each message
 (`kit.exchange.stepping.stepped_exchange`).
 """
 
@@ -24,13 +24,13 @@ from kit.errors import KitError, NotFoundError, OutOfRangeError
 from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
-from widgets.stepping import drawing, player, words
+from widgets.stepping import drawing, words
+from widgets.stepping.drawing import Stepped
 from widgets.stepping.participants import MOST_WORKERS, Formula, formula, setting
-from widgets.stepping.player import Stepped
 
 
 class ExchangeStepper:
-    """Shows who holds which partial sum after each message of an exchange.
+    """Shows which task holds which partial sum after each message of an exchange.
 
     Set `position`, the number of messages that have arrived, or use `next()` and
     `back()`.
@@ -42,10 +42,9 @@ class ExchangeStepper:
     n : int, default 3
         Workers, 1 to 8.
     size : int, optional
-        Elements of each gradient, by default twice `n`. They are filled with numbers
-        from 1 to 9.
+        Elements of each gradient, by default twice `n`; each is a number from 1 to 9.
     values : list of arrays, optional
-        The gradients instead, all of one shape, one for each worker. Whole numbers
+        Gradients of your own, one for each worker, all of one shape. Whole numbers
         become float32.
     n_ps : int, default 1
         Parameter servers, 1 to 4, for a topology that has them.
@@ -53,7 +52,8 @@ class ExchangeStepper:
     Raises
     ------
     InvalidArgumentError
-        The numbers cannot be shown.
+        The topology is unknown, or `n`, `size`, `values` and `n_ps` are too large to
+        show, do not fit together, or cannot be added.
     FailedPreconditionError
         The plans of the topology do not fit together.
 
@@ -116,12 +116,17 @@ class ExchangeStepper:
         self.position = max(self._position - 1, 0)
 
     def held(self, task: str) -> npt.NDArray[np.float64]:
-        """Return the numbers that a task holds at this position, NaN where none.
+        """Return the numbers that a task holds at this position.
 
         Parameters
         ----------
         task : str
             Its short name, such as "worker:0".
+
+        Returns
+        -------
+        numpy.ndarray
+            One float64 for each element; NaN where the task holds nothing.
 
         Raises
         ------
@@ -155,8 +160,8 @@ class ExchangeStepper:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all positions as one HTML file that plays and needs nothing else.
 
-        One slider goes over the messages. Unless values were given, another one chooses
-        the number of workers, 2 to 8.
+        A slider goes through the messages. Unless `values` were given, another one
+        chooses the number of workers, from 2 to 8.
 
         Parameters
         ----------
@@ -171,7 +176,7 @@ class ExchangeStepper:
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
         found = self._with_other_workers()
         workers = [len(one.recording.workers) for one in found]
-        body = player.html(found, workers.index(len(self.recording.workers)))
+        body = drawing.playing(found, workers.index(len(self.recording.workers)))
         head = f"{self.recording.title}, message by message"
         write_atomically(path, [page.page(head, made, body, (), "")])
 
@@ -182,7 +187,7 @@ class ExchangeStepper:
         if self._others is not None:
             topology, size, n_ps = self._others
             for n in range(2, MOST_WORKERS + 1):
-                with suppress(KitError):  # a topology may not do with every number
+                with suppress(KitError):  # a topology may refuse some numbers
                     other = ExchangeStepper(topology, n, size, None, n_ps)
                     found.setdefault(n, Stepped(other.recording, other.formula))
         return [found[n] for n in sorted(found)]
@@ -228,15 +233,15 @@ class ExchangeStepper:
 class RingStepper(ExchangeStepper):
     """Shows a ring all-reduce, message by message.
 
-    Each worker cuts its gradient into as many chunks as there are workers. `n-1`
-    rounds add the chunks up on their way round, and `n-1` more hand out the sums.
+    Each worker cuts its gradient into as many chunks as there are workers. In `n-1`
+    rounds the chunks are added up on their way round, in `n-1` more the sums go round.
 
     Parameters
     ----------
     n, size, values
         As for `ExchangeStepper`.
     whole : bool, default False
-        Pass gradients on uncut: `n-1` rounds, and far more bytes.
+        Pass whole gradients on: `n-1` rounds, and far more bytes.
 
     Examples
     --------
@@ -258,7 +263,7 @@ class RingStepper(ExchangeStepper):
 class ServerStepper(ExchangeStepper):
     """Shows a step with parameter servers, message by message.
 
-    Each worker pushes its gradient, the server adds when it has all of them, and each
+    Each worker pushes its gradient, the server adds them when it has all, and each
     worker pulls the sum.
 
     Parameters
@@ -266,7 +271,7 @@ class ServerStepper(ExchangeStepper):
     n, size, values
         As for `ExchangeStepper`.
     n_ps : int, default 1
-        Parameter servers, 1 to 4.
+        How many parameter servers, 1 to 4.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A recording in words: what each message does, as sentences that can be read aloud.
+"""A recording in words: what each message does, in sentences for reading aloud.
 
-Pure. Everything that the picture and the matrix show is said here as well.
+Pure. Everything that the picture and the matrix show is said here too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kit.trace.traffic import TransferKind
 from widgets.drawing.words import listed
 
 _SHOWN = 4  # numbers of a cell; the rest is dots
-_ADDED = 5  # workers of a sum; so many follow each other round the ring
+_ADDED = 5  # workers of a sum that are named one by one
 BACK = (TransferKind.PULL, TransferKind.GATHER)  # the kinds that bring the result
 _PHASES = {
     TransferKind.PUSH: "push",
@@ -32,13 +32,13 @@ _PHASES = {
 def title(recording: SteppedExchange) -> str:
     """Return what is shown, with its numbers: the head of a page or a cell."""
     n_ps = len(recording.names) - len(recording.workers)
-    parts = [_count(n_ps, "server")] * bool(n_ps)
-    parts.append(_count(len(recording.workers), "worker"))
+    parts = [count(n_ps, "server")] * bool(n_ps)
+    parts.append(count(len(recording.workers), "worker"))
     return f"{recording.title}: {' and '.join(parts)}, message by message"
 
 
 def where(recording: SteppedExchange, position: int) -> str:
-    """Return which message and round a state follows."""
+    """Return after which message, and in which round, a state is."""
     state = recording.states[position]
     if not recording.messages:
         return "No message"
@@ -66,17 +66,17 @@ def said(recording: SteppedExchange, position: int) -> str:
 
 
 def _beginning(recording: SteppedExchange) -> str:
-    count = sum(column.hi - column.lo for column in recording.columns)
+    size = sum(column.hi - column.lo for column in recording.columns)
     if not recording.messages:
         return "Nothing here that another worker needs: no message is sent."
     if not recording.agrees:
         return (
-            f"Each worker has parameters of its own, {_count(count, 'number')}. The "
+            f"Each worker has parameters of its own, {count(size, 'number')}. The "
             f"aim: every worker gets the sum of its own and its neighbours', which "
             f"divided by the number of workers in it is their mean."
         )
     return (
-        f"Each worker has a gradient of its own, {_count(count, 'number')}. The aim: "
+        f"Each worker has a gradient of its own, {count(size, 'number')}. The aim: "
         f"every worker gets the sum of all, which divided by {len(recording.workers)} "
         f"is their mean."
     )
@@ -166,7 +166,7 @@ def columns(recording: SteppedExchange, numbers: Sequence[int]) -> str:
 
 
 def heading(recording: SteppedExchange, number: int) -> str:
-    """Return the name of a column; a letter tells the parts of a chunk apart."""
+    """Return the name of a column; a letter distinguishes the parts of a chunk."""
     chunk = recording.columns[number].chunk
     same = [i for i, c in enumerate(recording.columns) if c.chunk == chunk]
     letter = "abcdefgh"[same.index(number) % 8] if len(same) > 1 else ""
@@ -184,9 +184,9 @@ def numbers(values: Values) -> str:
 
 
 def cell(recording: SteppedExchange, one: ColumnCell) -> str:
-    """Return a cell in a few characters: who is in it, and what is only kept.
+    """Return a cell in a few characters: whose sum it holds, and what it only keeps.
 
-    A mark says that the sum is complete.
+    A tick says that the sum is complete.
     """
     held = "\u2013" if one.held is None else added(one.held.who)
     mark = "\u2713" if one.held and is_complete(recording, one.held) else ""
@@ -209,5 +209,6 @@ def text(recording: SteppedExchange, position: int) -> str:
     return "\n".join([head, *(line.rstrip() for line in table)])
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """Return a number of things, such as "1 worker" or "2 workers"."""
     return f"{number} {what}{'' if number == 1 else 's'}"

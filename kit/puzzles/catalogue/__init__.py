@@ -1,4 +1,4 @@
-"""The puzzles, in the order in which one meets them."""
+"""The puzzles, from the first one to the hardest."""
 
 from kit.puzzles.catalogue.finding import PUZZLES as PUZZLES
 from kit.puzzles.catalogue.finding import find as find

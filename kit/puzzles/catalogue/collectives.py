@@ -1,4 +1,4 @@
-"""The first puzzles: how arrays come to all tasks, and how sums are made of them.
+"""The first puzzles: how arrays get to all tasks, and how they are added up.
 
 Pure. S is 400,000 bytes, so a whole array takes four ms on the puzzles' clock.
 """

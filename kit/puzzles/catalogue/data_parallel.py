@@ -1,4 +1,4 @@
-"""Puzzles of data-parallel training: who adds gradients, and who keeps what.
+"""Puzzles of data-parallel training: where gradients are added, and what is kept.
 
 Pure. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
 models", SC 20, has the three stages of sharding.

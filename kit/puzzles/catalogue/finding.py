@@ -1,4 +1,4 @@
-"""All puzzles by name, in the order in which one meets them. Pure."""
+"""All puzzles by name, in the order of the notebooks. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,25 @@ PUZZLES: dict[str, Puzzle] = {puzzle.name: puzzle for puzzle in _ALL}
 
 
 def find(name: str) -> Puzzle:
-    """Return a puzzle; raises `NotFoundError` with all names for another one.
+    """Return a puzzle of the catalogue.
 
+    Parameters
+    ----------
+    name : str
+        Its name, a key of `PUZZLES`.
+
+    Returns
+    -------
+    Puzzle
+        The puzzle; as the last line of a cell it shows its goal and its targets.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such puzzle; the message has the names of all.
+
+    Examples
+    --------
     >>> find("broadcast").n
     4
     """

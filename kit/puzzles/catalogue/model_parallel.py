@@ -1,4 +1,4 @@
-"""Puzzles in which a network is too large for one task: by layers, or within them.
+"""Puzzles in which a network is too large for one task: split by layers, or within.
 
 Pure. Huang et al., "GPipe", NeurIPS 2019; Narayanan et al., "PipeDream", SOSP 2019 (one
 forward, one backward); Shoeybi et al., "Megatron-LM", 2019 (within a layer).
@@ -40,7 +40,7 @@ def load(i: int, rows: int = _ROWS) -> Array:
 
 
 def target(i: int, rows: int = _ROWS) -> Array:
-    """Return what the network should make of micro-batch number i."""
+    """Return the wanted output of the network for micro-batch number i."""
     return batch(np.random.default_rng(2_000 + i), rows)
 
 

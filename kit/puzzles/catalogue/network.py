@@ -1,7 +1,7 @@
-"""The pieces of a small network that puzzles hand out: real work, in plain numpy.
+"""The pieces of a small network that puzzles offer: real work, in plain numpy.
 
 Pure. A layer is `tanh(x @ w)`, all arrays are float32, and the loss is half the sum of
-squares of what the last layer is off, so its gradient is `y - t`.
+squares of the last layer's errors, so its gradient is `y - t`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RATE, DECAY = np.float32(0.1), np.float32(0.9)
 
 
 def forward(w: Array, x: Array) -> Array:
-    """Return what a layer makes of its input: rows of numbers, one for each example."""
+    """Return the output of a layer, with a row for each example, like its input."""
     y: Array = np.tanh(x @ w)
     return y
 
@@ -45,7 +45,7 @@ def linear_backward(w: Array, x: Array, dy: Array) -> tuple[Array, Array]:
 
 
 def gradient(params: Array, x: Array, t: Array) -> Array:
-    """Return the gradient of all layers, which lie in `params` one after the other."""
+    """Return the gradient of all layers, which are one after another in `params`."""
     layers = [part.reshape(WIDTH, WIDTH) for part in np.split(params, N_LAYERS)]
     return np.concatenate([one.ravel() for one in gradients(layers, x, t)])
 
