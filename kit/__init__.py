@@ -7,8 +7,8 @@
         run.topology = "ring"       # taken up between two steps
         run.wait()
 
-Importing this package starts nothing and prints nothing. `Cluster` is imported when it
-is first asked for: a task's process does without ipyparallel.
+Importing this package starts nothing and prints nothing. `Cluster` is imported at its
+first use, because a task's process does not need ipyparallel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-# Before anything else: what follows fails elsewhere with a message that helps nobody.
+# Before anything else: elsewhere, the imports below fail with an unhelpful message.
 if sys.platform != "linux":
     raise ImportError(
         f"psring runs on Linux, and this is {sys.platform}: open the repository in its "
@@ -184,14 +184,14 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics to a notebook; what `%load_ext kit` calls."""
+    """Add the magics to a notebook; `%load_ext kit` calls this."""
     from kit import magics
 
     magics.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the magics out again; what `%unload_ext kit` calls."""
+    """Remove the magics again; `%unload_ext kit` calls this."""
     from kit import magics
 
     magics.unload(shell)

@@ -1,7 +1,7 @@
-"""`psring demo`, or `python -m kit demo`: what the user types in a shell.
+"""`psring demo`, or `python -m kit demo`: the commands for a shell.
 
 demo              train on a small cluster of this machine, and show what it did
-serve             be one task of a cluster until SIGTERM comes
+serve             be one task of a cluster until SIGTERM
 manifest          print the objects that make Kubernetes run a cluster
 credentials new   make the secrets that the tasks of a cluster share
 lessons reset     put lessons back as they were shipped, and keep yours beside them
@@ -24,7 +24,7 @@ from kit.kubernetes import as_list, manifest
 from kit.server.server import Server
 from kit.wire.handshake.credentials import Credentials
 
-_INTERRUPTED = 130  # as a shell says of a program that SIGINT has ended
+_INTERRUPTED = 130  # the exit code in a shell of a program that SIGINT has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,8 +83,8 @@ def _serve(
 ) -> int:
     """Serve until a signal says to stop.
 
-    The signals wait from the start on, in all threads that are started meanwhile, so
-    one that comes early is not lost, and none comes amid the stop.
+    The signals are blocked from the beginning, also in all threads that start
+    meanwhile. So an early one is not lost, and none interrupts the stop.
     """
     ends = {signal.SIGTERM, signal.SIGINT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
@@ -141,7 +141,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _jobs(text: str) -> dict[str, Any]:
-    """Return the jobs of a cluster; JSON has the indices of a sparse one as texts."""
+    """Return the jobs of a cluster; in JSON, indices of a sparse job are texts."""
     jobs = json.loads(text)
     if not isinstance(jobs, dict):
         raise ValueError('give jobs with their addresses, as {"worker": ["a:2222"]}.')

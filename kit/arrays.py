@@ -1,6 +1,6 @@
-"""Arrays of any library, seen from numpy, and the GPUs of this process.
+"""Arrays of any library, converted to numpy, and the GPUs of this process.
 
-The only module that knows cupy. To look at an array it imports no library but numpy: an
+The only module that knows cupy. To inspect an array it imports no library but numpy: an
 array of another library proves that this library is loaded already. Only `all_gpus`
 imports cupy, where there may be a GPU. Nothing here computes with an array.
 """
@@ -21,31 +21,31 @@ import numpy.typing as npt
 
 from kit.errors import GradientMismatch, InvalidArgumentError
 
-# Elements looked at together in the slow check of `is_finite`.
+# Elements at a time in the slow check of `is_finite`, so that its mask stays small.
 _PIECE = 1 << 16
 
-# What a driver of NVIDIA (here, in Windows' Linux) or AMD leaves on a machine.
+# Devices of the drivers of NVIDIA (on Linux, in WSL) and AMD.
 _DRIVERS: Final = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 
 
 class Gpu(Protocol):
-    """One GPU: what computes on it, and how arrays come and go.
+    """One GPU: the module that computes on it, and copies to and from it.
 
-    Work of all threads is done in the order in which they give it.
+    The work of all threads is done in the order in which they submit it.
     """
 
     module: ModuleType
-    """numpy's twin whose arrays are on the GPU: cupy."""
+    """The equivalent of numpy with arrays on the GPU: cupy."""
 
     def entered(self) -> AbstractContextManager[None]:
-        """Let arrays be made and computed on this GPU in a block."""
+        """Create and compute arrays on this GPU in a block."""
 
     # Any: an array of a library that may not be installed where the types are checked.
     def put(self, x: npt.NDArray[Any]) -> Any:
         """Return a numpy array's values as an array on this GPU."""
 
     def get(self, x: Any) -> npt.NDArray[Any]:
-        """Return the values of an array of this GPU on the host; waits for them."""
+        """Copy an array of this GPU to the host; waits until it is computed."""
 
 
 class _CupyGpu(Gpu):
@@ -58,7 +58,8 @@ class _CupyGpu(Gpu):
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        # A `Device` keeps what to go back to in itself, so threads cannot share one.
+        # A `Device` stores the device to return to in itself, so threads cannot share
+        # it.
         with self.module.cuda.Device(self._number), self._stream:
             yield
 
@@ -74,9 +75,9 @@ class _CupyGpu(Gpu):
 
 @cache
 def all_gpus() -> Sequence[Gpu]:
-    """Return the GPUs that this process sees: none without cupy or a driver.
+    """Return the GPUs that this process sees; empty without cupy or a driver.
 
-    Imports cupy if there may be one, which takes seconds; later calls cost nothing.
+    Imports cupy if there may be a GPU, which takes seconds; later calls cost nothing.
     """
     if "cupy" not in sys.modules and not _may_have_gpus():
         return ()
@@ -84,7 +85,7 @@ def all_gpus() -> Sequence[Gpu]:
         import cupy
 
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception:  # cupy has errors of its own for each way to find none
+    except Exception:  # cupy has a different error for each way to have no GPU
         return ()
     return tuple(_CupyGpu(cupy, number) for number in range(count))
 
@@ -94,7 +95,7 @@ def _may_have_gpus() -> bool:
 
 
 def module_of(x: object) -> ModuleType:
-    """Return what computes with `x`: cupy for its own arrays, numpy for all others.
+    """Return the module that computes with `x`: cupy for its arrays, else numpy.
 
     >>> module_of([1.0, 2.0]).__name__
     'numpy'
@@ -104,9 +105,9 @@ def module_of(x: object) -> ModuleType:
 
 # Any: an array of a library that may not be installed where the types are checked.
 def to_numpy(x: Any) -> npt.NDArray[Any]:
-    """Return `x` as a numpy array on the host, without a copy where that is possible.
+    """Return `x` as a numpy array on the host, without a copy if possible.
 
-    Takes numpy, cupy, torch, jax and tensorflow arrays, whatever offers `__array__` or
+    Takes numpy, cupy, torch, jax and tensorflow arrays, any object with `__array__` or
     `__dlpack__`, Python numbers and nested lists of them. The result may share memory
     with `x` and may be read-only. Raises `InvalidArgumentError` for anything that would
     become an array of Python objects. Blocks until a device has finished computing `x`.
@@ -136,8 +137,8 @@ def copy_into(
     """Copy `x`, an array of any library, into `destination`.
 
     Raises `GradientMismatch`, before anything is written, unless shape and dtype are
-    exactly those of `destination`; `what` names the array in the message. From cupy
-    into a contiguous destination the bytes move once, from the device to their place.
+    exactly those of `destination`; `what` names the array in the message. From cupy to
+    a contiguous destination the bytes are copied once, straight from the device.
     """
     on_device = _library(x) == "cupy"
     source: Any = x if on_device else to_numpy(x)
@@ -154,18 +155,17 @@ def copy_into(
 
 
 def is_finite(flat: npt.NDArray[np.floating[Any]]) -> bool:
-    """Tell whether a contiguous 1-d float array is free of NaN and infinity.
+    """Return whether a contiguous 1-d float array has no NaN and no infinity.
 
-    Costs one pass at the speed of memory, a second one only when the squares of the
-    elements do not add up to a finite number. Raises `InvalidArgumentError` for an
-    array of another kind.
+    Costs one pass at the speed of memory, and a second one only if the sum of squares
+    is not finite. Raises `InvalidArgumentError` for other arrays.
 
     >>> is_finite(np.array([1e300, -1e300])), is_finite(np.array([0.0, np.nan]))
     (True, False)
     """
     if flat.ndim != 1 or flat.dtype.kind != "f":
         raise InvalidArgumentError(
-            f"is_finite looks at a 1-d float array and got {flat.dtype}"
+            f"is_finite checks a 1-d float array and got {flat.dtype}"
             f"{list(flat.shape)}; pass the flat buffer."
         )
     # NaN and infinity survive every sum of squares, so a finite sum proves their

@@ -1,7 +1,7 @@
-"""The cluster as the original's messages spell it: `ClusterDef`, `JobDef`, their text.
+"""The cluster as TensorFlow's messages: `ClusterDef`, `JobDef`, and their text form.
 
 Pure: no I/O and no protobuf. The text form is that of protobuf's printer, so it can be
-exchanged with programs of the original in both directions:
+exchanged with TensorFlow programs in both directions:
 
     job {
       name: "worker"
@@ -11,8 +11,8 @@ exchanged with programs of the original in both directions:
       }
     }
 
-The binary form is not offered; between our own processes a cluster travels as JSON.
-Plain mistakes are `TypeError` and `ValueError`, as in the original, and not `KitError`.
+There is no binary form; between our own processes a cluster travels as JSON. Wrong
+arguments are a `TypeError` or `ValueError`, as in TensorFlow, and not a `KitError`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class JobDef:
 
 
 class Jobs(list[JobDef]):
-    """The jobs of a `ClusterDef`: a list that can also make its next element."""
+    """The jobs of a `ClusterDef`: a list with an `add` that makes the new element."""
 
     def add(self, name: str = "", tasks: Mapping[int, str] | None = None) -> JobDef:
         """Append a new job and return it.
@@ -86,11 +86,11 @@ class Jobs(list[JobDef]):
 
 
 class ClusterDef:
-    """A cluster: a list of jobs, in the order in which they were given.
+    """A cluster: a list of jobs, in the given order.
 
-    Equal to another one with equal jobs in equal order; mutable, so without a hash.
-    `str()` is the text form: jobs in their own order, the tasks of each by ascending
-    index. Raises `TypeError` for anything that is not a `JobDef`.
+    Equal to another one with equal jobs in the same order; mutable, so not hashable.
+    `str()` is the text form: jobs in their order, the tasks of each by ascending index.
+    Raises `TypeError` for anything that is not a `JobDef`.
 
     >>> print(ClusterDef([JobDef("ps", {0: "a:1"})]), end="")
     job {
@@ -127,9 +127,9 @@ class ClusterDef:
     def from_text(cls, text: str) -> ClusterDef:
         """Read the text form, in any layout and with `#` comments.
 
-        A task without `key` has index 0 (older printers leave zeros out); of two tasks
-        with one index the later counts. Numbers are decimal. Raises `ValueError` with
-        the line number for anything else.
+        A task without `key` has index 0 (older printers omit zeros); of two tasks with
+        the same index the later one counts. Numbers are decimal. Raises `ValueError`
+        with the line number for anything else.
 
         >>> ClusterDef.from_text('job { name: "ps" tasks { value: "a:1" } }')
         ClusterDef([JobDef(name='ps', tasks={0: 'a:1'})])

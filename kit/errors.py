@@ -1,8 +1,8 @@
 """The one tree of errors: canonical codes as parents, plain names below them.
 
 Pure. The codes and the parents are those of TensorFlow's status codes, so
-`except UnavailableError` means the same here as there. What a user meets in daily
-work has a plain name below its code, for example `PeerLost`.
+`except UnavailableError` means the same here as there. Errors that users often meet
+have a plain name below their code, for example `PeerLost`.
 
     KitError
       +-- UnavailableError     14   LinkLost  PeerLost  ControllerLost  StartFailed
@@ -25,9 +25,24 @@ from typing import Any, ClassVar
 class KitError(Exception):
     """Base of all errors of this package.
 
-    Takes one message, or as in TensorFlow node_def, op, message and here a code. `task`
-    and `step` tell where it happened, `node` which op of a graph failed, and
-    `remote_traceback` what the task printed; each is None when it is not known.
+    Parameters
+    ----------
+    *args
+        A message; or, as in TensorFlow, `node_def`, `op` and message, and for
+        `KitError` itself an error code.
+    task : str, optional
+        The task where it happened, such as "/job:worker/task:1"; None if unknown.
+    step : int, optional
+        The step at which it happened.
+    node : str, optional
+        The op of a graph that failed.
+    remote_traceback : str, optional
+        The traceback on that task.
+
+    Raises
+    ------
+    TypeError
+        The number of arguments is wrong.
     """
 
     code: ClassVar[int] = 2
@@ -54,7 +69,7 @@ class KitError(Exception):
 
     @property
     def error_code(self) -> int:
-        """The canonical status code: that of the class, unless it was given."""
+        """The canonical status code: the given one, else that of the class."""
         return self._code
 
     def __str__(self) -> str:
@@ -63,15 +78,15 @@ class KitError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Past __init__, which may take other arguments in a subclass than in its base.
+        # Past __init__: those of subclasses take other arguments.
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class CancelledError(KitError):
-    """An operation was cancelled, usually by the one who started it.
+    """An operation was cancelled, usually by its own caller.
 
-    Raised to those who wait when a session, cluster or server is closed, or when a
-    `Cancellation` ends their runs. The caller stops: the result is not wanted any more.
+    Raised in waiting callers when a session, cluster or server is closed, or when a
+    `Cancellation` ends their runs. The caller stops: the result is no longer wanted.
     A retry needs a new session or cluster, unless only this one run was cancelled.
     """
 
@@ -79,10 +94,10 @@ class CancelledError(KitError):
 
 
 class UnknownError(KitError):
-    """Something failed that has no code of its own.
+    """Something failed for which there is no other code.
 
     Raised for exceptions of the user's own code on a task, with its traceback in
-    `remote_traceback`, and for errors of a kind that this version does not know. The
+    `remote_traceback`, and for types of errors that this version does not know. The
     caller reads the traceback and corrects the code. A retry helps only if that code
     may succeed another time.
     """
@@ -91,10 +106,10 @@ class UnknownError(KitError):
 
 
 class InvalidArgumentError(KitError):
-    """A value that the caller gave cannot be right, whatever the state.
+    """A value that the caller gave is wrong in every state of the system.
 
-    Raised by constructors, by tasks that check the fields of a question, and by ops
-    that are given wrong shapes. The caller corrects the value that the message names. A
+    Raised by constructors, by tasks that check the fields of a message, and by ops
+    that get wrong shapes. The caller corrects the value that the message names. A
     retry with the same value fails again.
     """
 
@@ -104,40 +119,41 @@ class InvalidArgumentError(KitError):
 class DeadlineExceededError(KitError):
     """The deadline passed before the operation was finished.
 
-    Raised by every wait; the message says what was waited for, and where. The operation
+    Raised by every wait; the message says for what it waited, and where. The operation
     may still have happened on the other side. A retry, or more time (`deadline_s`,
-    `timeout_s`), helps if the other side is slow and not stuck.
+    `timeout_s`), helps if the other side is slow but not stuck.
     """
 
     code = 4
 
 
 class NotFoundError(KitError):
-    """What was asked for does not exist: a file, a task, a target, a name.
+    """Something that was asked for does not exist: a file, a task, a target, a name.
 
-    Raised where it is looked for; the message lists what is there where it can. The
-    caller corrects the name or makes the thing first. A retry helps only after that.
+    Raised by the lookup; the message lists what exists if it can. The caller corrects
+    the name, or creates the missing thing first. A retry helps only after that.
     """
 
     code = 5
 
 
 class AlreadyExistsError(KitError):
-    """What was to be made exists already.
+    """Something that was to be created exists already.
 
     Raised as `AddressInUse`, and by programs written for TensorFlow themselves. The
-    caller uses what is there or chooses another name. A retry helps once it is gone.
+    caller uses the existing thing or chooses another name. A retry helps once it is
+    gone.
     """
 
     code = 6
 
 
 class PermissionDeniedError(KitError):
-    """This user may not do that.
+    """This user is not allowed to do that.
 
-    Raised for files, folders and sockets that belong to others or are open to them, and
-    for an address where strangers could listen. The caller changes the place or its
-    mode as the message says. A retry helps only after that.
+    Raised for files, folders and sockets that belong to other users or are open to
+    them, and for an address where other users could listen. The caller changes the path
+    or its mode as the message says. A retry helps only after that.
     """
 
     code = 7
@@ -147,7 +163,7 @@ class ResourceExhaustedError(KitError):
     """Memory, a disk or another quota is used up.
 
     Raised by ops that cannot get memory, by writers on a full disk, and by tasks that
-    bound what they keep for one client. The caller asks for less or makes room. A retry
+    limit what they keep for one client. The caller asks for less or frees some. A retry
     helps after that.
     """
 
@@ -158,15 +174,15 @@ class FailedPreconditionError(KitError):
     """The system is not in the state that the operation needs.
 
     Raised for a variable that has no value yet, a cluster that is not started, a run
-    that has ended, and the like. The caller brings about that state, which the message
-    names. A retry helps after that, and not before.
+    that has ended, and the like. The caller establishes the state that the message
+    names. A retry helps only after that.
     """
 
     code = 9
 
 
 class AbortedError(KitError):
-    """The operation was given up because of something that happened elsewhere.
+    """The operation was abandoned because of something that happened elsewhere.
 
     Raised by a session's target that was restarted or reset, and as `Fenced` and
     `StepFailed` in trainings. The caller begins again at a higher level: with a new
@@ -177,10 +193,10 @@ class AbortedError(KitError):
 
 
 class OutOfRangeError(KitError):
-    """Read past the end of data or of a closed queue.
+    """A read went past the end of data or of a closed queue.
 
     Raised by sources, by queues that are closed and empty, and by steppers after the
-    last step. The caller ends its loop: it is the ordinary end of the data. A retry
+    last step. The caller ends its loop: this is the normal end of the data. A retry
     raises it again.
     """
 
@@ -188,11 +204,11 @@ class OutOfRangeError(KitError):
 
 
 class UnimplementedError(KitError):
-    """The operation is not offered.
+    """The operation is not implemented.
 
-    Raised for what TensorFlow has and this package does not, for ops without a
-    kernel, and by tasks of another version for questions they do not know. The caller
-    takes another way, which the message mostly names. A retry does not help.
+    Raised for parts of TensorFlow that this package lacks, for ops without a kernel,
+    and by tasks of another version for requests that they do not know. The caller uses
+    an alternative, which the message usually names. A retry does not help.
     """
 
     code = 12
@@ -201,20 +217,20 @@ class UnimplementedError(KitError):
 class InternalError(KitError):
     """An invariant of this package is broken.
 
-    Raised where our own bookkeeping contradicts itself; one case that is known is two
-    programs that use one variable with different dtypes. The caller reports it with the
-    message, which is a bug of ours in all other cases. A retry may help by chance.
+    Raised where this package's own state is inconsistent; one known case is two
+    programs that use one variable with different dtypes. Any other case is a bug in
+    this package, which the caller reports with the message. A retry may help by chance.
     """
 
     code = 13
 
 
 class UnavailableError(KitError):
-    """A task or a connection is not there now.
+    """A task or a connection is not available now.
 
-    Raised when nobody answers at an address, when a listener has too many new
-    connections, and as `PeerLost` or `LinkLost` when somebody was there and is gone.
-    The caller waits a little or restarts the task. A retry is what this code is for.
+    Raised when nothing answers at an address, when a listener has too many new
+    connections, and as `PeerLost` or `LinkLost` when a task or connection is gone. The
+    caller waits a little or restarts the task. This code means that a retry may help.
     """
 
     code = 14
@@ -223,9 +239,9 @@ class UnavailableError(KitError):
 class DataLossError(KitError):
     """Data are damaged beyond repair.
 
-    Raised for files whose contents contradict themselves, and when members of a
-    training find that their parameters differ. The caller goes back to an older copy. A
-    retry reads the same damage.
+    Raised for files with inconsistent contents, and when the members of a training find
+    that their parameters differ. The caller goes back to an older copy. A retry finds
+    the same damage.
     """
 
     code = 15
@@ -235,7 +251,7 @@ class UnauthenticatedError(KitError):
     """The peer did not prove who it is.
 
     Raised as `AuthenticationFailed`; programs written for TensorFlow catch this class.
-    The caller takes the credentials of the running cluster. A retry with the same ones
+    The caller uses the credentials of the running cluster. A retry with the same ones
     does not help.
     """
 
@@ -246,8 +262,8 @@ class PlacementError(InvalidArgumentError):
     """A device string names a job, task or device that does not exist here.
 
     Raised when a graph is placed, when a cell or a call chooses tasks, and by a task
-    that is asked for a GPU it does not have. The caller corrects the name, adds tasks
-    to the cluster, or allows `soft_placement`. A retry fails again.
+    that does not have the requested GPU. The caller corrects the name, adds tasks to
+    the cluster, or allows `soft_placement`. A retry fails again.
     """
 
 
@@ -263,35 +279,35 @@ class GradientMismatch(InvalidArgumentError):
 class MemberMismatch(InvalidArgumentError):
     """Two members of one training disagree about what they train.
 
-    Raised by the coordinator when it compares what the members were given. The caller
-    gives `kit.train` the same arguments on all workers. A retry fails again until then.
+    Raised by the coordinator when it compares the members' arguments. The caller gives
+    `kit.train` the same arguments on all workers. A retry fails again until then.
     """
 
 
 class NotFinite(InvalidArgumentError):
     """A gradient, a loss or an initial value holds NaN or infinity.
 
-    Raised on the worker that met it; the step was refused on all members, so the
+    Raised on the worker that found it; the step was refused on all members, so the
     parameters are those of the step before. The caller lowers the learning rate or
-    looks at the data of that step. A retry from the same state mostly meets it again.
+    checks the data of that step. A retry from the same state usually fails again.
     """
 
 
 class ProtocolError(InvalidArgumentError):
     """The bytes on a link or in a message are not those of the protocol.
 
-    Raised by the side that reads them; the link is closed, as nothing after them can be
-    trusted. The caller checks host, port and that both sides have the same release. A
-    retry does not help if something else speaks there.
+    Raised by the side that reads them; it closes the link, because nothing after them
+    can be trusted. The caller checks the host, the port, and that both sides have the
+    same release. A retry does not help if another program listens there.
     """
 
 
 class LinkLost(UnavailableError):
     """A connection broke.
 
-    Raised by a link that is read or written; `may_have_happened` says whether the peer
-    may have acted on what was sent. Callers inside this package turn it into `PeerLost`
-    when they know whose link it was. A retry over a new link helps if the peer lives.
+    Raised by reads and writes of a link; `may_have_happened` says whether the peer may
+    have acted on what was sent. Callers inside this package turn it into `PeerLost`
+    when they know the peer. A retry over a new link helps if the peer is alive.
     """
 
     may_have_happened: bool = True
@@ -301,13 +317,13 @@ class PeerLost(UnavailableError):
     """A task that takes part is gone or does not answer.
 
     Raised in sessions, trainings, calls and cells that needed it; `task` names it. The
-    caller restarts the task (`cluster.restart`), and then makes a new session or
-    resumes from a checkpoint, because its variables are lost. A retry helps after that.
+    caller restarts the task (`cluster.restart`). Its variables are lost, so the caller
+    then makes a new session or resumes from a checkpoint. A retry helps after that.
     """
 
 
 class ControllerLost(UnavailableError):
-    """The process that starts and finds the engines is gone.
+    """The process that finds the engines and carries calls to them is gone.
 
     Raised by a `Cluster` whose controller has died: no cell or call reaches the engines
     any more. The caller stops the cluster and makes a new one. A retry on the same
@@ -318,36 +334,36 @@ class ControllerLost(UnavailableError):
 class StartFailed(UnavailableError):
     """The cluster, or one of its tasks, did not come up.
 
-    Raised by a start or a restart, with what the processes printed if there was
-    anything. The caller corrects what the message names; what had been started is
-    ended. A retry helps if the machine was merely too busy.
+    Raised by a start or a restart, with the output of the processes, if any. Everything
+    that had been started is ended. The caller corrects the cause that the message
+    names. A retry helps if the machine was only too busy.
     """
 
 
 class Fenced(AbortedError):
-    """This task belongs to an older epoch; what it sends is refused.
+    """This task belongs to an older epoch; the others refuse what it sends.
 
-    Raised to a member that went on after the others had agreed to do without it, or
-    whose task has a newer process. It must not touch the training any more, and joins
-    again as a new member if it may. A retry in the old epoch never helps.
+    Raised in a member that went on after the others had agreed to continue without it,
+    or that has been replaced by a newer process. It must no longer affect the training,
+    and joins again as a new member if it may. A retry in the old epoch never helps.
     """
 
 
 class StepFailed(AbortedError):
-    """The user's step raised on a task, or returned what is not a loss.
+    """The user's step function raised on a task, or did not return a loss.
 
-    Raised where the training is waited for, with the task's traceback; the other
-    members were stopped, and the parameters are those of the step before. The caller
-    corrects the step function and resumes from a checkpoint. A retry of the same code
-    fails again.
+    Raised in the caller that waits for the training, with the task's traceback; the
+    other members were stopped, and the parameters are those of the step before. The
+    caller corrects the step function and resumes from a checkpoint. A retry of the same
+    code fails again.
     """
 
 
 class ClusterBusy(FailedPreconditionError):
-    """Something else is under way that does not go together with this.
+    """Something else is under way that excludes this operation.
 
     Raised for a second training on the same tasks, and for a restart or change of the
-    cluster amid a training. The caller waits for the other one (`run.wait`) or ends it
+    cluster during a training. The caller waits for the training (`run.wait`) or ends it
     (`run.stop`). A retry helps after that.
     """
 
@@ -364,36 +380,36 @@ class VersionMismatch(FailedPreconditionError):
 class AuthenticationFailed(UnauthenticatedError):
     """The peer does not hold this cluster's key or certificate.
 
-    Raised by both ends of a handshake, before anything else is read. The caller asks
-    the running cluster for its addresses and credentials again: they usually belong to
-    an earlier start. A retry with the same ones does not help.
+    Raised by both ends of a handshake, before anything else is read. The credentials
+    usually belong to an earlier start: the caller asks the running cluster for its
+    addresses and credentials again. A retry with the same ones does not help.
     """
 
 
 class AddressInUse(AlreadyExistsError):
     """The address is taken by another process.
 
-    Raised by the process that would listen there; the message names the holder if it
-    is known. The caller stops that process or takes port 0, which always finds a
-    free one. A retry helps once the other one has ended.
+    Raised by the process that tries to listen there; the message names the other
+    process if it is known. The caller stops that process, or uses port 0, which always
+    finds a free port. A retry helps once the other process has ended.
     """
 
 
 class CheckpointFailed(DataLossError):
     """A checkpoint could not be written, or is damaged.
 
-    Raised by savers, which leave the checkpoints that are there as they were, and by
-    readers, which return nothing of a damaged one. The caller takes an older checkpoint
-    or another folder. A retry helps for a write, not for damage.
+    Raised by savers, which leave existing checkpoints as they were, and by readers,
+    which return nothing of a damaged one. The caller uses an older checkpoint or
+    another folder. A retry may help a failed write, but not a damaged file.
     """
 
 
 class NotEnoughMemory(ResourceExhaustedError):
     """A cluster or a training would not fit into the memory of this machine.
 
-    Raised before anything starts where it can be foreseen, else by the task that cannot
-    get its shared memory. The caller starts fewer tasks or takes a smaller model. A
-    retry helps when other programs have ended.
+    Raised before anything starts if that is certain, else by the task that cannot get
+    its shared memory. The caller starts fewer tasks or uses a smaller model. A retry
+    helps when other programs have ended.
     """
 
 
@@ -454,7 +470,7 @@ def to_plain(error: BaseException) -> dict[str, Any]:
 def from_plain(plain: Any) -> KitError:
     """Rebuild an error from `to_plain`; an unknown type becomes `UnknownError`.
 
-    So does what is not such data at all: it may come from anybody.
+    So does anything that is not such data: it may come from an untrusted process.
 
     >>> from_plain({"type": "PeerLost", "message": "ps:0 is gone"})
     PeerLost('ps:0 is gone')

@@ -2,15 +2,15 @@
 
     this process --starts, once--> fork server --forks--> process, process, ...
 
-To import what a task needs takes half a second of CPU, to fork some milliseconds: a
+Importing what a task needs takes half a second of CPU, a fork some milliseconds: a
 cluster of five processes opens and closes in 0.1 s instead of 2.4 s. Forking is safe
-here because the fork server has one thread, BLAS included, and uses no GPU.
+here because the fork server has one thread, including BLAS, and uses no GPU.
 
-For what is not a cluster's engine: the tasks of tests and those of puzzles. It is not
-`multiprocessing`'s fork server: that one belongs to the whole process, whatever uses it
-first, and imports the main program again in each fork.
+It is for processes that are not engines of a cluster: the tasks of tests and of
+puzzles. The fork server of `multiprocessing` does not do: the whole process shares it
+with other libraries, and it imports the main program again in each fork.
 
-It lives until the process that started it closes its pipe, be it by its death.
+It runs until the process that started it closes its pipe, or dies.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from pathlib import Path
 
 from kit.errors import PeerLost
 
-_LOST_STATUS = 255  # of a process whose fork server has died: nobody knows it
+_LOST_STATUS = 255  # of a process whose fork server, its parent, has died
 _KIT = str(Path(__file__).parents[1])
 
 
 class Forked:
-    """A process that was forked for us; asked as one of `subprocess` is."""
+    """A process that was forked for us, with the methods of `subprocess.Popen`."""
 
     def __init__(self, pid: int, status: Connection) -> None:
-        """Take the pid, and the pipe through which the exit status will come."""
+        """Take the pid, and the pipe that will bring the exit status."""
         self.pid = pid
         self._status = status
         self._returncode: int | None = None
         try:
-            # It can be read as soon as the process is dead, reaped or not yet.
+            # It becomes readable as soon as the process is dead, reaped or not.
             self._pidfd: int | None = os.pidfd_open(pid)
         except ProcessLookupError:  # dead and reaped already
             self._pidfd = None
 
     def poll(self) -> int | None:
-        """Return the exit status, `-SIGKILL` of a killed one; None while it lives."""
+        """Return the exit status, such as `-SIGKILL`; None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self._returncode
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Return the exit status when it has ended; raises `TimeoutExpired`."""
+        """Wait for the end and return the exit status; raises `TimeoutExpired`."""
         if self._returncode is None:
             if self._pidfd is not None:
                 if not wait([self._pidfd], timeout_s):
@@ -71,7 +71,7 @@ class Forked:
         return self._returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it lives."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None and self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
@@ -88,15 +88,16 @@ class ForkServer:
     """The fork server of this process; it starts with the first fork."""
 
     def __init__(self, program: str) -> None:
-        """Take the module that calls `serve` when it is run as a program."""
+        """Take the name of a module that calls `serve` when it runs as a program."""
         self._program = program
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._orders: Connection | None = None
 
     def fork(self, pipe: Connection, log: Path) -> Forked:
-        """Return a new process with `pipe`; what it prints goes to `log`."""
+        """Return a new process with `pipe`; its output goes to `log`."""
         status, theirs = Pipe(duplex=False)
+        # An order is three messages, which must not be mixed with another thread's.
         with self._lock:
             orders = self._started()
             try:
@@ -112,7 +113,7 @@ class ForkServer:
 
     @property
     def fds(self) -> frozenset[int]:
-        """The descriptors that it holds as long as this process lives."""
+        """The descriptors that it keeps open while this process runs."""
         return frozenset([self._orders.fileno()] if self._orders is not None else [])
 
     def _started(self) -> Connection:
@@ -130,9 +131,9 @@ class ForkServer:
         return self._orders
 
     def end(self) -> int | None:
-        """Let the fork server end, if there is one; returns its exit status.
+        """End the fork server, if there is one; returns its exit status.
 
-        What it has forked goes on until its own pipe closes.
+        Each process that it has forked goes on until its own pipe closes.
         """
         atexit.unregister(self.end)
         server, orders, self._server, self._orders = (
@@ -146,10 +147,10 @@ class ForkServer:
 
 
 def serve(fd: int, modules: Sequence[str]) -> Connection | None:
-    """Fork on order until nobody orders any more; in a fork, return its pipe."""
+    """Fork as ordered until the pipe closes; in a fork, return the fork's pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:
-        with contextlib.suppress(ImportError):  # it fails again where it is needed
+        with contextlib.suppress(ImportError):  # raised again where it is needed
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # else the first collection in each process would copy all pages
@@ -170,7 +171,8 @@ def serve(fd: int, modules: Sequence[str]) -> Connection | None:
                 _leave(statuses, log)
                 os.close(status)
                 return Connection(pipe)
-            os.close(pipe)  # else it would not be closed when its process ends
+            # Or the other end would not notice when the fork ends.
+            os.close(pipe)
             os.close(log)
             end = Connection(status, readable=False)
             _tell(end, pid)
@@ -178,19 +180,20 @@ def serve(fd: int, modules: Sequence[str]) -> Connection | None:
 
 
 def _report(pidfd: int, pid: int, status: Connection) -> None:
-    """Reap a process that has ended, and tell how."""
+    """Reap a process that has ended, and report its status."""
     os.close(pidfd)
     with status:
         _tell(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def _tell(status: Connection, number: int) -> None:
-    with contextlib.suppress(OSError):  # nobody wants to know
+    with contextlib.suppress(OSError):  # the receiver is gone
         status.send_bytes(b"%d" % number)
 
 
 def _leave(statuses: dict[int, tuple[int, Connection]], log: int) -> None:
-    """Be as a process that was started by itself, with a log of its own."""
+    """Make a fork like a process started on its own, with its own log."""
+    # The pipes of the others too: as long as this fork holds them, they do not close.
     for other, (_, end) in statuses.items():
         os.close(other)
         end.close()

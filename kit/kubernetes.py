@@ -1,6 +1,6 @@
-"""The objects of a Kubernetes cluster in which the tasks of one of ours run as pods.
+"""Objects by which Kubernetes runs the tasks of a cluster as pods.
 
-Pure. It applies nothing and asks no cluster: `kubectl apply` does, with what it prints.
+Pure. It contacts no Kubernetes cluster: `kubectl apply` does, with the printed objects.
 
     Secret         the credentials, mounted into each pod
     Service        headless: each pod has a name, NAME-worker-0.NAME
@@ -30,7 +30,7 @@ _SECRET_FOLDER, _SECRET_FILE = "/etc/psring", "credentials.json"
 _SCRATCH = "/tmp"  # all that a pod may write to
 _NUMBER = "PSRING_INDEX"
 _SERVE = ("python3", "-m", "kit", "serve", "--bind", "0.0.0.0")
-# Only who forwards the port can reach it: kubectl does, with the rights of its user.
+# It can be reached only through a forwarded port, which needs its user's rights.
 _NOTEBOOK = (
     *("python3", "-m", "jupyterlab", "--no-browser"),
     *("--ip=127.0.0.1", "--port=8888", f"--ServerApp.root_dir={_SCRATCH}"),
@@ -70,18 +70,18 @@ def manifest(
     start_deadline_s: float = 600.0,
     user: int = 1000,
 ) -> list[dict[str, Any]]:
-    """Return the objects that make Kubernetes run a cluster, to be applied by kubectl.
+    """Return the objects that make Kubernetes run a cluster, for `kubectl apply`.
 
-    With a `program` this is a batch: the workers run it, to its end, as a Job. Without
-    one the tasks serve until they are deleted, and a notebook attaches to them.
+    With a `program` the workers run that program to its end, as a Job. Without one the
+    tasks serve until they are deleted, and a notebook attaches to them.
 
     Parameters
     ----------
     name : str
-        What the cluster is called; its objects' names begin with it.
+        The name of the cluster; its objects' names begin with it.
     image : str
-        The image of all pods, with a tag other than "latest", or with a digest. It
-        holds `python3` with the kit, the program, and for a notebook JupyterLab.
+        The image of all pods, with a tag other than "latest", or with a digest. It must
+        have `python3` with the kit, the program, and for a notebook JupyterLab.
     ps, worker : int, default 1 and 4
         How many tasks there are of each job.
     program : sequence of str, optional
@@ -90,28 +90,29 @@ def manifest(
     notebook : bool, optional
         Whether to add a pod with JupyterLab. By default only without a program.
     credentials : Credentials, optional
-        By default new ones. The list holds them: treat it as a secret.
+        By default new ones. They are in the returned list: treat it as a secret.
     secret : str, optional
-        The name of a Secret that is there already, with a file "credentials.json",
+        The name of an existing Secret with a file "credentials.json", to be used
         instead of credentials in the list.
     namespace : str, optional
-        Where all of it is; by default where kubectl puts it.
+        The namespace of all objects; by default that of kubectl.
     port : int, default 2222
         The port of every task.
     limits : mapping of str to str, optional
-        What each pod reserves and may use at most; by default a CPU and 2Gi of
-        memory. A ps task is given what it names of CPUs and memory, and no devices.
+        What each pod reserves and may use at most; by default a CPU and 2Gi of memory.
+        A ps task gets the CPUs and the memory, but no devices.
     environment : mapping of str to str, optional
         More variables for each pod, such as settings.
     start_deadline_s : float, default 600
-        How long tasks wait for each other: pods do not start at once.
+        Seconds that tasks wait for each other, because pods start at different times.
     user : int, default 1000
         The user and the group that the pods run as; not root.
 
     Returns
     -------
     list of dict
-        Objects of JSON, in the order in which they are needed; change what you like.
+        Objects as plain JSON data, in the order in which they are needed. You may
+        change them.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def manifest(
 
 
 class _Pods:
-    """Makes the templates of the pods, which differ in little."""
+    """Makes the templates of the pods, which have most parts in common."""
 
     def __init__(
         self,
@@ -192,14 +193,14 @@ class _Pods:
                 f"variable holds {_MOST_TEXT}; take a shorter name or fewer tasks."
             )
         number = _COMPLETION if program else _ORDINAL
-        # $(...) in a variable stands for one that is listed before it.
+        # $(...) in a variable is replaced by one that is listed before it.
         own: list[Plain] = [
             {"name": _NUMBER, "valueFrom": {"fieldRef": {"fieldPath": number}}},
             {"name": "TF_CONFIG", "value": config},
         ]
         container = self._container(program or _SERVE, limits, own)
         container["ports"] = [{"name": "psring", "containerPort": self._port}]
-        # A program may work for long before it has a server: only its end is judged.
+        # A program may work for long before it has a server, so no probe may kill it.
         probes = _readiness if program else _probes
         container |= probes(self._port)
         return self._template(job, container)
@@ -237,8 +238,8 @@ class _Pods:
                 "subdomain": self._name,
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,  # variables for every Service there is
-                # Process 1 of a container is not ended by signals that it has no
-                # handler for; so process 1 is Kubernetes's own.
+                # Signals without a handler do not end process 1 of a container. So
+                # process 1 is Kubernetes's own.
                 "shareProcessNamespace": True,
                 "securityContext": {
                     "runAsNonRoot": True,
@@ -260,7 +261,18 @@ class _Pods:
 
 
 def as_list(objects: Sequence[Plain]) -> str:
-    """Return one text of JSON with all objects, as `kubectl apply -f -` reads it."""
+    """Return all objects as one JSON text for `kubectl apply -f -`.
+
+    Parameters
+    ----------
+    objects : sequence of dict
+        As `manifest` returns them.
+
+    Returns
+    -------
+    str
+        A List of Kubernetes.
+    """
     together = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return json.dumps(together, indent=2)
 
@@ -278,7 +290,7 @@ def _object(version: str, kind: str, name: str, labels: Plain, **fields: Any) ->
 def _secret(name: str, credentials: Credentials | None) -> Plain:
     found = (credentials or Credentials.new()).with_certificate()
     data = base64.b64encode(json.dumps(found.to_plain()).encode()).decode()
-    # Others would be mounted into new pods, which the running ones then refuse.
+    # If it were changed, running pods would refuse new ones, which mount the new one.
     fields: Plain = {"type": "Opaque", "immutable": True, "data": {_SECRET_FILE: data}}
     return _object("v1", "Secret", name, _labels(name), **fields)
 
@@ -341,9 +353,9 @@ def _set_name(labels: Plain) -> str:
 
 
 def _is_listening(port: int) -> Plain:
-    """Return a probe that opens no connection: a server would log that one as refused.
+    """Return a probe that opens no connection, which a server would log as refused.
 
-    A line of /proc/net/tcp has the address in hex, and 0A for a port that listens.
+    A line of /proc/net/tcp has the address in hex, and 0A for a listening port.
     """
     code = (
         "import glob, sys; sys.exit(not any("
@@ -366,7 +378,7 @@ def _probes(port: int) -> Plain:
     }
 
 
-# -- what Kubernetes would refuse, or what would not come up ---------------------------
+# -- values that Kubernetes would refuse, or with which pods would not start -----------
 
 
 def _check_counts(counts: Mapping[str, int], port: int, user: int, wait: float) -> None:

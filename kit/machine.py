@@ -1,8 +1,8 @@
-"""What this process may have of the machine: memory and cores, less in a container.
+"""The memory and cores of the machine that this process may use.
 
 A container sees the whole machine's memory and cores in the usual places, and is killed
-or slowed down when it uses them. The limits are those of the control groups (both kinds
-of Linux) that the process is in, and of all groups around these.
+or slowed down when it uses them. Its limits are those of the control groups (version 1
+or 2) of the process, and of all groups that contain these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 # Version 1 says "no limit" by a number near 2**63.
 _NO_LIMIT = 1 << 60
 
-# By the kind of group: limit, usage, and the name of what the kernel gives back.
+# By the version of control groups: limit, usage, and the name of reclaimable memory.
 _MEMORY = {
     2: ("memory.max", "memory.current", "inactive_file"),
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -31,7 +31,7 @@ _MEMORY = {
 
 @dataclass(frozen=True)
 class MachineMemory:
-    """How much memory there may be used at all, and how much of it is free."""
+    """How much memory may be used, and how much of it is free."""
 
     limit_mib: int
     available_mib: int
@@ -39,23 +39,22 @@ class MachineMemory:
 
     @property
     def place(self) -> str:
-        """Whose limit it is, in words."""
+        """What has this limit, in words."""
         return "this container" if self.is_contained else "this machine"
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Where control groups are looked up: the mounted tree, and whose member one is."""
+    """Where to read control groups: the mounted tree, and the file of memberships."""
 
     root: Path = _ROOT
     own: Path = _OWN
 
     def of(self, controller: str) -> Iterator[tuple[Path, int]]:
-        """Yield the folders of a controller's groups, innermost first, with the kind.
+        """Yield the folders of a controller's groups, innermost first, and the version.
 
-        Inside a container the path may be that of the machine outside, which is not
-        mounted here; the container's own group is at the root of the tree then, where
-        the list ends.
+        Inside a container the path may be the one outside, which is not mounted here;
+        then the container's own group is the root of the tree, the last in the list.
         """
         for line in _lines(self.own):
             _, controllers, path = line.split(":", 2)
@@ -86,7 +85,7 @@ class Groups:
 
 
 def memory(groups: Groups = Groups()) -> MachineMemory:
-    """Return the memory that new processes can have: machine or container, the less."""
+    """Return the memory for new processes: the machine's, or less in a container."""
     import psutil
 
     machine = psutil.virtual_memory()
@@ -97,14 +96,14 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
 
 
 def cores(groups: Groups = Groups()) -> int:
-    """Return how many cores may be kept busy, at least 1."""
+    """Return how many cores this process may keep busy, at least 1."""
     return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
 
 
 def raise_descriptors(needed: int | None = None) -> int:
-    """Let this process and its children open as many files; return how many they may.
+    """Raise the limit on open files, for this process and its children; return it.
 
-    The soft limit is raised to what is `needed`, or as far as it goes.
+    The soft limit is raised to `needed`, or as far as the hard limit allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -119,8 +118,8 @@ def raise_descriptors(needed: int | None = None) -> int:
 def used_mib(pid: int) -> float | None:
     """Return the memory of a process, None for one that is gone; some 2 ms.
 
-    Pages that several processes share are divided among them, so the sum over forks of
-    one process is what they really take.
+    Pages that several processes share are divided among them, so the sum over the forks
+    of one process is the memory that they really use.
     """
     import psutil
 
@@ -133,20 +132,20 @@ def used_mib(pid: int) -> float | None:
 def started(pid: int) -> int | None:
     """Return when a process began, in clock ticks after boot; None if it is gone.
 
-    A pid is used again, a pid with this number is not.
+    A pid is reused, a pid with this number is not.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    # The name may hold spaces and brackets: what counts is the last bracket (proc(5)).
+    # The name may have spaces and brackets in it: the last bracket ends it (proc(5)).
     return int(text[text.rindex(")") + 2 :].split()[19])
 
 
 def run_delay_ns() -> int | None:
-    """Return how long this thread was ready to run while all cores were busy, so far.
+    """Return how long this thread has waited so far for a free core, ready to run.
 
-    Nanoseconds, as the scheduler counts them; None where the kernel does not tell.
+    In nanoseconds, as the scheduler counts them; None if the kernel does not report it.
     Takes some 20 us.
     """
     try:
@@ -161,9 +160,9 @@ def run_delay_ns() -> int | None:
 
 
 def give_back_freed() -> None:
-    """Return the freed memory of this process to the system, where its C library can.
+    """Return freed memory of this process to the system, if its C library can.
 
-    A large array that is let go of may lie between others, and then stays ours.
+    Without it, memory freed between blocks in use stays with the process.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
     if trim is not None:

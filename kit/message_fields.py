@@ -1,7 +1,7 @@
-"""Which values a question may carry: a table of fields, each with its type and range.
+"""Which values a message may have: a table of fields, each with its type and range.
 
-Pure. The asking side checks by the table, and the answering side checks again: what
-comes over a link was made by somebody else.
+Pure. The sender checks by the table, and the receiver checks again, because it cannot
+trust what comes over a link.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final, NamedTuple
 from kit.errors import InvalidArgumentError
 
 MOST_WHOLE: Final = 2**63 - 1  # what the integers of frames, traces and arrays hold
-_MOST_SECONDS: Final = 1e9  # a lock cannot wait for more than some centuries
+_MOST_SECONDS: Final = 1e9  # 30 years; a lock refuses some centuries
 _SHOWN: Final = 80
 
 
 class Field(NamedTuple):
-    """One value: what it must be, in words, and what reads it.
+    """One value: what is expected, in words, and the function that reads it.
 
-    `read` returns the value, in the type that is meant (a whole number of numpy becomes
-    an int), and raises `TypeError` or `ValueError` for any other.
+    `read` returns the value in the expected type (an integer of numpy becomes an int),
+    and raises `TypeError` or `ValueError` for any other.
     """
 
     expected: str
@@ -34,9 +34,9 @@ Fields = Mapping[str, Field]
 
 
 def check(what: str, fields: Fields, values: object) -> dict[str, Any]:
-    """Return the values as their fields read them; what may be missing stays missing.
+    """Return the values as their fields read them; optional ones may be missing.
 
-    Raises `InvalidArgumentError` naming the first that is missing, unknown or wrong.
+    Raises `InvalidArgumentError` for the first that is missing, unknown or wrong.
 
     >>> check("pause", {"steps": whole(0)}, {"steps": 3})
     {'steps': 3}
@@ -70,20 +70,20 @@ def check(what: str, fields: Fields, values: object) -> dict[str, Any]:
 
 
 def shown(value: object) -> str:
-    """Return a value for a message, shortened.
+    """Return a value as text for an error, shortened.
 
     >>> shown(7), len(shown("a" * 1000))
     ('7', 83)
     """
     try:
         text = repr(value[:_SHOWN] if isinstance(value, str | bytes) else value)
-    except Exception:  # its own method, or an int with thousands of digits
+    except Exception:  # from its own `__repr__`, or an int with thousands of digits
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def whole(least: int, most: int = MOST_WHOLE) -> Field:
-    """Return the field of an integer; True and False are not integers here."""
+    """Return the field of an integer; refuses True and False."""
 
     def read(value: Any) -> int:
         number = operator.index(value)
@@ -95,7 +95,7 @@ def whole(least: int, most: int = MOST_WHOLE) -> Field:
 
 
 def number(least: float, most: float, what: str = "a number") -> Field:
-    """Return the field of a number from `least` to `most`; NaN is none."""
+    """Return the field of a number from `least` to `most`; refuses NaN."""
 
     def read(value: Any) -> float:
         _must(isinstance(value, int | float) and not isinstance(value, bool))
@@ -111,7 +111,7 @@ def seconds() -> Field:
 
 
 def text(most: int | None = None, pattern: str = "") -> Field:
-    """Return the field of a text of at most `most` characters that has a `pattern`."""
+    """Return the field of a text of at most `most` characters, like `pattern`."""
 
     def read(value: Any) -> str:
         _must(isinstance(value, str) and (most is None or len(value) <= most))
@@ -123,7 +123,7 @@ def text(most: int | None = None, pattern: str = "") -> Field:
 
 
 def flag() -> Field:
-    """Return the field of True or False; 0 and 1 are refused."""
+    """Return the field of True or False; refuses 0 and 1."""
 
     def read(value: Any) -> bool:
         _must(isinstance(value, bool))
@@ -133,7 +133,7 @@ def flag() -> Field:
 
 
 def list_of(field: Field, most: int = 2**16) -> Field:
-    """Return the field of a list of like values."""
+    """Return the field of a list of values that have the same field."""
 
     def read(value: Any) -> list[Any]:
         _must(isinstance(value, list | tuple) and len(value) <= most)
@@ -155,7 +155,7 @@ def row_of(*fields: Field) -> Field:
 
 
 def table_of(field: Field, most: int = 2**16) -> Field:
-    """Return the field of like values by name."""
+    """Return the field of values by name that have the same field."""
 
     def read(value: Any) -> dict[str, Any]:
         _must(isinstance(value, Mapping) and len(value) <= most)
@@ -166,7 +166,7 @@ def table_of(field: Field, most: int = 2**16) -> Field:
 
 
 def record(fields: Fields) -> Field:
-    """Return the field of values by name which have fields of their own."""
+    """Return the field of values by name, each with its own field."""
 
     def read(value: Any) -> dict[str, Any]:
         try:

@@ -1,8 +1,8 @@
-"""The compiled parts of the kit: found where they were built, missed by nobody.
+"""Load the compiled parts of the kit, which are optional.
 
-`pip install` builds them where there is a C compiler. Each is plain C, without Python's
-headers, and each does what Python does as well, to the same bits: whatever stands in
-the way of loading one, all is done in Python.
+`pip install` builds them if there is a C compiler. Each is plain C, without Python's
+headers, and gives the same bits as Python code that exists as well: if one cannot be
+loaded for any reason, Python does its work.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from importlib.util import find_spec
 def library(
     module: str, form: int, kind: type[ctypes.CDLL] = ctypes.CDLL
 ) -> ctypes.CDLL | None:
-    """Load what was built under a module's name; None unless it is of this `form`.
+    """Load the library built as a module; None if there is none of this `form`.
 
-    `kind`: `ctypes.PyDLL` keeps the interpreter during each call, `CDLL` lets it go.
+    As `kind`, `ctypes.PyDLL` holds the interpreter's lock during each call, and `CDLL`
+    releases it.
     """
     spec = find_spec(module)
     if spec is None or spec.origin is None:
@@ -24,6 +25,7 @@ def library(
     try:
         found = kind(spec.origin)
         found.kit_form.restype = ctypes.c_int64
-    except (OSError, AttributeError):  # of another machine, or cut short
+    except (OSError, AttributeError):  # for another architecture, or truncated
         return None
+    # Next to new code there may be an old build, whose functions take other arguments.
     return found if found.kit_form() == form else None

@@ -1,14 +1,14 @@
-"""Protobuf's text form: quote what is written, and read it piece by piece.
+"""Protobuf's text form: quote strings to write, and read a text piece by piece.
 
-Pure: no I/O and no protobuf. Who knows the message asks for its fields one after the
-other, so there is no tree, no recursion and no more memory than the text takes:
+Pure: no I/O and no protobuf. The caller knows the message and asks for its fields one
+after the other, so there is no tree, no recursion, and no more memory than the text:
 
     reader = TextReader('name: "ps" tasks { value: "a:1" }', "a JobDef")
     reader.field("name", "tasks")   # 'name'
     reader.string()                 # 'ps'
 
-How deep messages may stand in each other is thereby decided by the reader; how large a
-text may be, by who opened its file (`kit.regular_file`).
+So the caller decides how deeply messages may be nested; the one who opens the file
+decides how large a text may be (`kit.regular_file`).
 """
 
 from __future__ import annotations
@@ -63,39 +63,39 @@ class _Token(NamedTuple):
 
 
 class TextReader:
-    """The tokens of a text, taken one after the other.
+    """Reads the tokens of a text one after the other.
 
     `what` names the message in errors. All methods raise `ValueError`, with the line,
-    when something else is next.
+    if something else comes next.
     """
 
     def __init__(self, text: str, what: str) -> None:
-        # One at a time: a text of nothing but marks would become a list of its size.
+        # One at a time: a list of tokens can be many times as large as the text.
         self._rest = _scan(text, what)
         self._next = next(self._rest)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all of the text has been taken."""
+        """Whether the whole text has been read."""
         return self._next.kind == "end"
 
     def skip(self, marks: str) -> bool:
-        """Pass over one of some marks if it is next; returns whether it was."""
+        """Skip one of some marks if it is next; return whether it was."""
         found = self._next.kind == "mark" and self._next.text in marks
         if found:
             self._next = next(self._rest)
         return found
 
     def field(self, *known: str) -> str:
-        """Return the name of a field, one of those that are `known`."""
+        """Read the name of a field, one of those that are `known`."""
         if self._next.text not in known:
             raise self._fail(" or ".join(known))
         return self._take("word", " or ".join(known))
 
     def block(self, *once: str, repeated: tuple[str, ...] = ()) -> Iterator[str]:
-        """Yield the name of each field of a message inside; the caller takes its value.
+        """Yield the fields of a nested message by name; the caller reads the values.
 
-        Those of `once` may come once.
+        The fields `once` may come once.
         """
         self.skip(":")
         closing = ">" if self._next.text == "<" else "}"
@@ -110,12 +110,12 @@ class TextReader:
             self.skip(",;")
 
     def colon(self) -> None:
-        """Take the colon before a value."""
+        """Read the colon before a value."""
         if not self.skip(":"):
             raise self._fail("':'")
 
     def values(self, read: Callable[[], T]) -> list[T]:
-        """Return what `read` gives: for one value, or for each one in brackets."""
+        """Read one value with `read`, or several in brackets; return a list."""
         if not self.skip("["):
             return [read()]
         found: list[T] = []
@@ -126,13 +126,13 @@ class TextReader:
         return found
 
     def integer(self) -> int:
-        """Return a decimal number."""
+        """Read a decimal integer."""
         if _INTEGER.fullmatch(self._next.text) is None:
             raise self._fail("a decimal number")
         return int(self._take("number", "a decimal number"))
 
     def number(self) -> float:
-        """Return any number, `inf` and `nan` among them."""
+        """Read any number, including `inf` and `nan`."""
         if self._next.kind == "number":
             return float(self._take("number", "a number").rstrip("f"))
         sign = -1.0 if self.skip("-") else 1.0
@@ -141,7 +141,7 @@ class TextReader:
         return sign * float(self._take("word", "a number"))
 
     def string(self) -> str:
-        """Return a string; neighbours are one string, as in C."""
+        """Read a string; adjacent strings are one, as in C."""
         line, parts = self._next.line, [self._take("string", "a quoted string")]
         while self._next.kind == "string":
             parts.append(self._take("string", "a quoted string"))
@@ -183,5 +183,5 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     octal, hexadecimal, letter = match.groups()
     if octal or hexadecimal:
         return bytes([int(octal, 8) if octal else int(hexadecimal, 16)])
-    # What is escaped without need stays as it is, as in the original.
+    # An unknown escape stays as it is, as in protobuf.
     return bytes([_LETTERS[letter[0]]]) if letter[0] in _LETTERS else match[0]

@@ -1,9 +1,9 @@
-"""Open a file that anybody may have put there: a regular one of a known size, or none.
+"""Open an untrusted file only if it is a regular one of limited size.
 
-To open a FIFO waits for a writer for ever, /dev/zero has no end, a symbolic link leads
+Opening a FIFO waits for a writer for ever, /dev/zero has no end, a symbolic link leads
 wherever its author likes, and a sparse file of gigabytes takes no room on the disk. All
-of them are refused before a byte is read. Folders on the way may be links, as a user's
-often are; only the file itself may not.
+of these are refused before a byte is read. Folders in the path may be links, as a
+user's often are; only the file itself may not.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def open_regular(
 ) -> BinaryIO:
     """Return an unbuffered file to read from.
 
-    Raises `error` for what is not a regular file or has more than `most_bytes`, and
-    `OSError` as the file system gives it.
+    Raises `error` if it is not a regular file or has more than `most_bytes`, and the
+    file system's `OSError`.
     """
     stat_regular(path, error, most_bytes)  # some devices act when they are opened
     fd = os.open(path, _FLAGS)
     try:
+        # Again, because another file may have taken its place in between.
         check_regular(path, os.fstat(fd), error, most_bytes)
     except BaseException:
         os.close(fd)

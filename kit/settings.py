@@ -1,12 +1,12 @@
-"""What can be tuned without touching code: one frozen `Settings`, read by `current()`.
+"""Settings that can be changed without code: one frozen `Settings`, from `current()`.
 
     KIT_STEP_DEADLINE_S=60            the environment, read once, at the first use
     with settings(step_deadline_s=5)  a block of code, and what it calls or awaits
     Settings(step_deadline_s=5)       a value, to be handed to another task as JSON
 
-A block's settings hold for its thread and the coroutines started in it. A new thread
-begins with those of the environment, so the process that starts one passes the value
-on. There is no way to change the settings of a running process from outside.
+A block's settings apply to its thread and to the coroutines started in it. A new thread
+begins with those of the environment, so code that starts a thread passes the value on.
+The settings of a running process cannot be changed from outside.
 """
 
 from __future__ import annotations
@@ -63,48 +63,47 @@ class Settings:
         How long writing a checkpoint may take before it is given up; the training goes
         on meanwhile.
     heartbeat_s : float, default 0.5
-        How often tasks tell each other that they are alive; at least twenty times in
+        How often tasks send each other a sign of life; at least twenty times in
         `dead_after_s`, see `beat_s`.
     suspect_after_s : float, default 2.0
         Silence after which a task is shown as suspect; more than `heartbeat_s`.
     dead_after_s : float, default 10.0
         Silence after which a task counts as dead; not less than `suspect_after_s`. A
-        line that is cut for less than nine tenths of it ends no training, if
-        `step_deadline_s` is twice as long.
+        connection that is cut for less than nine tenths of it does not end a training,
+        if `step_deadline_s` is twice as long.
     lease_s : float, default 15.0
-        How long tasks live on without a word from the process that started them, before
-        they save their state and end.
+        How long tasks go on without a sign of life from the process that started them,
+        before they save their state and end.
     transport : {"auto", "unix", "tcp"}
         How tasks on one machine are linked; "auto" takes the best that both ends have.
     insecure : bool, default False
         Allow TCP without TLS on addresses that other machines can reach. Anybody on the
-        line can then read and change everything and act as this user in every task: run
-        any op of a session, read and write any of the user's files.
+        network can then read and change everything and act as this user in every task:
+        run any op of a session, read and write any of the user's files.
     encryption : {"aes-gcm", "tls"}
-        For data links between hosts, once mutual TLS 1.3 has said who is at the other
-        end: records of AES-256-GCM under keys exchanged inside TLS, about twice as fast
-        as Python's TLS; or TLS throughout. All tasks must have the same.
+        For data links between hosts, after mutual TLS 1.3 has authenticated both ends:
+        records of AES-256-GCM with keys exchanged inside TLS, about twice as fast as
+        Python's TLS; or TLS throughout. All tasks must have the same.
     checksum : bool, default True
-        Check the sum of every frame.
+        Check the checksum of every frame.
     bucket_bytes : int, default 0
-        Size in bytes of the pieces in which gradients leave; 0 chooses it from the
-        number of workers. Links of 1 Gbit/s and less are busier with 2**19.
+        Size in bytes of the pieces in which gradients are sent; 0 chooses it by the
+        number of workers. With 2**19, links of 1 Gbit/s and less are better used.
     digest_every : int, default 100
         After how many synchronous steps the members compare digests of their
         parameters, besides every epoch and every checkpoint; 0 compares only at those.
-        Each takes about a tenth of a nanosecond a byte. Damage that has spread to all
-        members alike in between is not found; 1 finds the most.
+        Each takes about a tenth of a nanosecond per byte. Damage that spreads to all
+        members equally in between is not found; 1 finds the most.
     native : bool, default True
-        Let compiled code carry out exchanges over shared memory, and look after
-        thousands of parameters, where it was built. Otherwise Python does the same.
+        Use compiled code, where it was built, for exchanges over shared memory and for
+        thousands of parameters. Otherwise Python does the same.
     trace : bool, default True
         Record every transfer and span; totals are counted in any case.
     trace_rows : int, default 200,000
-        How many rows of each table a trace keeps, and a task while nobody asks for
-        them; of the older steps only some (see `Trace.kept`). 200,000 rows of all
-        tables take 40 MB.
+        How many rows of each table a trace keeps, and a task until they are fetched; of
+        older steps only some (see `Trace.kept`). 200,000 rows of all tables take 40 MB.
     runtime_dir : str, default ""
-        Folder for the sockets; empty for the system's own choice.
+        Folder for the sockets; empty for the system's default.
     crash : str, default ""
         Crash points to arm, for tests of faults (see `kit.testing`); empty for none.
     history : str, default ""
@@ -164,7 +163,7 @@ class Settings:
 
     @property
     def beat_s(self) -> float:
-        """How often a task gives a sign of life: half of the tenth that a cut leaves.
+        """Seconds between signs of life: half of the tenth that a cut line leaves.
 
         >>> Settings().beat_s, Settings(dead_after_s=5).beat_s
         (0.5, 0.25)
@@ -173,7 +172,7 @@ class Settings:
 
     @property
     def redial_after_s(self) -> float:
-        """How long a sign of life waits for its answer before the line is dialled anew.
+        """Seconds that a sign of life waits for its answer before we dial again.
 
         >>> Settings().redial_after_s, Settings(suspect_after_s=10).redial_after_s
         (2.0, 4.0)
@@ -228,8 +227,7 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
         """Return the defaults as changed by the `KIT_*` variables.
 
-        A variable that is not a setting but resembles one is warned about; all others
-        are left alone.
+        Warns about a variable that is not a setting but resembles one; ignores others.
 
         Parameters
         ----------
@@ -262,7 +260,7 @@ _blocks: ContextVar[Settings | None] = ContextVar("kit_settings", default=None)
 
 
 def current() -> Settings:
-    """Return the settings that hold here: the innermost block's or the environment's.
+    """Return the settings that apply here: the innermost block's or the environment's.
 
     Raises `InvalidArgumentError` if the environment's cannot be read.
     """
@@ -276,13 +274,13 @@ def settings(**changes: Value) -> Iterator[Settings]:
     Parameters
     ----------
     **changes
-        Fields of `kit.Settings` by name. Values that are set nowhere come from
-        variables such as `KIT_STEP_DEADLINE_S`, else they are the defaults.
+        Fields of `kit.Settings` by name. Values that no block sets come from variables
+        such as `KIT_STEP_DEADLINE_S`, or are the defaults.
 
     Yields
     ------
     Settings
-        The settings that hold in the block.
+        The settings that apply in the block.
 
     Raises
     ------

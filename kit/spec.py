@@ -1,6 +1,6 @@
 """Which tasks a cluster has, and at which address each of them listens.
 
-Pure: no I/O. Addresses are opaque strings here; the listening or dialling side reads
+Pure: no I/O. Addresses are opaque strings here; the code that listens or dials parses
 them.
 
     job      index  address
@@ -8,7 +8,7 @@ them.
     worker   0      10.0.0.2:2222
     worker   3      10.0.0.5:2222      indices may have holes
 
-Wrong input is a `TypeError` or a `ValueError`, as in the original, not a `KitError`.
+Wrong input is a `TypeError` or a `ValueError`, as in TensorFlow, not a `KitError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Jobs = dict[str, dict[int, str]]
 
 
 class ClusterSpec:
-    """Jobs, their tasks and the tasks' addresses; every task is given the same one.
+    """Jobs, their tasks and the tasks' addresses; all tasks are given the same spec.
 
     Equal to a spec, or to a dict `{job: {index: address}}`, with the same tasks; the
     order of jobs does not matter. Not hashable. False if it has no jobs.
@@ -32,9 +32,9 @@ class ClusterSpec:
     cluster : dict, ClusterDef or ClusterSpec
         A dict of jobs, each with a list or tuple of addresses or a dict
         `{index: address}`; or a `ClusterDef`, which is kept and not copied; or another
-        spec, which is copied. Names and addresses are typed as str. Bytes are taken too
-        and come back as bytes, except by `tasks` and `as_cluster_def`; names of both
-        types do not go together.
+        spec, which is copied. Names and addresses are typed as str. Bytes are accepted
+        too and are returned as bytes, except by `tasks` and `as_cluster_def`; names of
+        both types cannot be mixed.
 
     Raises
     ------
@@ -72,14 +72,14 @@ class ClusterSpec:
 
     @property
     def jobs(self) -> list[str]:
-        """The names of the jobs, in the order in which they were given.
+        """The names of the jobs, in the given order.
 
-        A spec made from another one has them in the order of `as_cluster_def`.
+        A spec made from another spec has them in the order of `as_cluster_def`.
         """
         return list(self._jobs)
 
     def num_tasks(self, job_name: str) -> int:
-        """Return how many tasks the job has; holes do not count.
+        """Return how many tasks the job has, not counting holes.
 
         Raises `ValueError` for an unknown job.
 
@@ -152,10 +152,10 @@ class ClusterSpec:
         return {job: _list_or_dict(tasks) for job, tasks in self._jobs.items()}
 
     def as_cluster_def(self) -> ClusterDef:
-        """Return the `ClusterDef`, the same object at every call.
+        """Return the `ClusterDef`, the same object in every call.
 
-        Its jobs are sorted by name and its tasks by index, unless the spec was made
-        from a `ClusterDef`: then it is that one, unchanged.
+        Its jobs are sorted by name and its tasks by index; but if the spec was made
+        from a `ClusterDef`, it is that one, unchanged.
         """
         return self._def
 
@@ -211,7 +211,7 @@ def _tasks(job: object, tasks: object) -> dict[int, str]:
 
 
 def _index(job: object, index: object) -> int:
-    # int() takes "1" and 1.7 as well, and so does the original.
+    # int() accepts "1" and 1.7 too, and so does TensorFlow.
     try:
         return int(index)  # type: ignore[call-overload,no-any-return]
     except (TypeError, ValueError, OverflowError) as exc:

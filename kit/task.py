@@ -49,7 +49,7 @@ class Task:
         Parameters
         ----------
         text : str
-            Long or short; both the job and the index must be there.
+            Long or short, with both the job and the index.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Await what another thread brings, in a notebook that can be stopped meanwhile."""
+"""Await another thread's result so that a notebook's stop button works meanwhile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _WAKE_S: Final = 0.25
 
 
 async def waking(future: asyncio.Future[T]) -> T:
-    """Return the result of a future, in a loop that wakes up a few times a second.
+    """Await a future while the loop wakes up a few times a second; return its result.
 
-    A kernel takes its stop button up when its loop wakes, and does not wake it
-    (ipykernel 7.4 calls tornado's `add_callback` in a signal handler). The future is
-    cancelled with the wait.
+    A kernel handles its stop button when its loop wakes up, but does not wake it
+    (ipykernel 7.4 calls tornado's `add_callback` in a signal handler). Cancelling the
+    wait cancels the future.
     """
     try:
         while not future.done():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kit.cluster import launchers as launchers
-from kit.cluster.cells import functions as functions
 from kit.cluster.cells.on import CellFailed as CellFailed
 from kit.cluster.cells.on import CellInterrupted as CellInterrupted
 from kit.cluster.cells.on import Outcome as Outcome

@@ -1,6 +1,6 @@
 """Give a running cluster one more task, or take one away.
 
-What is awaited runs in the cluster's loop thread. The other tasks learn the new
+The coroutines run in the cluster's loop thread. The other tasks learn the new
 addresses, and notice nothing else.
 """
 
@@ -15,26 +15,25 @@ from typing import Any
 from kit import machine
 from kit.cluster import memory
 from kit.cluster.lifecycle import Lifecycle
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.processes.supervisor import Supervisor
-from kit.cluster.restarting import busy, join, new_process, registration
+from kit.cluster.restarting import busy, did_not_come_up, fork, join
 from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     KitError,
-    StartFailed,
 )
 from kit.task import Task
 from kit.training.client.run import Run
 from kit.training.job import Work
 
-_LOOK_S = 0.02
+_CHECK_S = 0.02
 
 
 def next_task(job: str, tasks: Iterable[Task]) -> Task:
-    """Return the first task of a job that there is not.
+    """Return the first task of a job that does not exist yet.
 
     >>> next_task("worker", [Task("worker", 0), Task("worker", 2)]).short
     'worker:1'
@@ -46,22 +45,24 @@ def next_task(job: str, tasks: Iterable[Task]) -> Task:
 def adding(
     life: Lifecycle, job: str, run: Run | None, work: Work | None, used_mib: float
 ) -> Coroutine[Any, Any, Task]:
-    """Return what adds a task of a job; raises at once where there can be none.
+    """Return a coroutine that adds a task of a job; raises at once if it cannot.
 
-    `run` is the training under way, with its `work`; `used_mib` the memory of the
-    cluster now. See `Cluster.add`.
+    `run` is the training under way, with its `work`; `used_mib` is the cluster's memory
+    now. See `Cluster.add`.
     """
     supervisor, _ = life.ready()
-    plan = life.plan
-    check_may_change(plan)
-    check_may_add(job, plan.tasks, run)
-    memory.check(plan.jobs | {job: plan.jobs[job] + 1}, machine.memory(), used_mib)
-    task = next_task(job, plan.tasks)
+    options = life.options
+    check_may_change(options)
+    check_may_add(job, options.tasks, run)
+    memory.check(
+        options.jobs | {job: options.jobs[job] + 1}, machine.memory(), used_mib
+    )
+    task = next_task(job, options.tasks)
     joins = join(supervisor, task, run, work) if run is not None else None
 
     async def start() -> Task:
         await add(supervisor, task)
-        life.plan = replace(life.plan, tasks=supervisor.plan.tasks)
+        life.options = replace(life.options, tasks=supervisor.options.tasks)
         if joins is not None:
             await joins()
         return task
@@ -70,23 +71,23 @@ def adding(
 
 
 def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any, None]:
-    """Return what removes a task; raises at once where it cannot. See `Cluster`."""
+    """Return a coroutine that removes a task; raises at once if it cannot."""
     supervisor, _ = life.ready()
-    check_may_change(life.plan)
-    check_may_remove(task, life.plan.tasks, run)
+    check_may_change(life.options)
+    check_may_remove(task, life.options.tasks, run)
     if run is not None and takes_part(run, task):
         run.leave(task)
 
     async def end() -> None:
         await remove(supervisor, task, run)
-        life.plan = replace(life.plan, tasks=supervisor.plan.tasks)
+        life.options = replace(life.options, tasks=supervisor.options.tasks)
 
     return end()
 
 
-def check_may_change(plan: ClusterPlan) -> None:
-    """Raise `FailedPreconditionError` for tasks that are not of our starting."""
-    if plan.launcher is not None:
+def check_may_change(options: ClusterOptions) -> None:
+    """Raise `FailedPreconditionError` if a launcher has started the tasks."""
+    if options.launcher is not None:
         raise FailedPreconditionError(
             "the tasks of this cluster were brought by a launcher, which says how "
             "many there are; start another cluster, or one without a launcher."
@@ -94,40 +95,32 @@ def check_may_change(plan: ClusterPlan) -> None:
 
 
 async def add(supervisor: Supervisor, task: Task) -> None:
-    """Start a process for a new task, and make it known to all.
+    """Start a process for a new task, and give its address to all tasks.
 
-    Raises `StartFailed`, with the task's log, when it does not come up within the
-    start deadline; the cluster is as it was then. Raises `FailedPreconditionError` when
-    what would fork it is gone.
+    Raises `StartFailed`, with the task's log, if it does not come up within the start
+    deadline; the cluster is then as before. Raises `FailedPreconditionError` if the
+    fork server is gone.
     """
-    engines, limit_s = supervisor.engines, supervisor.plan.start_deadline_s
-    assert engines is not None, "a ready supervisor has engines"
     supervisor.check_can_fork(task, "added")
-    number = engines.add(task.short)
-    supervisor.admit(task, number)
+    supervisor.admit(task, supervisor.launched.add(task.short))
     try:
-        async with asyncio.timeout(limit_s):
-            engines.fork_again(number)
-            supervisor.watch_engine(task, await new_process(supervisor, task, None))
-            await registration(supervisor, task, engines)
-            supervisor.calls.find_again(task)
+        async with asyncio.timeout(supervisor.options.start_deadline_s):
+            await fork(supervisor, task, None)
             await supervisor.start_new_server(task)
     except (TimeoutError, KitError, OSError) as error:
-        log = engines.log_tail(number)
-        why = f"not within {limit_s:g} s" if isinstance(error, TimeoutError) else error
+        # Its log has to be read before the task is forgotten.
+        failed = did_not_come_up(supervisor, task, error)
         await _end(supervisor, task)
-        raise StartFailed(
-            f"{task.short} did not come up: {why}\n{log}", task=str(task)
-        ) from error
-    except BaseException:  # the cluster stops, or the caller does not wait any more
+        raise failed from error
+    except BaseException:  # the cluster stops, or the caller no longer waits
         await _end(supervisor, task)
         raise
 
 
 async def remove(supervisor: Supervisor, task: Task, run: Run | None) -> None:
-    """End a task's process and forget the task; a training goes on without it before.
+    """End a task's process and forget the task, once the training goes on without it.
 
-    Raises `DeadlineExceededError` when the training does not let it go in time; nothing
+    Raises `DeadlineExceededError` if the training does not let it go in time; nothing
     has changed then.
     """
     if run is not None:
@@ -137,11 +130,11 @@ async def remove(supervisor: Supervisor, task: Task, run: Run | None) -> None:
 
 
 async def _end(supervisor: Supervisor, task: Task) -> None:
-    engines, number = supervisor.engines, supervisor.numbers[task]
-    assert engines is not None, "a ready supervisor has engines"
+    engines, number = supervisor.launched, supervisor.numbers[task]
     process = supervisor.forget_engine(task) or engines.report()[0].get(number)
+    # First: once it is dismissed, its end is not reported as a loss.
     supervisor.dismiss(task)
-    async with asyncio.timeout(supervisor.plan.start_deadline_s):
+    async with asyncio.timeout(supervisor.options.start_deadline_s):
         await engines.end(number, process)
 
 
@@ -154,7 +147,7 @@ async def _gone_from(run: Run, task: Task) -> None:
                 f"{run.job.settings.start_deadline_s:g} s; the task is as it was.",
                 task=str(task),
             )
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_CHECK_S)
 
 
 def takes_part(run: Run, task: Task) -> bool:
@@ -164,7 +157,7 @@ def takes_part(run: Run, task: Task) -> bool:
 
 
 def check_may_add(job: str, tasks: Sequence[Task], run: Run | None) -> None:
-    """Raise when a cluster, or the training that it runs, has no use for a new task."""
+    """Raise if the cluster, or the training that it runs, has no use for a new task."""
     known = list(dict.fromkeys(task.job for task in tasks))
     if job not in known:
         raise InvalidArgumentError(
@@ -187,7 +180,7 @@ def check_may_add(job: str, tasks: Sequence[Task], run: Run | None) -> None:
 
 
 def check_may_remove(task: Task, tasks: Sequence[Task], run: Run | None) -> None:
-    """Raise when a cluster, or the training that it runs, cannot do without a task."""
+    """Raise if the cluster, or the training that it runs, needs the task."""
     if not [one for one in tasks if one != task and one.job != "ps"]:
         raise FailedPreconditionError(
             f"{task.short} is the only worker, and nothing would compute without it; "

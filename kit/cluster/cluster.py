@@ -1,10 +1,10 @@
-"""The cluster as its user holds it: tasks to address, functions to run on them.
+"""The cluster as users see it: tasks to address, functions to run on them.
 
     with kit.Cluster(ps=1, worker=3) as cluster:
         cluster.call("worker", os.getpid)          # one result for each worker
 
-Every call that waits comes in a blocking and an awaitable form, and the blocking form
-works inside a running event loop too. All work is done by the `Supervisor` in another
+Every call that waits has a blocking and an awaitable form, and the blocking form also
+works inside a running event loop, because the `Supervisor` does all work in another
 thread.
 """
 
@@ -23,7 +23,6 @@ from typing import Any, Self
 from kit import machine
 from kit.cluster import memory, report, runtime
 from kit.cluster.adding import adding, removing
-from kit.cluster.arguments import check_times, merge_jobs
 from kit.cluster.cells import remote
 from kit.cluster.cells.cell_output import CellOutput
 from kit.cluster.cells.cells import CellRun
@@ -47,15 +46,14 @@ from kit.cluster.launchers.site import launcher_for
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
+from kit.cluster.options import ClusterOptions, check_times, merge_jobs
 from kit.cluster.own_topologies import packed
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.polling import Polling, drive, drive_async
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
-from kit.cluster.processes.engine_access import EngineAccess
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
-from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import InvalidArgumentError, PeerLost
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
@@ -86,11 +84,11 @@ class Cluster:
     transport : {"auto", "unix", "tcp"}
         How tasks are linked. "auto" is the best that both ends have.
     insecure : bool, default False
-        No TLS on TCP. Anybody on the line can then act as you; see `Settings`.
+        No TLS on TCP. Anybody on the network can then act as you; see `Settings`.
     lease_s : float, default 15
         Seconds that the tasks outlive a notebook that was killed.
     link : str, default ""
-        Speed of the links in trainings that ask for none, such as "1gbit,5ms". Empty
+        Speed of the links in trainings that do not set one, such as "1gbit,5ms". Empty
         for full speed.
     threads : int, optional
         BLAS threads of each task; by default a fair share of the cores.
@@ -101,9 +99,9 @@ class Cluster:
     python : str, optional
         The interpreter of the tasks; by default this one.
     launcher : Launcher or str, optional
-        What brings the tasks to other hosts: one of `kit.launchers`, or the name of
-        one that the site's file describes, such as `"slurm"`. By default all tasks are
-        processes of this host.
+        Starts the tasks on other hosts: one of `kit.launchers`, or the name of one that
+        the site's file describes, such as `"slurm"`. By default all tasks are processes
+        of this host.
     bootstrap : Bootstrap
         What makes an engine a task; for tests.
 
@@ -148,7 +146,7 @@ class Cluster:
         if chosen is not None:
             chosen.n_processes(len(tasks))  # raises when they cannot be placed
             _check_transport(transport)
-        plan = ClusterPlan(
+        options = ClusterOptions(
             tasks,
             threads=_threads(threads, len(tasks), chosen),
             python=python or default_python(),
@@ -163,7 +161,7 @@ class Cluster:
             link=str(LinkSettings.parse(link)),
             launcher=chosen,
         )
-        self._begin_with(plan)
+        self._begin_with(options)
 
     @classmethod
     def from_dask(
@@ -189,12 +187,12 @@ class Cluster:
         ps, worker : int
             As for every cluster.
         insecure : bool, default False
-            Allow a dask cluster without TLS, and do without TLS between tasks too.
-            Anybody on the line can then act as you, on one machine too.
+            Allow a dask cluster without TLS, and use no TLS between tasks either.
+            Anybody on the network can then act as you, even on a single machine.
         address : str, optional
-            The address of this machine at which the workers reach it.
+            The address at which the workers reach this machine.
         **options
-            The other parameters of `Cluster`, but for `launcher` and `python`.
+            The other parameters of `Cluster`, except `launcher` and `python`.
 
         Raises
         ------
@@ -205,7 +203,7 @@ class Cluster:
 
         Notes
         -----
-        `start` raises `StartFailed` when the workers have too few threads, or other
+        `start` raises `StartFailed` if the workers have too few threads, or different
         versions of Python or the kit. `stop` leaves the dask cluster as it was.
 
         Examples
@@ -221,36 +219,38 @@ class Cluster:
         workers = DaskWorkers(client=client, address=address)
         return cls(ps, worker, insecure=insecure, launcher=workers, **options)
 
-    def _begin_with(self, plan: ClusterPlan) -> None:
-        self._life = Lifecycle(plan)
+    def _begin_with(self, options: ClusterOptions) -> None:
+        self._life = Lifecycle(options)
         self._run: Run | None = None
-        self._work: Work | None = None  # of that training, if a worker may come back
+        # Of that training, for a worker that may come back and needs it again.
+        self._work: Work | None = None
 
-    # -- look -------------------------------------------------------------------
+    # -- inspect ----------------------------------------------------------------
 
     @property
     def tasks(self) -> list[Task]:
         """All tasks: the jobs in their order, in each the tasks by index."""
-        return list(self.plan.tasks)
+        return list(self.options.tasks)
 
     @property
     def hosts(self) -> list[str]:
-        """The host of each task, by name; empty if all are on one.
+        """The host name of each task; empty if all tasks are on one host.
 
-        By address, where two hosts have one name.
+        Addresses, if two hosts have the same name.
         """
         found = self.directory.hosts(self.tasks)
         known = {one.task: one.host for one in self.status}
         names = [known.get(task, "") for task in self.tasks]
+        # Names serve only if they tell the hosts apart exactly as their addresses do.
         pairs = set(zip(found, names, strict=False))
         return names if len(set(names)) == len(pairs) > 1 else found
 
     @property
     def state(self) -> ClusterState:
-        """The cluster's state; LOST when a task or what they all need is gone.
+        """The cluster's state; LOST when a task or a process that all need is gone.
 
-        That is ipyparallel's controller, which calls go through, and the fork server,
-        which a restarted task comes from.
+        All tasks need ipyparallel's controller, which carries calls, and the fork
+        server, which starts new processes for lost tasks.
         """
         return ClusterState.LOST if self._lost else self._life.state
 
@@ -261,7 +261,7 @@ class Cluster:
 
     @property
     def status(self) -> list[TaskStatus]:
-        """State, pid and host of each task; why it is lost or cannot be restarted."""
+        """State, pid and host of each task, and why it is lost, in their order."""
         supervisor = self._life.supervisor
         if supervisor is None:
             return [TaskStatus(task) for task in self.tasks]
@@ -283,52 +283,51 @@ class Cluster:
     @property
     def controller_pid(self) -> int:
         """The process id of ipyparallel's controller."""
-        engines = self._life.ready()[0].engines
-        assert engines is not None, "a ready supervisor has engines"
-        return engines.controller_pid
+        return self._life.ready()[0].launched.controller_pid
 
     @property
     def threads(self) -> int:
         """BLAS threads of each engine; 0 for a share of the cores of its host."""
-        return self.plan.threads
+        return self.options.threads
 
     @property
     def link(self) -> str:
-        """The speed of the links in trainings that ask for none, "" for full speed."""
-        return self.plan.link
+        """The speed of the links in trainings that set none; "" for full speed."""
+        return self.options.link
 
     @link.setter
     def link(self, text: str) -> None:
-        self._life.plan = replace(self.plan, link=str(LinkSettings.parse(text)))
+        self._life.options = replace(self.options, link=str(LinkSettings.parse(text)))
 
     @property
-    def plan(self) -> ClusterPlan:
-        """What the cluster was asked to be."""
-        return self._life.plan
+    def options(self) -> ClusterOptions:
+        """What was asked of the cluster."""
+        return self._life.options
 
     def twin(self) -> Self:
-        """Return a new cluster like this one, which has yet to be started."""
+        """Return a new cluster with the same options, not started yet."""
+        # Past __init__: it would read the settings anew, which may have changed.
         other = object.__new__(type(self))
-        other._begin_with(self.plan)
+        other._begin_with(self.options)
         return other
 
     @property
     def memory_mib(self) -> float:
-        """The memory of all its processes together; some 20 ms."""
+        """The memory of all its processes, in MiB; takes some 20 ms."""
         return sum(machine.used_mib(one.pid) or 0.0 for one in self.processes)
 
     @property
     def cores_told(self) -> str:
-        """What it means that there are few cores for its tasks; empty with enough."""
-        if self.plan.launcher is not None:
+        """What too few cores mean for its speed; empty if there are enough."""
+        if self.options.launcher is not None:
             return ""
-        return report.few_cores(self.plan.jobs, machine.cores())
+        return report.few_cores(self.options.jobs, machine.cores())
 
     @property
     def memory_told(self) -> str:
-        """How much of the memory that there is it takes, in words."""
+        """How much of the available memory it takes, in words."""
         supervisor = self._life.supervisor
-        if self.plan.launcher is not None:
+        if self.options.launcher is not None:
             used = supervisor.used_mib() if supervisor is not None else {}
             return f"memory: {sum(used.values()):,.0f} MiB of the tasks on all hosts"
         if self._life.state is ClusterState.READY:
@@ -337,17 +336,17 @@ class Cluster:
         return memory.told(need_mib, machine.memory(), is_estimate=True)
 
     def check_memory(self, instead_of: Cluster | None = None) -> None:
-        """Raise `NotEnoughMemory` when it would not fit, and say what would.
+        """Raise `NotEnoughMemory` if it would not fit; the message says what would.
 
-        `instead_of` is a cluster that is to be stopped before.
+        `instead_of` is a cluster that will be stopped first.
         """
-        if self.plan.launcher is not None:
-            return  # that of the hosts is not known here
+        if self.options.launcher is not None:
+            return  # the memory of other hosts is not known here
         freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
-        memory.check(self.plan.jobs, machine.memory(), freed_mib)
+        memory.check(self.options.jobs, machine.memory(), freed_mib)
 
     def __repr__(self) -> str:
-        return report.one_line(self.state, self.plan.jobs, self.threads, self._lost)
+        return report.one_line(self.state, self.options.jobs, self.threads, self._lost)
 
     def _repr_html_(self) -> str:
         statuses = self.status
@@ -358,12 +357,12 @@ class Cluster:
 
     @property
     def directory(self) -> Directory:
-        """Where the tasks' servers are, and the key to be let in."""
+        """The addresses of the tasks' servers, and the key to connect to them."""
         addresses = {
             task: self.spec.task_address(task.job, task.index) for task in self.tasks
         }
         chosen = current_settings().replace(
-            transport=self.plan.transport, insecure=self.plan.insecure
+            transport=self.options.transport, insecure=self.options.insecure
         )
         mine = self._life.ready()[0]
         return Directory(addresses, mine.credentials, mine.folder, chosen)
@@ -405,9 +404,9 @@ class Cluster:
         return self
 
     def begin_start(self) -> Generator[float, None, None]:
-        """Start as `start` does, yielding the seconds to leave it alone; for drivers.
+        """Start as `start` does, as a polling: yields the seconds until the next check.
 
-        Ending the iterator early gives the start up.
+        Closing the generator early gives up the start.
         """
         return self._life.begin_start(self)
 
@@ -419,13 +418,13 @@ class Cluster:
     def stop(self) -> None:
         """Stop everything and block until nothing is left. May be called again.
 
-        Calls and restarts that are under way raise `CancelledError`. If it is
-        interrupted, the stop goes on by itself.
+        Calls and restarts that are under way raise `CancelledError`. If this call is
+        interrupted, the stop continues by itself.
 
         Raises
         ------
         DeadlineExceededError
-            The system does not let go of a killed process.
+            A process was killed but has not ended: the system itself holds it.
 
         Notes
         -----
@@ -469,13 +468,13 @@ class Cluster:
 
     @property
     def run(self) -> Run | None:
-        """The training that began here last, under way or over; None without one."""
+        """The newest training of this cluster, running or over; None without one."""
         return self._run
 
     def begin_cell(self, where: Selector, code: str) -> CellRun:
         """Begin a cell on the named tasks and return at once; see `on`."""
         supervisor = self._life.ready()[0]
-        return CellRun(select(where, self.tasks), code, EngineAccess(supervisor))
+        return CellRun(select(where, self.tasks), code, supervisor)
 
     def on(
         self,
@@ -485,9 +484,9 @@ class Cluster:
         timeout_s: float | None = None,
         each: bool = False,
     ) -> list[Outcome]:
-        """Run code as a cell on the named tasks; return what each put out. Blocks.
+        """Run code as a cell on the named tasks; return the output of each. Blocks.
 
-        The cell sees the task's own variables, as `%%on` does.
+        The cell sees the task's own variables, as with `%%on`.
 
         Parameters
         ----------
@@ -508,8 +507,8 @@ class Cluster:
         Raises
         ------
         CellFailed
-            The cell raised, or a task was lost; `failures` has all of them. It is
-            also a `PeerLost` if a task was lost.
+            The cell raised, or a task was lost; `failures` has one entry for each. The
+            error is also a `PeerLost` if a task was lost.
         DeadlineExceededError
             The cell took longer than `timeout_s`.
         PlacementError
@@ -521,7 +520,7 @@ class Cluster:
 
             cluster.on("worker", "import os; print(os.getpid())")
         """
-        return follow(self._on(where, code, timeout_s, each))
+        return drive(self._on(where, code, timeout_s, each))
 
     async def on_async(
         self,
@@ -536,13 +535,14 @@ class Cluster:
         Being cancelled interrupts the tasks, as Ctrl-C does.
         """
         try:
-            return await follow_async(self._on(where, code, timeout_s, each))
+            return await drive_async(self._on(where, code, timeout_s, each))
         except CellInterrupted as stop:
+            # Whoever cancelled the task expects this error from it.
             raise asyncio.CancelledError(str(stop)) from stop
 
     def _on(
         self, where: Selector, code: str, timeout_s: float | None, each: bool
-    ) -> Plan[list[Outcome]]:
+    ) -> Polling[list[Outcome]]:
         if timeout_s is not None:
             check_times(timeout_s=timeout_s)
         tasks = select(where, self.tasks)
@@ -557,19 +557,19 @@ class Cluster:
         return self.begin_cell(task, code)
 
     def log(self, task: str | Task, n_lines: int = 20) -> str:
-        """Return the last lines of a task's log; empty if it has written none."""
+        """Return the last lines of a task's log; empty if there are none."""
         (found,) = select(str(task), self.tasks)
         return self._life.ready()[0].log_tail(found, n_lines)
 
     def log_path(self, task: str | Task) -> Path:
-        """Return where a task's log is, on its host, as long as the cluster runs."""
+        """Return the path of a task's log on its host; a stop removes the log."""
         (found,) = select(str(task), self.tasks)
         return self._life.ready()[0].log_path(found)
 
     def restart(self, task: str | Task) -> None:
-        """Give a task a new process at the same address, lost or not. Blocks.
+        """Give a task a new process at the same address, whether lost or not. Blocks.
 
-        Its variables, and all that cells have defined there, are gone.
+        Its variables, and everything that cells have defined there, are gone.
 
         Parameters
         ----------
@@ -585,7 +585,7 @@ class Cluster:
 
         Notes
         -----
-        A worker that a running training has lost and can spare (`aggregate`), and any
+        A worker that a running training has lost but could spare (`aggregate`), and any
         task of an elastic training, takes part in it again a moment after this
         returns: see `run.lost` and `run.history`.
 
@@ -598,7 +598,7 @@ class Cluster:
         self.begin_restart(task).result()
 
     def kill(self, task: str | Task) -> None:
-        """Kill a task's process with SIGKILL, without asking: a drill.
+        """Kill a task's process with SIGKILL, to practise a loss.
 
         Parameters
         ----------
@@ -608,20 +608,20 @@ class Cluster:
         Raises
         ------
         PeerLost
-            It was lost before.
+            It was already lost.
         PlacementError
             The cluster has no such task.
 
         Examples
         --------
-        See what a training makes of it::
+        See how a training copes::
 
             run = kit.train(step, params, data, elastic=True)
             cluster.kill("worker:1")
         """
         (found,) = select(str(task), self.tasks)
         self._check_lives(found)
-        with suppress(PeerLost):  # it does not answer any more
+        with suppress(PeerLost):  # it is dead before it can answer
             self.call(found, end_at_once)
 
     async def restart_async(self, task: str | Task) -> None:
@@ -645,28 +645,28 @@ class Cluster:
         Parameters
         ----------
         job : str, default "worker"
-            A job that the cluster has.
+            The name of one of the cluster's jobs.
 
         Returns
         -------
         Task
-            The new task, which has the first number that is free.
+            The new task; its index is the first free one.
 
         Raises
         ------
         InvalidArgumentError
             The cluster has no such job.
         ClusterBusy
-            The elastic training that runs has no logical worker for it.
+            The running elastic training has no logical worker for it.
         FailedPreconditionError
-            The tasks were brought by a launcher, which says how many there are.
+            A launcher started the tasks, and it alone says how many there are.
         NotEnoughMemory, StartFailed
-            There is no room for it, or it did not come up; nothing has changed.
+            It does not fit into memory, or did not come up; nothing has changed.
 
         Notes
         -----
-        An elastic training takes it in at the next boundary between two steps, a moment
-        after this returns. Any other training goes on as it is.
+        An elastic training lets it join at the next boundary between two steps, a
+        moment after this returns. Any other training goes on as it is.
 
         Examples
         --------
@@ -700,7 +700,7 @@ class Cluster:
         ClusterBusy
             A training that is not elastic needs it.
         FailedPreconditionError
-            It is the only worker, or the tasks were brought by a launcher.
+            It is the only worker, or a launcher started the tasks.
         PlacementError
             The cluster has no such task.
         DeadlineExceededError
@@ -726,27 +726,26 @@ class Cluster:
         return None if self._run is None or self._run.done else self._run
 
     def check_idle(self, what: str) -> None:
-        """Raise `ClusterBusy` while a training runs; `what` is what has to wait."""
+        """Raise `ClusterBusy` while a training runs; `what` names what has to wait."""
         if self._run is not None and not self._run.done:
             raise busy(self._run, what)
 
     def launch(self, job: Job, work: Work) -> Run:
-        """Begin a training on all tasks; what `kit.train` calls.
+        """Begin a training on all tasks; `kit.train` calls this.
 
-        Raises `ClusterBusy` while another one runs here; none of the tasks begins then.
+        Raises `ClusterBusy` while another one runs here; then no task begins.
         """
         if not job.link:
-            job = replace(job, link=self.plan.link)
+            job = replace(job, link=self.options.link)
         self._run = launch(self, job, work)
-        # A worker that is lost and can be spared may come back and need it.
         may_come_back = job.has_backups or job.generation is not None
         self._work = replace(work, params=None) if may_come_back else None
         return self._run
 
     def bring(self, topology: str) -> None:
-        """Let the tasks have a topology if it is one's own; blocks. A `Run` calls it.
+        """Send the tasks a topology if the user wrote it; blocks. `Run` calls this.
 
-        Raises `InvalidArgumentError` for one that cannot be sent.
+        Raises `InvalidArgumentError` if it cannot be sent.
         """
         found = packed(topology)
         if found:
@@ -754,17 +753,30 @@ class Cluster:
             loop.submit(supervisor.bring(found)).result()
 
     def view(self, selector: Selector = "all") -> Any:
-        """Return an ipyparallel `DirectView` of the tasks that the selector names.
+        """Return an ipyparallel `DirectView` of the named tasks.
 
-        A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
-        for one that the cluster does not have, `PeerLost` for one that is lost.
+        Parameters
+        ----------
+        selector : str, Task, or iterable of these
+            "all", a job, a task such as "worker:1", or several of them.
+
+        Returns
+        -------
+        ipyparallel.DirectView
+            A view of their engines.
+
+        Raises
+        ------
+        PlacementError
+            The cluster has no such task.
+        PeerLost
+            One of the tasks is lost.
         """
         supervisor, _ = self._life.ready()
         wanted = select(selector, self.tasks)
-        assert supervisor.engines is not None, "a ready supervisor has engines"
         for task in wanted:
             self._check_lives(task)
-        return supervisor.engines.view([supervisor.numbers[task] for task in wanted])
+        return supervisor.launched.view([supervisor.numbers[task] for task in wanted])
 
     def call(
         self,
@@ -794,13 +806,13 @@ class Cluster:
         ------
         UnknownError
             The function raised; `remote_traceback` says where. Errors of `kit.errors`
-            are raised as they are.
+            keep their class.
         PeerLost, ControllerLost
             A task, or ipyparallel's controller, is gone. Raised at once.
         DeadlineExceededError
             The call took longer than `deadline_s`.
         KeyboardInterrupt
-            Ctrl-C; the tasks that are still at the call are interrupted too.
+            Ctrl-C; the tasks that still work on the call are interrupted too.
 
         Examples
         --------
@@ -842,7 +854,7 @@ class Cluster:
         payload = remote.pack(function, args, kwargs)
         payloads = dict.fromkeys(select(where, self.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
-        give_up = EngineAccess(supervisor).interrupt
+        give_up = supervisor.interrupt
         return loop.submit(
             supervisor.calls.perform(payloads, deadline_s, what, give_up)
         )
@@ -858,7 +870,7 @@ def _check_transport(transport: str) -> None:
 
 def _threads(asked: int | None, n_tasks: int, launcher: Launcher | None) -> int:
     if launcher is not None and asked is None:
-        return 0  # a share of each host's cores, which is not known here
+        return 0  # each host takes a share of its cores, whose number we do not know
     return runtime.choose_threads(asked, n_tasks)
 
 

@@ -1,8 +1,8 @@
 """Begin a training on the engines of a cluster.
 
-The step function and the data are mapped by the tasks of a host; to other hosts they
-travel over ipyparallel's encrypted channel, as cells do, once to each. From then on the
-notebook talks to the tasks' servers.
+The step function and the data travel once to each other host, over ipyparallel's
+encrypted channel, as cells do. All tasks of a host map the same memory. From then on
+the notebook talks to the tasks' servers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
 
     def dial(task: Task, run: str, address: str = "") -> Caller:
         is_known = address or task in directory.addresses
-        where = directory if is_known else cluster.directory  # it was added since
+        # A task that was added since the training began is in a newer directory only.
+        where = directory if is_known else cluster.directory
         return Caller(where.dial(task, _CLIENT, Role.OBSERVER, run, address=address))
 
     coordinator, *others = computing = _needing_work(cluster, job)
@@ -50,15 +51,16 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
             if others:
                 cluster.call(others, begin, job, mapped)
     except BaseException:
+        # Some tasks may have begun, and would wait for the others until a deadline.
         cluster.call("all", engine.give_up, job.run)
         raise
     return Run(job, dial, bring=cluster.bring)
 
 
 def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
-    """Return the tasks whose processes get the step function, that which leads first.
+    """Return the tasks whose processes get the step function, the coordinator first.
 
-    In an elastic training any process may have to host a worker.
+    In an elastic training any process may have to host a worker later.
     """
     if job.generation is None:
         return [job.tasks[number] for number in job.workers]
@@ -69,13 +71,14 @@ def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
 def _sent(
     cluster: Cluster, run: str, tasks: Sequence[Task], work: Pickled
 ) -> Iterator[dict[Task, Mapped]]:
-    """Have the work held on each host, and give what each of the tasks maps."""
+    """Hold the work on each host meanwhile; yield what each of the tasks maps."""
     if cluster.options.launcher is None:
         with work.held() as mapped:
             yield dict.fromkeys(tasks, mapped)
         return
     names = cluster.hosts or [""] * len(cluster.tasks)
     host_of = dict(zip(cluster.tasks, names, strict=True))
+    # Backwards, so that the first task of each host is the one that stays.
     firsts = {host_of[task]: task for task in tasks[::-1]}
     # Answers come in the order of the cluster's tasks.
     hosts = sorted(firsts, key=lambda host: cluster.tasks.index(firsts[host]))
@@ -87,7 +90,8 @@ def _sent(
         cluster.call(holders, let_go, run)
 
 
-_held: dict[str, int] = {}  # in a task: what it holds for those of its host, by run
+# In a task: the descriptor that it holds for the tasks of its host, by run.
+_held: dict[str, int] = {}
 
 
 def hold(run: str, work: Pickled) -> Mapped:
@@ -97,11 +101,11 @@ def hold(run: str, work: Pickled) -> Mapped:
 
 
 def let_go(run: str) -> None:
-    """Hold it no longer; those who have mapped it keep it."""
+    """Stop holding it; tasks that have mapped it keep the memory."""
     if run in _held:
         os.close(_held.pop(run))
 
 
 def begin(job: Job, mapped: dict[Task, Mapped]) -> None:
-    """Begin this task's part with what is held for it."""
+    """Begin this task's part with the work that is held for it."""
     engine.begin(job, mapped[engine.current().task].open())

@@ -1,7 +1,13 @@
 """How a cluster starts and stops: once each, from anywhere, with nothing left behind.
 
 Blocking and awaitable forms, `with` and `async with`, Ctrl-C, a stop from another
-thread during the start, and the interpreter's exit all go through the same few steps.
+thread during the start, and the interpreter's exit all take the same few steps:
+
+    NEW -> STARTING -> READY -> STOPPING -> STOPPED
+               +------- a start that fails ----^
+
+The state changes in the loop's thread wherever it can: a caller's thread may be
+interrupted at any line, and would then leave a state that is not true.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from contextlib import suppress
 from kit import machine
 from kit.cluster import memory
 from kit.cluster.loop import LoopTask, LoopThread
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.processes.supervisor import PortTaken, Supervisor
 from kit.cluster.report import ClusterState
 from kit.errors import (
@@ -27,18 +33,18 @@ from kit.errors import (
 )
 
 _THREAD = "kit-cluster-loop"
-_LOOK_S = 0.05
-_STOP_S = 2.0  # of a start that has not begun a process
+_CHECK_S = 0.05
+_STOP_S = 2.0  # for a start that has not begun a process yet
 _CLOSE_S = 0.5
-# Memory that a stop gives back first, so that it has some when there is none. It is
-# never touched, so until then it is address space only.
+# Memory that a stop frees first, so that it has some when the system has none left. It
+# is never touched, so until then it takes address space only.
 _RESERVE_BYTES = 8 << 20
-_MOST_STARTS = 3  # while others take the ports that were chosen
-_running: dict[Lifecycle, object] = {}  # whose life it is, in order
+_MOST_STARTS = 3  # while other processes take the ports that were chosen
+_running: dict[Lifecycle, object] = {}  # the holder of each, in order
 
 
 def running() -> list[object]:
-    """Return whose lives go on, in the order of start or of entering a `with` block."""
+    """Return the holders that run, in the order of start or of entering by `with`."""
     return list(_running.values())
 
 
@@ -52,9 +58,9 @@ def _refused(error: Exception) -> StartFailed:
 class Lifecycle:
     """A cluster's life: its state, its loop, and the supervisor while it runs."""
 
-    def __init__(self, plan: ClusterPlan) -> None:
+    def __init__(self, options: ClusterOptions) -> None:
         """Begin nothing yet."""
-        self.plan = plan
+        self.options = options
         self.state = ClusterState.NEW
         self.loop: LoopThread | None = None
         self.supervisor: Supervisor | None = None
@@ -67,21 +73,21 @@ class Lifecycle:
     # -- start and stop ---------------------------------------------------------
 
     def start(self, holder: object) -> None:
-        """Start, and block until all is ready; `running` names the holder then."""
+        """Start, and block until all is ready; `running` then lists the holder."""
         work = self._begin(holder)
         try:
             work.result()
         except BaseException:
-            self.stop()  # Ctrl-C may come in the moment after the cluster got ready
+            self.stop()  # Ctrl-C may come just after the cluster became ready
             self._close()
             raise
 
     def begin_start(self, holder: object) -> Generator[float, None, None]:
-        """Start as `start` does, yielding the seconds to leave it alone."""
+        """Start as `start` does, as a polling."""
         work = self._begin(holder)
         try:
             while not work.done():
-                yield _LOOK_S
+                yield _CHECK_S
             work.result()
         except BaseException:
             self.stop()
@@ -103,19 +109,20 @@ class Lifecycle:
             if self.state is not ClusterState.NEW:
                 raise FailedPreconditionError(
                     f"this cluster is {self.state} and starts only once; make a new "
-                    f"one: Cluster({self.plan.as_arguments})."
+                    f"one: Cluster({self.options.as_arguments})."
                 )
             try:
-                if self.plan.launcher is None:
-                    memory.check(self.plan.jobs, machine.memory(), 0.0)
-                n_tasks = len(self.plan.tasks)
+                if self.options.launcher is None:
+                    memory.check(self.options.jobs, machine.memory(), 0.0)
+                n_tasks = len(self.options.tasks)
                 allowed = machine.raise_descriptors(memory.need_descriptors(n_tasks))
                 memory.check_descriptors(n_tasks, allowed)
+                self._reserve = bytes(_RESERVE_BYTES)
                 self.loop = LoopThread(_THREAD)
             except (OSError, RuntimeError) as error:
                 raise _refused(error) from error
+            # Nothing below fails: from here on there is something to stop.
             self.state = ClusterState.STARTING
-            self._reserve = bytes(_RESERVE_BYTES)
             atexit.register(self._at_exit)
             self._starting = self.loop.submit(self._bring_up(holder))
             return self._starting
@@ -137,12 +144,13 @@ class Lifecycle:
         except BaseException:
             self._forget()
             raise
-        # Here and not in the caller's thread: who calls stop() next must see it.
+        # Here and not in the caller's thread: whichever thread calls stop() next must
+        # see it, or it would find nothing to stop.
         self.state = ClusterState.READY
         _running[self] = holder
 
     async def _start_supervisor(self) -> None:
-        self.supervisor = Supervisor(self.plan)
+        self.supervisor = Supervisor(self.options)
         await self.supervisor.start()
 
     def stop(self) -> None:
@@ -154,7 +162,7 @@ class Lifecycle:
                 starting.exception(self._stop_s)
         work = self._begin_stop()
         if work is not None:
-            with suppress(Exception):  # what has not ended then is looked for
+            with suppress(Exception):  # below, whatever has not ended by then is ended
                 work.result(self._stop_s)
         self._end_what_is_left(starting, work)
 
@@ -174,14 +182,15 @@ class Lifecycle:
         return self.supervisor.stop_s if self.supervisor is not None else _STOP_S
 
     def _give_up_start(self) -> LoopTask[None] | None:
-        """Give up a start under way, which cleans up behind itself; return it."""
+        """Give up a start under way and return it; it cleans up behind itself."""
         if self._starting is None or self._starting.done():
             return None
         self._starting.give_up()
         return self._starting
 
     def _begin_stop(self) -> LoopTask[None] | None:
-        """Return the stop, at work or done, or None when there is nothing to stop."""
+        """Return the stop, under way or done, or None if there is nothing to stop."""
+        # Two threads may stop it at once: both then wait for the same stop.
         with self._lock:
             if self.state is ClusterState.READY:
                 assert self.loop is not None, "what is ready has a loop"
@@ -192,7 +201,7 @@ class Lifecycle:
             return self._stopping
 
     def _end_what_is_left(self, *works: LoopTask[None] | None) -> None:
-        """End it all from this thread where the loop has not done it in time."""
+        """End everything from this thread if the loop has not done so in time."""
         supervisor = self.supervisor
         is_late = any(work is not None and not work.done() for work in works)
         if supervisor is not None and (is_late or not supervisor.has_ended):
@@ -209,8 +218,8 @@ class Lifecycle:
             self._forget()
 
     def _forget(self) -> None:
-        """Be over, as the last act in the loop: what the cluster had is gone by now."""
-        # Here and not in the caller's thread: who waits there may be interrupted.
+        """Note that it is over, as the last act in the loop: all processes are gone."""
+        # Here and not in the caller's thread, whose wait may be interrupted.
         self.state = ClusterState.STOPPED
         atexit.unregister(self._at_exit)
         _running.pop(self, None)
@@ -222,22 +231,22 @@ class Lifecycle:
             self.loop.close(_CLOSE_S)
 
     def _at_exit(self) -> None:
-        # A fork of this process inherits the hook but not the cluster.
+        # A fork of this process inherits the hook, but the cluster is not its own.
         if os.getpid() == self._owner:
             self.stop()
 
     def enter(self) -> None:
-        """Make its holder the current one, if it runs."""
+        """Make its holder the current one, if it is running."""
         if self in _running:
             _running[self] = _running.pop(self)
 
     def ready(self) -> tuple[Supervisor, LoopThread]:
-        """Return what is there while it runs; raises why it cannot be used."""
+        """Return the supervisor and the loop of a ready cluster, or raise why not."""
         supervisor, loop = self.supervisor, self.loop
         if self.state is not ClusterState.READY or supervisor is None or loop is None:
             raise FailedPreconditionError(
                 f"this cluster is {self.state}; start one with "
-                f"Cluster({self.plan.as_arguments}).start()."
+                f"Cluster({self.options.as_arguments}).start()."
             )
         if supervisor.controller_lost:
             raise ControllerLost(supervisor.controller_lost)

@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own, for callers with and without a loop.
+"""An event loop in another thread, for callers with and without a loop.
 
-Blocking calls work inside a running loop (a notebook cell) because the work runs over
-here. A caller who gives up (Ctrl-C, a cancelled `await`) cancels the work and waits
-until it has cleaned up behind itself.
+Blocking calls work inside a running loop (a notebook cell) because the work runs in the
+other one. A caller that gives up (Ctrl-C, a cancelled `await`) cancels the work and
+waits until it has cleaned up behind itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # there may be no further thread
+        except RuntimeError:  # the system allows no more threads
             self._loop.close()
             raise
 
@@ -46,9 +46,10 @@ class LoopThread:
             self._loop.close()
 
     def _end_what_is_left(self) -> None:
-        # A caller would wait for it for ever: its deadlines end with the loop.
+        # Otherwise their callers would wait for ever: deadlines end with the loop.
         while left := asyncio.all_tasks(self._loop):
-            # Let each take its first step: before it, there is no `finally` to run.
+            # Let each take its first step: a coroutine that is cancelled before it runs
+            # none of its `finally` blocks.
             self._loop.run_until_complete(asyncio.sleep(0))
             for task in left:
                 task.cancel()
@@ -58,11 +59,12 @@ class LoopThread:
     def submit(
         self, work: Coroutine[Any, Any, T], *, must_finish: bool = False
     ) -> LoopTask[T]:
-        """Start the coroutine over there; return a handle on it.
+        """Start a coroutine in the loop; return a handle on it.
 
-        `must_finish`: it goes on when the caller gives up (a stop, for example).
+        With `must_finish` it goes on when the caller gives up (a stop, for example).
         Raises `FailedPreconditionError` after `close`.
         """
+        # Under the lock: `close` ends what is submitted before it, and only that.
         with self._lock:
             if not self._is_closed:
                 return LoopTask(self._loop, work, must_finish)
@@ -72,14 +74,14 @@ class LoopThread:
         )
 
     def close(self, timeout_s: float = _CLEAN_UP_S) -> None:
-        """End the loop, what is at work in it, and its thread; waits for that.
+        """End the loop, the work in it, and its thread; waits for that.
 
-        Work in the loop may call it too, as its last act, and does not wait.
+        Work in the loop may call it too, as its last act, and does not wait then.
         """
         if not self._thread.is_alive():
             return
         with self._lock:
-            # Once: a second stop would interrupt the end of what is left.
+            # Once: a second stop would interrupt `_end_what_is_left`.
             if not self._is_closed:
                 self._is_closed = True
                 self._loop.call_soon_threadsafe(self._loop.stop)
@@ -88,9 +90,9 @@ class LoopThread:
 
 
 class LoopTask(Future[T]):
-    """A coroutine at work in another thread; done when it has really ended.
+    """A coroutine that runs in another thread; done when it has really ended.
 
-    `asyncio.run_coroutine_threadsafe` calls a cancelled future done at once; this one
+    With `asyncio.run_coroutine_threadsafe` a cancelled future is done at once; this one
     is done when the coroutine has finished its `finally` blocks.
     """
 
@@ -101,7 +103,8 @@ class LoopTask(Future[T]):
         must_finish: bool,
     ) -> None:
         super().__init__()
-        self.set_running_or_notify_cancel()  # who waits for it does not cancel it
+        # So that a cancelled wait (`asyncio.wrap_future`) does not cancel the work.
+        self.set_running_or_notify_cancel()
         self._must_finish = must_finish
         self._home = loop
         self._task: asyncio.Task[None] | None = None
@@ -116,11 +119,11 @@ class LoopTask(Future[T]):
             self.set_result(await work)
         except asyncio.CancelledError as error:
             self.set_exception(error if self._is_given_up else _stopped())
-        except BaseException as error:  # it is raised again where the caller waits
+        except BaseException as error:  # raised again where the caller waits
             self.set_exception(error)
 
     def give_up(self) -> None:
-        """Cancel the work unless it must finish; it is done when it has cleaned up."""
+        """Cancel the work unless it must finish; done when it has cleaned up."""
         if not self._must_finish:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and so has it
                 self._home.call_soon_threadsafe(self._cancel)
@@ -130,7 +133,7 @@ class LoopTask(Future[T]):
         # Once: a second time would interrupt the clean-up that the first one began.
         if not self._is_given_up:
             self._is_given_up = True
-            # Let it take its first step: before it, there is no `finally` to run.
+            # After its first step; see `_end_what_is_left`.
             self._home.call_soon(self._task.cancel)
 
     def result(self, timeout: float | None = None) -> T:
@@ -144,11 +147,11 @@ class LoopTask(Future[T]):
             raise
 
     async def over(self, timeout_s: float) -> None:
-        """Wait until it is done, whatever it brings, or the time is up."""
+        """Wait until it is done, with a result or an error, or until the time is up."""
         future = asyncio.wrap_future(self)
         await asyncio.wait([future], timeout=timeout_s)
         if future.done():
-            future.exception()  # it is raised where the result is asked for
+            future.exception()  # marks it as seen; `result` raises it
 
     async def awaited(self) -> T:
         """Await the result; being cancelled gives the work up and waits for that."""
@@ -168,7 +171,7 @@ def _stopped() -> CancelledError:
 
 
 async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Await a clean-up; who is cancelled meanwhile hears of it when it is done."""
+    """Await a clean-up to its end; being cancelled meanwhile takes effect after it."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)
@@ -184,11 +187,11 @@ async def in_thread(
     undo: Callable[[T], object],
     patience_s: float,
 ) -> T:
-    """Run what blocks in a thread of its own; cancelled, it waits a while for its end.
+    """Run a blocking function in a new thread; if cancelled, wait a while for its end.
 
-    What was made for nobody, because the waiter was cancelled, is handed to `undo`. Not
-    the loop's executor: that one starts a thread when the loop closes, which is
-    impossible at the interpreter's exit.
+    Its result goes to `undo` if the waiter was cancelled. It does not use the loop's
+    executor, which starts a thread when the loop closes: that is impossible while the
+    interpreter exits.
     """
     future: Future[T] = Future()
 
@@ -212,7 +215,8 @@ async def in_thread(
         try:
             await asyncio.wait([waiter], timeout=patience_s)
         finally:
-            # From here on, the thread itself undoes what it makes.
+            # Either the cancel wins, and the thread calls `undo` itself, or the result
+            # is there already. The future's own lock decides, so it is never both.
             if not future.cancel() and future.exception() is None:
                 undo(future.result())
         raise

@@ -1,12 +1,13 @@
 """How a step function and its data get to the tasks: once to each host, in memory.
 
-They are pickled once. One process of a host holds the pickle in a file in memory, and
-each task there maps it: an array that no task writes to is there once for all. What is
-written to becomes that task's own. On its own host the notebook is that process; on any
-other one it is the first of the tasks, which alone gets the pickle by the network.
+They are pickled once. One process of each host holds the pickle in a file in memory,
+and each task there maps it: all share one copy of an array until a task writes to it,
+which gives that task its own copy of the page. On the notebook's host the notebook
+holds it; on any other host it is the first task there, which alone gets the pickle over
+the network.
 
-The file has no name to be left. Tasks open it by the process that holds it, so they are
-of the same user, and see that process.
+The file has no name, so none can be left behind. Tasks open it through the process that
+holds it, so they must belong to the same user and see that process.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ import cloudpickle
 
 from kit.errors import FailedPreconditionError
 
-_ALIGNED = 64
+_ALIGNED = 64  # bytes of a cache line, and of the widest vector registers
 
 
 @dataclass(frozen=True)
 class MappedPickle:
-    """Where an object lies: the file, the length of its pickle, and its arrays."""
+    """Where an object is: the file, the length of its pickle, and its arrays."""
 
     path: str
     n_bytes: int
     arrays: tuple[tuple[int, int], ...]
 
     def open(self) -> Any:
-        """Return a copy of the object, which has the memory in common.
+        """Return a copy of the object, which shares the mapped memory.
 
-        Raises `FailedPreconditionError` where the process that holds it is not seen.
+        Raises `FailedPreconditionError` if the process that holds it cannot be seen.
         """
         try:
             with Path(self.path).open("rb") as file:
@@ -47,7 +48,7 @@ class MappedPickle:
                 f"the step function and the data cannot be mapped from {self.path}: "
                 f"{error.strerror}. The process that holds them has ended, or this "
                 f"task, which has the same address, cannot see it: both must be of "
-                f"one user, and not in containers of their own."
+                f"one user, and not in separate containers."
             ) from error
         arrays = [whole[begin:end] for begin, end in self.arrays]
         return cloudpickle.loads(whole[: self.n_bytes], buffers=arrays)
@@ -55,7 +56,7 @@ class MappedPickle:
 
 @dataclass(frozen=True)
 class Pickled:
-    """An object as `cloudpickle` takes it apart: its pickle, and the arrays beside."""
+    """An object as `cloudpickle` splits it: its pickle, and the arrays beside it."""
 
     text: bytes
     arrays: tuple[Any, ...]
@@ -70,11 +71,12 @@ class Pickled:
         return cls(text, tuple(arrays))
 
     def __reduce__(self) -> Any:
+        # Views of memory cannot be pickled.
         return Pickled, (self.text, tuple(map(bytes, self.arrays)))
 
     @contextmanager
     def held(self) -> Iterator[MappedPickle]:
-        """Hold it in memory for the processes of this host and user."""
+        """Hold it in memory, for processes of this host and user, during a block."""
         descriptor, mapped = self.hold()
         try:
             yield mapped
@@ -92,6 +94,8 @@ class Pickled:
                 file.seek(begin)
                 file.write(array)
                 places.append((begin, begin + memoryview(array).nbytes))
+            # The last array may be empty: then `seek` alone has not made the file long
+            # enough to be mapped.
             file.truncate()
         path = f"/proc/{os.getpid()}/fd/{descriptor}"
         return descriptor, MappedPickle(path, len(self.text), tuple(places))

@@ -1,7 +1,7 @@
-"""Whether a cluster fits into the memory and the open files that there are.
+"""Whether a cluster fits into the available memory and open files.
 
-Pure: what there is comes from `kit.machine`. It estimates the processes themselves, not
-what a training will allocate.
+Pure: the caller asks `kit.machine` what is available. It estimates the processes
+themselves, not what a training will allocate.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kit.cluster.plan import as_arguments
+from kit.cluster.options import as_arguments
 from kit.errors import NotEnoughMemory, ResourceExhaustedError
 from kit.machine import MachineMemory
 
@@ -39,14 +39,14 @@ _CONTROLLER, _TASK = _Files(256, 8), _Files(128, 4)
 
 
 def need_descriptors(n_tasks: int) -> int:
-    """Return how many open files the largest process of a cluster may need."""
+    """Return how many open files any one process of a cluster may need."""
     return _CONTROLLER.needed(n_tasks)
 
 
 def check_descriptors(n_tasks: int, limit: int, host: str = "") -> None:
-    """Raise `ResourceExhaustedError` when a process may not open that many files.
+    """Raise `ResourceExhaustedError` if a process may not open enough files.
 
-    It is the controller's process here, or a task's on the `host`.
+    The process is the controller here, or a task on the `host` if that is given.
 
     >>> check_descriptors(64, 1024)
     """
@@ -80,9 +80,9 @@ def engines_that_fit(available_mib: int) -> int:
 
 
 def check(jobs: Mapping[str, int], memory: MachineMemory, freed_mib: float = 0) -> None:
-    """Raise `NotEnoughMemory` when a cluster of these jobs does not fit.
+    """Raise `NotEnoughMemory` if a cluster of these jobs does not fit.
 
-    `freed_mib` is what will be free in addition when it starts.
+    `freed_mib` is memory that will be free in addition when it starts.
 
     >>> check({"ps": 1, "worker": 3}, MachineMemory(limit_mib=4000, available_mib=2000))
     """
@@ -103,9 +103,9 @@ def check(jobs: Mapping[str, int], memory: MachineMemory, freed_mib: float = 0) 
 
 
 def shrunk(jobs: Mapping[str, int], n_tasks: int) -> dict[str, int]:
-    """Return the jobs with at most `n_tasks` tasks, at least one each; else nothing.
+    """Return the jobs reduced to `n_tasks` tasks; empty if that is not one each.
 
-    The largest job gives first.
+    Tasks are taken from the largest job first.
 
     >>> shrunk({"ps": 1, "worker": 7}, 3), shrunk({"ps": 1, "worker": 7}, 1)
     ({'ps': 1, 'worker': 2}, {})

@@ -1,8 +1,8 @@
-"""Bring a topology of one's own to the tasks of a cluster, wherever it is defined.
+"""Bring a user's own topology to the tasks of a cluster, wherever it is defined.
 
 It travels by value over ipyparallel's encrypted channel, as a cell does, and is
-registered in each task under its name. So it may be of a notebook's cell, of a script,
-or of a module that the tasks do not have; what it imports they must have.
+registered in each task under its name. So it may be defined in a notebook's cell, a
+script, or a module that the tasks do not have; they must have the modules it imports.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kit.exchange.topologies.topology import Topology, by_name, is_own, register
 
 
 def packed(name: str) -> dict[str, bytes]:
-    """Return the topology of that name, if it is one's own; else nothing.
+    """Return the pickled topology of that name if the user wrote it; else nothing.
 
-    Raises `InvalidArgumentError` for one that holds what cannot be sent, such as a
-    lock, and for a name that is not known here.
+    Raises `InvalidArgumentError` for a topology with an attribute that cannot be sent,
+    such as a lock, and for a name that is not known here.
     """
     topology = by_name(name)
     if not is_own(topology):
@@ -30,7 +30,7 @@ def packed(name: str) -> dict[str, bytes]:
     try:
         with _by_value(topology):
             return {name: cloudpickle.dumps(topology)}
-    except Exception as error:  # whatever the classes of its attributes raise
+    except Exception as error:  # the classes of its attributes may raise anything
         raise InvalidArgumentError(
             f"topology {name!r} cannot be sent to the tasks: {type(error).__name__}: "
             f"{error}. Keep plain values in it, and make the rest in plan()."
@@ -38,21 +38,22 @@ def packed(name: str) -> dict[str, bytes]:
 
 
 def take(topologies: Mapping[str, bytes]) -> None:
-    """Register in this task what `packed` gave."""
+    """Register in this task the topologies that `packed` returned."""
     for data in topologies.values():
         register(cloudpickle.loads(data))
 
 
 @contextmanager
 def _by_value(topology: Topology) -> Iterator[None]:
-    """Have the modules of its classes pickled by value, not by their names.
+    """Have the modules of its classes pickled by value, not by name.
 
-    One that was imported by name would be looked up in the task: it may not be there,
-    or be what it was before it was changed here.
+    By name they would be imported in the task, where they may be missing, or older than
+    what was changed here.
     """
     known = cloudpickle.list_registry_pickle_by_value()
     with ExitStack() as stack:
         for module in _own_modules(topology):
+            # What the user has registered stays registered.
             if module.__name__ not in known:
                 cloudpickle.register_pickle_by_value(module)
                 stack.callback(cloudpickle.unregister_pickle_by_value, module)

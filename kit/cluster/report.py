@@ -1,7 +1,7 @@
 """What a cluster looks like: one line of text, or a table for the notebook.
 
-Pure. The table is plain semantic HTML without colours of its own, so it is readable on
-light and on dark ground; a state is always a word.
+Pure. The table is plain semantic HTML without colours, so it is readable on a light and
+on a dark background; a state is always a word.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from enum import StrEnum
 from html import escape
 
 from kit.cluster.memory import shrunk
-from kit.cluster.plan import as_arguments
+from kit.cluster.options import as_arguments
 from kit.task import Task
 
-_TASKS_PER_CORE = 2  # a server and a worker, for example: one waits for the other
+_TASKS_PER_CORE = 2  # such as a server and a worker: one waits for the other
 
 
 class ClusterState(StrEnum):
-    """Where a task or a whole cluster is in its life."""
+    """The state of a task, or of a whole cluster."""
 
     NEW = "new"
     STARTING = "starting"
@@ -29,11 +29,34 @@ class ClusterState(StrEnum):
     STOPPED = "stopped"
 
 
+# Why a task that is not lost cannot be used, by its state.
+_AWAY = {
+    ClusterState.STARTING: "is being restarted",
+    ClusterState.STOPPING: "is being stopped with its cluster",
+    ClusterState.STOPPED: "was stopped with its cluster",
+}
+
+
 @dataclass(frozen=True)
 class TaskStatus:
-    """What is known of one task. `reason` says why it is lost or cannot be restarted.
+    """What is known about one task.
 
-    `phase` says how far its start is, `ready_s` how many seconds the start took.
+    Parameters
+    ----------
+    task : Task
+        Which task it is.
+    state : ClusterState
+        Its state.
+    pid : int, optional
+        The process id on its host; None while it has no process.
+    host : str
+        The name of its host; empty until it is known.
+    reason : str
+        Why it is lost, or why it could not be restarted.
+    phase : str
+        How far its start is.
+    ready_s : float, optional
+        How many seconds its start took; None before it was ready.
     """
 
     task: Task
@@ -43,6 +66,12 @@ class TaskStatus:
     reason: str = ""
     phase: str = ""
     ready_s: float | None = None
+
+    @property
+    def why_away(self) -> str:
+        """Why the task cannot be used; empty while it can."""
+        is_lost = self.state is ClusterState.LOST
+        return self.reason if is_lost else _AWAY.get(self.state, "")
 
     def __str__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
@@ -65,7 +94,7 @@ def one_line(
 
 
 def few_cores(jobs: Mapping[str, int], cores: int) -> str:
-    """Return what it means that many tasks share each core; nothing up to two.
+    """Return what many tasks on each core mean for speed; nothing for up to two.
 
     >>> few_cores({"ps": 1, "worker": 3}, 2)
     ''

@@ -1,7 +1,7 @@
-"""Give one task a new process, at the same address; what the old one held is gone.
+"""Give one task a new process at the same address; the old one's state is gone.
 
-What is awaited runs in the cluster's loop thread. The other tasks notice nothing but
-that their links to the old process have ended.
+The coroutines run in the cluster's loop thread. The other tasks only notice that their
+links to the old process have ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
-from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
@@ -21,16 +20,16 @@ from kit.task import Task
 from kit.training.client.run import Run
 from kit.training.job import Work
 
-_LOOK_S = 0.01
+_CHECK_S = 0.01
 
 
 async def restart(supervisor: Supervisor, task: Task) -> None:
-    """End the task's process, if it lives, and start another one in its place.
+    """End the task's process, if it is running, and start another in its place.
 
-    Raises `StartFailed`, with the task's log, when that one does not come up within the
-    supervisor's start deadline; the task is lost then. Raises `ClusterBusy` while
-    another restart of the task is under way, and `FailedPreconditionError`, with
-    nothing changed, when what would fork the new process is gone or stopped.
+    Raises `StartFailed`, with the task's log, if the new process does not come up
+    within the supervisor's start deadline; the task is lost then. Raises `ClusterBusy`
+    while another restart of the task is under way, and `FailedPreconditionError`, with
+    nothing changed, if the fork server is gone or stopped.
     """
     if task in supervisor.restarts:
         raise ClusterBusy(
@@ -40,6 +39,7 @@ async def restart(supervisor: Supervisor, task: Task) -> None:
     supervisor.check_can_fork(task)
     here = asyncio.current_task()
     assert here is not None, "a coroutine runs in a task"
+    # So that a stop can cancel it: `must_finish` shields it from its caller's Ctrl-C.
     supervisor.restarts[task] = here
     try:
         await _replace(supervisor, task)
@@ -52,7 +52,8 @@ def rejoin(
 ) -> Coroutine[Any, Any, None]:
     """Restart a worker that a training has lost, and let it take part again.
 
-    Raises `ClusterBusy` at once for one that takes part or must not be missing.
+    Raises `ClusterBusy` at once for a worker that takes part, or that the training
+    needs.
     """
     if run.job.generation is not None:
         join_it = join(supervisor, task, run, work)
@@ -64,7 +65,8 @@ def rejoin(
         return replace_and_join()
     _check_may_rejoin(supervisor, task, run)
     begun = run.job, work, run.next_incarnation(task)
-    payload = remote.pack(engine.begin, begun, {})  # not in the cluster's loop
+    # Here, in the caller's thread: to pickle large data would block the cluster's loop.
+    payload = remote.pack(engine.begin, begun, {})
     limit_s = run.job.settings.start_deadline_s
 
     async def replace() -> None:
@@ -80,12 +82,13 @@ def rejoin(
 def join(
     supervisor: Supervisor, task: Task, run: Run, work: Work | None
 ) -> Callable[[], Awaitable[None]]:
-    """Return what lets a task with a new process ask to take part in a training.
+    """Return a function that lets a task with a new process join a training.
 
-    That does nothing if the training is over by then, or is not elastic.
+    It does nothing if the training is over by then, or is not elastic.
     """
     limit_s = run.job.settings.start_deadline_s
-    payload = remote.pack(engine.join, (run.newest_job, work), {})  # not in the loop
+    # In the caller's thread, as in `rejoin`.
+    payload = remote.pack(engine.join, (run.newest_job, work), {})
 
     async def ask() -> None:
         if not run.done and run.job.generation is not None:
@@ -111,7 +114,7 @@ def _check_may_rejoin(supervisor: Supervisor, task: Task, run: Run) -> None:
 
 
 def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
-    """Say that something has to wait for a training."""
+    """Return the error for something that has to wait for a training."""
     return ClusterBusy(
         f"cannot {what} while a training runs (step {run.step} of {run.job.steps})"
         f"{which}; wait for it with run.wait(), or end it with run.stop().{hint}"
@@ -119,47 +122,50 @@ def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
 
 
 async def _replace(supervisor: Supervisor, task: Task) -> None:
-    engines, index = supervisor.engines, supervisor.numbers[task]
-    assert engines is not None, "a ready supervisor has engines"
-    limit_s = supervisor.plan.start_deadline_s
-    # One that a stopped fork server forked late, after the last try, is not known yet.
+    engines, index = supervisor.launched, supervisor.numbers[task]
+    limit_s = supervisor.options.start_deadline_s
+    # A stopped fork server may have forked it late, after the last attempt gave up:
+    # then only the report knows that process.
     old = supervisor.forget_engine(task) or engines.report()[0].get(index)
     try:
         async with asyncio.timeout(limit_s):
             await engines.end(index, old)
-            before = engines.report()[0].get(index)
-            engines.fork_again(index)
-            supervisor.watch_engine(task, await new_process(supervisor, task, before))
-            await registration(supervisor, task, engines)
-            supervisor.calls.find_again(task)
+            await fork(supervisor, task, engines.report()[0].get(index))
             await supervisor.start_server(task)
     except (TimeoutError, KitError, OSError) as error:
-        log = engines.log_tail(index)
-        why = f"not within {limit_s:g} s" if isinstance(error, TimeoutError) else error
+        failed = did_not_come_up(supervisor, task, error, " again")
         supervisor.set_lost(task, "was restarted and did not come up")
-        raise StartFailed(
-            f"{task.short} did not come up again: {why}\n{log}", task=str(task)
-        ) from error
+        raise failed from error
 
 
-async def new_process(
-    supervisor: Supervisor, task: Task, before: Process | None
-) -> Process:
-    """Wait for a task's next process after `before`, and return it."""
-    index = supervisor.numbers[task]
-    assert supervisor.engines is not None, "a ready supervisor has engines"
-    while (found := supervisor.engines.report()[0].get(index)) in (before, None):
+async def fork(supervisor: Supervisor, task: Task, before: Process | None) -> None:
+    """Have a process forked for a task; return when it can be called.
+
+    `before` is the process that the fork server has reported last.
+    """
+    engines, index = supervisor.launched, supervisor.numbers[task]
+    engines.fork_again(index)
+    while (process := engines.report()[0].get(index)) in (before, None):
         supervisor.check_can_fork(task)
-        await asyncio.sleep(_LOOK_S)
-    assert found is not None, "the loop waited for it"
-    return found
-
-
-async def registration(supervisor: Supervisor, task: Task, engines: Engines) -> None:
-    """Wait until ipyparallel's controller knows a task's engine."""
-    index = supervisor.numbers[task]
+        await asyncio.sleep(_CHECK_S)
+    assert process is not None, "the loop waited for it"
+    supervisor.watch_engine(task, process)
     while index not in engines.registered:
         status = supervisor.status[task]
         if status.state is ClusterState.LOST:
             raise StartFailed(f"its new process {status.reason}.")
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_CHECK_S)
+    # Not before: a call to an engine that is not registered fails.
+    supervisor.calls.find_again(task)
+
+
+def did_not_come_up(
+    supervisor: Supervisor, task: Task, error: Exception, again: str = ""
+) -> StartFailed:
+    """Return the error for a task without a usable process, with the end of its log."""
+    limit_s = supervisor.options.start_deadline_s
+    why = f"not within {limit_s:g} s" if isinstance(error, TimeoutError) else error
+    return StartFailed(
+        f"{task.short} did not come up{again}: {why}\n{supervisor.log_tail(task)}",
+        task=str(task),
+    )

@@ -1,8 +1,8 @@
-"""The cluster's private folder, and the environment its processes start in.
+"""The cluster's private folder, and the environment in which its processes start.
 
-Everything that the cluster writes lies in this folder: connection files, logs,
-sockets. It is short (unix socket paths end at 107 bytes), belongs to the user alone and
-goes away with the cluster.
+Everything that the cluster writes is in this folder: connection files, logs, sockets.
+Its path is short (that of a unix socket has at most 107 bytes), only the user can read
+it, and it goes away with the cluster.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def prepared(folder: Path) -> Path:
-    """Return the folder with the places in it for what a cluster writes."""
+    """Make the folders in it that a cluster writes to; return it."""
     for name in ("ipython/profile/log", "ipython/profile/security", "logs"):
         (folder / name).mkdir(parents=True, mode=0o700, exist_ok=True)
     return folder
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove it with all that is in it; one that is gone already is fine."""
+    """Remove a folder with its contents; it may be gone already."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -59,7 +59,7 @@ def threads_per_engine(n_engines: int, cores: int) -> int:
 
 
 def choose_threads(asked: int | None, n_engines: int) -> int:
-    """Return the BLAS threads of an engine: what was asked, else a fair share."""
+    """Return the BLAS threads of an engine: as asked, else a fair share."""
     if asked is None:
         return threads_per_engine(n_engines, machine.cores())
     if asked < 1:
@@ -71,7 +71,7 @@ def choose_threads(asked: int | None, n_engines: int) -> int:
 
 
 def engine_environment(folder: Path, threads: int) -> dict[str, str]:
-    """Return the variables that the cluster's processes get on top of ours."""
+    """Return the variables that the cluster's processes get in addition to ours."""
     set_apart = {
         "IPYTHONDIR": str(folder / "ipython"),
         "PYTHONPATH": python_path(os.environ.get("PYTHONPATH", "")),
@@ -82,7 +82,7 @@ def engine_environment(folder: Path, threads: int) -> dict[str, str]:
 
 
 def python_path(current: str) -> str:
-    """Let engines import this very package, installed or not."""
+    """Return a PYTHONPATH by which engines import this package, installed or not."""
     home = str(Path(__file__).resolve().parents[2])
     installed = [*site.getsitepackages(), site.getusersitepackages()]
     parts = [part for part in current.split(os.pathsep) if part]
@@ -92,7 +92,7 @@ def python_path(current: str) -> str:
 
 
 def tail_of(path: Path, n_lines: int) -> str:
-    """Return the last lines of a file that say something; nothing without a file."""
+    """Return the last lines of a file that are not blank; empty without a file."""
     try:
         return tail(path.read_text(encoding="utf-8", errors="replace"), n_lines)
     except OSError:
@@ -100,7 +100,7 @@ def tail_of(path: Path, n_lines: int) -> str:
 
 
 def tail(text: str, n_lines: int = 12) -> str:
-    r"""Return the last lines that say something.
+    r"""Return the last lines that are not blank.
 
     >>> tail("a\n\nb\nc\n", n_lines=2)
     'b\nc'

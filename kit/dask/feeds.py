@@ -1,12 +1,12 @@
-"""Values to feed that dask has yet to compute: arrays, data frames, delayed calls.
+"""Feeds that dask has not computed yet: arrays, data frames, delayed calls.
 
     session.run(loss, {x: dask_images[:64], y: dask_labels[:64]})
 
-They are computed at each run anew: by the tasks that use them when the session runs on
-a `kit.Cluster` (see `kit.session.client.lazy_feeds`), else in the process that asks for
-the run.
-(For training, `kit.train` lets each worker load its own blocks.)
-Looks for them only where dask is loaded: else nothing can be a collection of dask's.
+Each run computes them again: in the tasks that use them if the session runs on a
+`kit.Cluster` (see `kit.session.client.lazy_feeds`), else in the process that asks for
+the run. (For training, `kit.train` lets each worker load its own blocks.)
+
+It never loads dask: where dask is not loaded, no value can be a collection of dask's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kit.graph.static import Shape
 
 
 def is_lazy(x: object) -> bool:
-    """Tell whether `x` is a collection of dask's; a tensor of a graph is not meant.
+    """Return whether `x` is a collection of dask's; tensors of a graph do not count.
 
     >>> is_lazy([1, 2])
     False
@@ -34,7 +34,7 @@ def is_lazy(x: object) -> bool:
 
 
 def announced_shape(x: Any) -> Shape:
-    """Return what is known of the shape before it is computed.
+    """Return what is known about the shape before it is computed.
 
     >>> announced_shape(None)
     """
@@ -45,17 +45,17 @@ def announced_shape(x: Any) -> Shape:
 
 
 def token_of(x: Any) -> str:
-    """Return what a collection is known by: equal ones compute the same."""
+    """Return dask's token of a collection: equal tokens compute the same values."""
     from dask.base import tokenize
 
     return str(tokenize(x))
 
 
 def loaded(values: Sequence[Any], scheduler: str | None = None) -> list[Any]:
-    """Return the values with those of dask computed, all at once.
+    """Return the values, with those of dask computed, all at once.
 
-    What they share is computed once. Uses the scheduler that dask is set to unless one
-    is named, and raises what the computation raises.
+    Parts that they share are computed once. Uses dask's current scheduler unless one is
+    named, and raises what the computation raises.
     """
     places = [i for i, one in enumerate(values) if is_lazy(one)]
     found = list(values)
@@ -70,6 +70,6 @@ def loaded(values: Sequence[Any], scheduler: str | None = None) -> list[Any]:
 
 
 def _size(one: Any) -> int | None:
-    # nan: the array does not know; delayed: neither does the data frame.
+    # An array has nan for an unknown size, a data frame a delayed value.
     is_known = isinstance(one, int) or (isinstance(one, float) and not math.isnan(one))
     return int(one) if is_known else None

@@ -1,15 +1,15 @@
 """Tensors as collections of dask: `dask.compute(tensor, array)` in one call.
 
-Loads dask only when dask asks. To dask a tensor is one task: a run of a session. Below
-it each op is a task of its own that does nothing, so that `dask.visualize` has a
-picture; dask never computes ops itself, since placing them, moving tensors and keeping
-variables are the session's affair, and a run costs less than one task of dask's.
+Loads dask only when dask calls. For dask a tensor is one task: a run of a session.
+Below it each op is a task that does nothing, so that `dask.visualize` can draw the
+graph. dask never computes ops itself: the session places them, moves tensors and keeps
+variables, and a whole run costs less than one task of dask's.
 
     Placeholder ─┐
     read ────────┴─ MatMul ─ Add ─ run      all runs of one compute become one
 
-The task belongs to this process. Workers of dask.distributed have no variables; what is
-sent to them is a `DistributedRefusal`, an error that says what to do.
+The task belongs to this process. Workers of dask.distributed have no variables, so they
+are sent a `DistributedRefusal`, which raises an error that says what to do.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _UID = "kit.dask.graph"
 
 
 def set_cluster(find: Callable[[], Any]) -> None:
-    """Say how the running cluster is found; `find` raises if there is none."""
+    """Set how the running cluster is found; `find` raises if there is none."""
     _cluster[:] = [find]
 
 
 def add_default(find: Callable[[], Any]) -> None:
-    """Let `find` name a default session too, None if there is none."""
+    """Add another source of default sessions; `find` returns None if it has none."""
     _defaults.append(find)
 
 
@@ -50,10 +50,10 @@ def _default() -> Any:
 class SessionRun:
     """A task of dask's: the values of some tensors, by one run."""
 
-    __name__ = "session.run"  # what dask.visualize writes
+    __name__ = "session.run"  # dask.visualize writes it
 
     def __init__(self, session: Any, tensors: Sequence[Tensor]) -> None:
-        """`session` None makes one for this run alone."""
+        """Take the session; None makes one for this run alone."""
         self.session, self.tensors = session, tuple(tensors)
 
     def __call__(self, *_: Any) -> Any:
@@ -65,18 +65,18 @@ class SessionRun:
         return list(run_once(self.session, list(self.tensors)))
 
     def __reduce__(self) -> Any:
-        # An error here would be lost among those of the three picklers that dask tries.
+        # An error raised here would be lost: dask tries three picklers in turn.
         return DistributedRefusal, (", ".join(one.name for one in self.tensors),)
 
 
 class DistributedRefusal:
-    """What arrives at a worker of dask.distributed in place of a session's run."""
+    """What a worker of dask.distributed gets in place of a session's run."""
 
     def __init__(self, names: str) -> None:
         self.names = names
 
     def __call__(self, *_: Any) -> NoReturn:
-        """Say why nothing is computed here."""
+        """Raise an error that says why nothing is computed here."""
         raise FailedPreconditionError(
             f"{self.names}: a tensor is computed by a session, in the process that "
             f"asks for it, and not by dask's workers, which have none of its "
@@ -88,18 +88,18 @@ class DistributedRefusal:
 
 
 class OpName:
-    """A task of dask's that does nothing: an op in the picture of a graph."""
+    """A task of dask's that does nothing: an op in the drawing of a graph."""
 
     def __init__(self, op: Op) -> None:
-        """`__name__` is what dask.visualize writes."""
-        self.__name__ = op.type
+        """Take the op for its name."""
+        self.__name__ = op.type  # dask.visualize writes it
 
     def __call__(self, *_: Any) -> None:
         """Do nothing."""
 
 
 def run_once(session: Any, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
-    """Run fetches on a session; without one on a new one, closed at the end."""
+    """Run fetches on a session, or on a new one that is closed at the end."""
     if session is not None:
         return session.run(fetches, feeds)
     first = fetches[0] if isinstance(fetches, list) else fetches
@@ -114,7 +114,7 @@ def run_once(session: Any, fetches: Any, feeds: Mapping[Any, Any] | None = None)
 
 
 def running_cluster() -> Any:
-    """Return the cluster that a session without a target of its own uses, or None."""
+    """Return the cluster that a session without a target uses, or None."""
     try:
         return _cluster[0]() if _cluster else None
     except FailedPreconditionError:
@@ -145,7 +145,7 @@ def _op_key(op: Op) -> str:
 
 def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
     asked = x._as_tensor()
-    # The session that is the default now, in the thread that asks, not in dask's pool.
+    # The default session of the calling thread: later, in dask's pool, there is none.
     tasks: dict[str, Any] = {
         _key(asked): (SessionRun(_default(), [asked]), _op_key(asked.op))
     }
@@ -158,10 +158,10 @@ def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
 class SessionGraphOptimizer:
     """Drops the ops, and makes one run of all tensors of a session.
 
-    It is equal to the optimizer of dask's arrays, and does their work too: dask groups
-    what it computes by optimizer, and some versions return the results group by group,
-    not in the order in which they were asked for. (With an array in front the arrays'
-    own one is taken for all; then each tensor is a run of its own.)
+    It is equal to the optimizer of dask's arrays, and calls that one for arrays: dask
+    groups collections by their optimizer, and some versions return the results group by
+    group instead of in the order asked for. (If an array comes first, dask takes the
+    arrays' own optimizer for all, and each tensor becomes a separate run.)
     """
 
     def __eq__(self, other: object) -> bool:

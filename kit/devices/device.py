@@ -1,9 +1,9 @@
 """Device names such as `/job:worker/task:1/device:GPU:0`: read, write and merge them.
 
-Pure: no I/O. Any part may be missing, which means "unset": somebody else decides. The
-stack of active device scopes is not here, and neither is the question whether a cluster
-has such a device; names are only read. A bad name is a `ValueError` and a wrong type an
-`AttributeError`, as in the original, and not a `KitError`.
+Pure: no I/O. Any part may be missing; it is then "unset" and decided elsewhere. Device
+scopes are in `kit.devices.scope`, and whether a cluster has such a device is checked in
+`kit.devices.nearest`. A bad name is a `ValueError` and a wrong type an
+`AttributeError`, as in TensorFlow, and not a `KitError`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _device_type(name: object) -> str:
     return _UPPER.get(str(name), str(name))
 
 
-# The parts in the order of the canonical form, and what converts a value to theirs.
+# The parts in the order of the canonical form, each with the conversion of its values.
 _PARTS: dict[str, Callable[[Any], str | int]] = {
     "job": str,
     "replica": int,
@@ -30,24 +30,25 @@ _PARTS: dict[str, Callable[[Any], str | int]] = {
 
 
 class DeviceSpec:
-    """A device name in its parts; a part that is None is unset.
+    """A device name as its parts; a part that is None is unset.
 
-    Setting an attribute converts it as the constructor does. Equal, and equal in hash,
-    to another spec that prints the same: do not change one that is a key of a dict.
+    Setting an attribute converts the value as the constructor does. Specs that print
+    the same are equal and have the same hash: do not change one that is a key of a
+    dict.
 
     Parameters
     ----------
     job : str, optional
         Such as "worker".
     replica, task, device_index : int, optional
-        Numbers, or texts of numbers.
+        Numbers, or numbers as text.
     device_type : str, optional
-        Such as "GPU"; `cpu` and `gpu` are turned into capitals.
+        Such as "GPU"; `cpu` and `gpu` are converted to upper case.
 
     Raises
     ------
     ValueError
-        A number is not one.
+        A part that must be a number is not.
 
     Examples
     --------
@@ -107,9 +108,9 @@ class DeviceSpec:
         Parameters
         ----------
         spec : str or None
-            Parts in any order; the last one of a kind counts. `/cpu:0` is short for
-            `/device:CPU:0`; without an index, or with `*`, any index will do. None and
-            "" set nothing.
+            Parts in any order; if one is repeated, the last one counts. `/cpu:0` is
+            short for `/device:CPU:0`; without an index, or with `*`, any index will do.
+            None and "" set nothing.
 
         Raises
         ------
@@ -126,9 +127,9 @@ class DeviceSpec:
         return DeviceSpec(**_parse(spec))
 
     def parse_from_string(self, spec: str | None) -> DeviceSpec:
-        """Take over all parts of a device name, unset ones too, and return self.
+        """Replace all parts by those of a device name, unset ones too; return self.
 
-        Raises as `from_string` does, and then changes nothing.
+        Raises as `from_string` does, and changes nothing then.
 
         >>> DeviceSpec(job="ps").parse_from_string("/task:1").to_string()
         '/task:1'
@@ -139,7 +140,7 @@ class DeviceSpec:
         return self
 
     def merge_from(self, dev: DeviceSpec) -> None:
-        """Take over the parts that are set in `dev`.
+        """Replace the parts that are set in `dev`.
 
         >>> spec = DeviceSpec(job="ps", task=0)
         >>> spec.merge_from(DeviceSpec(task=1))
@@ -151,7 +152,7 @@ class DeviceSpec:
             setattr(self, part, getattr(merged, part))
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """Return a new spec with the parts set in `dev`, completed by those of self.
+        """Return a new spec with the parts that `dev` sets, else those of self.
 
         >>> spec = DeviceSpec(job="ps", task=0)
         >>> spec.make_merged_spec(DeviceSpec(task=1)).to_string()
@@ -186,10 +187,10 @@ class DeviceSpec:
 
 
 def merge(outer: DeviceSpec, inner: DeviceSpec) -> DeviceSpec:
-    """Return the device of something inside `inner` inside `outer`.
+    """Return the device that results from the scope `inner` inside the scope `outer`.
 
-    Part by part: the inner one wins, the outer one completes what is unset. The index
-    `*` counts as unset, so an outer index shows through, even below another type.
+    Part by part: the inner scope wins, the outer one fills in unset parts. The index
+    `*` counts as unset, so the outer index is used, even with another type.
 
     >>> outer = DeviceSpec.from_string("/job:ps/device:GPU:1")
     >>> merge(outer, DeviceSpec.from_string("/task:2/cpu")).to_string()
@@ -202,7 +203,8 @@ def _parse(spec: str | None) -> dict[str, Any]:
     if spec is None:
         return {}
     if not isinstance(spec, str):
-        # The original splits bytes by a str, and asks anything else for `split`.
+        # As in TensorFlow, which calls `split("/")`: bytes refuse a str, others lack
+        # it.
         kind = TypeError if isinstance(spec, bytes) else AttributeError
         raise kind(
             f"a device name is a str, not {spec!r} of type {type(spec).__name__}; "

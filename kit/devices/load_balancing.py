@@ -1,10 +1,9 @@
 """Which parameter server gets the next variable: in turn, by load, or by its name.
 
 Pure. A strategy is any function of an op that returns a task's index; those here are
-objects because they remember what they gave. Placing is done by `kit.devices.replica`.
-All clients that share variables must ask in the same order, with a strategy of their
-own each, else they look for one variable on two tasks; only `RandomStrategy` does not
-depend on the order.
+objects because they have state. `kit.devices.replica` does the placing. All clients
+that share variables must ask in the same order, each with a new strategy, or they look
+for one variable on two tasks; only `RandomStrategy` does not depend on the order.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 
 
 class PsOp(Protocol):
-    """What strategies and device functions know of an op; its outputs are tensors."""
+    """What strategies and device functions need of an op; its outputs are tensors."""
 
     device: str
 
@@ -42,7 +41,7 @@ LoadFunction: TypeAlias = Callable[[Any], float]
 
 
 class RoundRobinStrategy:
-    """Chooses task 0, 1, ..., num_tasks-1 in turn, whatever the op.
+    """Choose task 0, 1, ..., num_tasks-1 in turn, whatever the op.
 
     >>> strategy = RoundRobinStrategy(2)
     >>> [strategy(None) for _ in range(3)]
@@ -58,9 +57,9 @@ class RoundRobinStrategy:
 
 
 class GreedyLoadBalancingStrategy:
-    """The task with the least load so far, the first of several.
+    """Choose the task with the least load so far, the first if there are several.
 
-    `load_fn(op)` is what an op adds to its task, for example `byte_size_load_fn`.
+    `load_fn(op)` is the load that an op adds to its task, such as `byte_size_load_fn`.
 
     >>> strategy = GreedyLoadBalancingStrategy(2, load_fn=len)
     >>> [strategy(op) for op in ("four", "a", "two", "b")]
@@ -78,7 +77,7 @@ class GreedyLoadBalancingStrategy:
         self._load_fn = load_fn
 
     def __call__(self, op: Any) -> int:
-        """Return the least loaded task, and count `op` to it."""
+        """Return the least loaded task, and add the load of `op` to it."""
         load = self._load_fn(op)
         task = self._loads.index(min(self._loads))
         self._loads[task] += load
@@ -86,7 +85,7 @@ class GreedyLoadBalancingStrategy:
 
 
 class RandomStrategy:
-    """A task drawn by the op's name and the seed: the same in every process and order.
+    """Draw a task by the op's name and the seed: the same in every process and order.
 
     >>> from types import SimpleNamespace
     >>> RandomStrategy(5)(SimpleNamespace(name="layer1/w_1"))
@@ -98,7 +97,8 @@ class RandomStrategy:
         self._seed = seed
 
     def __call__(self, op: PsOp) -> int:
-        """Return the task of this name."""
+        """Return the task for the op's name."""
+        # Not `hash`, which differs between processes.
         text = f"{op.name}_{self._seed}".encode()
         digest = hashlib.md5(text, usedforsecurity=False).digest()
         return int.from_bytes(digest) % self._num_tasks
@@ -107,7 +107,7 @@ class RandomStrategy:
 def byte_size_load_fn(op: PsOp) -> int:
     """Return the bytes of the op's only output; a scalar counts as one element.
 
-    Raises `ValueError` if the op has not one output, or its shape is not fully known.
+    Raises `ValueError` unless the op has one output with a fully known shape.
 
     >>> from types import SimpleNamespace
     >>> output = SimpleNamespace(shape=(10, 3), dtype=np.dtype("f4"))
@@ -117,13 +117,13 @@ def byte_size_load_fn(op: PsOp) -> int:
     if len(op.outputs) != 1:
         raise ValueError(
             f"op {op.name!r} has {len(op.outputs)} outputs, and a load is taken from "
-            f"exactly one; give a load_fn of your own for such ops."
+            f"exactly one; give your own load_fn for such ops."
         )
     shape = op.outputs[0].shape
     if shape is None or None in shape:
         raise ValueError(
             f"the shape of op {op.name!r} is {shape}, so its size is not known; give "
-            f"the variable a full shape, or use a load_fn that does without."
+            f"the variable a full shape, or use a load_fn that does not need one."
         )
     element_bytes: int = np.dtype(op.outputs[0].dtype).itemsize
     return int(math.prod(shape)) * element_bytes

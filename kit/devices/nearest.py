@@ -1,7 +1,7 @@
-"""Whether a cluster has the task that a device names, and which one may be meant.
+"""Whether a cluster has the task that a device names, and which may be meant instead.
 
-Pure. Only job, replica and task are looked at: which devices a task has, it knows
-itself. A layer above says which tasks the current cluster has.
+Pure. It checks job, replica and task only: each task itself checks which devices it
+has. A layer above says which tasks the current cluster has.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _advice(spec: DeviceSpec, tasks: Sequence[Task]) -> str:
 
 
 def _nearest_job(job: str | None, tasks: Sequence[Task]) -> str | None:
-    """Return the known job that looks most like `job`, or `job` if none does."""
+    """Return the known job that is most similar to `job`, or `job` if none is."""
     if job is None or any(task.job == job for task in tasks):
         return job
     known = {task.job.lower(): task.job for task in tasks}
@@ -102,7 +102,7 @@ _hook: list[Find] = []
 
 
 def set_known_tasks(find: Find | None) -> None:
-    """Let `find` say which tasks there are now: None while no cluster is current."""
+    """Set how the current tasks are found; `find` returns None without a cluster."""
     _hook[:] = [] if find is None else [find]
 
 

@@ -5,8 +5,8 @@ Pure: no I/O. It names devices; whether they exist shows when the graph is run.
     op.type in ps_ops  ->  /job:ps/task:<strategy(op)>
     any other          ->  /job:worker
 
-What scopes inside of this one have set wins; this one completes it. Which task a
-variable gets is decided by `kit.devices.load_balancing`.
+Parts that inner scopes have set win; this one fills in the others. The strategies in
+`kit.devices.load_balancing` choose a variable's task.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def replica_device_setter(
 ) -> Callable[[PsOp], str] | None:
     """Return a device scope that spreads variables over the tasks of `ps_device`.
 
-    Parts that scopes inside this one have set win; an op that they have put on another
-    job takes no turn. Use a new one for each graph: the turns belong to it.
+    Parts that inner scopes have set win; an op that they have put on another job takes
+    no turn. Make a new one for each graph, because it counts the turns.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ def replica_device_setter(
     ps_device, worker_device : str, optional
         Where parameters go, and all other ops.
     merge_devices : bool, default True
-        Complete an op's device by the missing parts. If False, an op that has any
-        device keeps it as it is.
+        Fill in the missing parts of an op's device. If False, an op that has any device
+        keeps it as it is.
     cluster : ClusterSpec, ClusterDef or dict, optional
-        Overrides `ps_tasks` by the number of its tasks of the job in `ps_device`. The
+        Overrides `ps_tasks` by its number of tasks in the job of `ps_device`. The
         indices count from 0 even if the cluster's have holes.
     ps_ops : iterable of str, optional
         Types of ops that are parameters; by default `STANDARD_PS_OPS`.
@@ -98,7 +98,7 @@ def replica_device_setter(
             f"ps_strategy must be a function that takes an op and returns the index of "
             f"a ps task, not {ps_strategy!r}."
         )
-    # Made in any case: it refuses a negative number of tasks.
+    # Made even if it is not used: it refuses a negative number of tasks.
     in_turn = RoundRobinStrategy(ps_tasks)
     return _Setter(
         ps_device=DeviceSpec.from_string(ps_device).to_string(),
@@ -139,7 +139,7 @@ def _count(cluster: ClusterSpec, job: str | None) -> int:
 
 
 def _types(ps_ops: Iterable[str]) -> frozenset[str]:
-    # The letters of a str would be taken for types, and match nothing.
+    # A str would be taken for a list of letters, which match no type.
     if isinstance(ps_ops, str):
         raise TypeError(f"ps_ops must be a list of types of ops, such as [{ps_ops!r}].")
     return frozenset(ps_ops)

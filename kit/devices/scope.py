@@ -1,15 +1,14 @@
 """Nested device scopes: what each does to an op, and the stack of those now open.
 
-Pure: no I/O. Whether a cluster has such a device is the matter of
-`kit.devices.nearest`. An op is anything with a `device` that can be set; scopes are
-applied from the inside out:
+Pure: no I/O. `kit.devices.nearest` checks whether a cluster has such a device. An op is
+any object with a `device` that can be set; scopes are applied from the inside out:
 
-    with device("/job:ps/task:0"):      3. completes what is still unset
+    with device("/job:ps/task:0"):      3. fills in parts that are still unset
         with device(choose):            2. is called with the op, replaces its device
             with device("/cpu:0"):      1. sets the first parts
                 op
 
-None hides all that is outside of it.
+None hides all scopes outside of it.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from typing import Any, Protocol, TypeAlias
 from kit.cluster_def import as_text
 from kit.devices.device import DeviceSpec, merge
 
-# What a function sees of an op is its own affair, so it is not typed here.
+# Users annotate the op in a device function as they like, so it is Any here.
 DeviceFunction: TypeAlias = Callable[[Any], str | DeviceSpec]
 Scope: TypeAlias = str | DeviceSpec | DeviceFunction | None
 
 
 class Placeable(Protocol):
-    """What has a device that scopes may set."""
+    """An object with a device that scopes may set."""
 
     device: str
 
@@ -45,8 +44,8 @@ class ScopeEntry:
 def parse_scope(x: Scope) -> ScopeEntry:
     """Return the scope in a form that later changes of `x` do not reach.
 
-    Raises `ValueError` for a name that cannot be read and `AttributeError` for what is
-    no scope at all.
+    Raises `ValueError` for a name that cannot be read, and `AttributeError` for any
+    other type.
 
     >>> parse_scope("/cpu:0/job:ps")
     ScopeEntry(scope='/job:ps/device:CPU:0')
@@ -59,13 +58,13 @@ def parse_scope(x: Scope) -> ScopeEntry:
 
 
 def resolve(op: Placeable, entries: Sequence[ScopeEntry]) -> str:
-    """Set the device of `op` by scopes, the outermost first, and return it.
+    """Set the device of `op` by scopes, given with the outermost first; return it.
 
-    Names fill the parts that are still unset. A function is called with the op, whose
-    device is then what the scopes inside of it have set; what it returns replaces that
-    and is stored as it is, readable or not. Raises `TypeError` if that is neither a
-    name nor a spec, `ValueError` if a scope further out should complete a name that
-    cannot be read, and whatever the function raises.
+    Names fill in parts that are still unset. A function is called with the op, which
+    then has the device that the inner scopes have set; its result replaces that device
+    and is stored as it is, readable or not. Raises `TypeError` if the result is neither
+    a name nor a spec, `ValueError` if an outer scope has to complete a name that cannot
+    be read, and whatever the function raises.
 
     >>> from types import SimpleNamespace
     >>> scopes = [parse_scope("/job:ps/task:1"), parse_scope(lambda op: "/job:fn")]
@@ -82,7 +81,7 @@ def resolve(op: Placeable, entries: Sequence[ScopeEntry]) -> str:
     return op.device
 
 
-# A graph asks for the same few pairs again and again; to read them takes 100 x as long.
+# A graph asks for the same few pairs again and again; reading them takes 100 x as long.
 @lru_cache(maxsize=1024)
 def _completed(inner: str, outer: str) -> str:
     if not outer:
@@ -123,10 +122,10 @@ class _Frame:
 
 
 class ScopeStack:
-    """The scopes now open, the outermost first: for each thread and task its own.
+    """The scopes now open, the outermost first, separately for each thread and task.
 
-    A new thread begins without any. An asyncio task begins with those of its maker, and
-    what it opens or leaves does not show elsewhere; so does `asyncio.to_thread`.
+    A new thread begins without any. An asyncio task, like `asyncio.to_thread`, begins
+    with those of its creator, and does not change them for any other.
     """
 
     def __init__(self) -> None:
@@ -138,7 +137,7 @@ class ScopeStack:
         return () if top is None else top.entries
 
     def hidden(self) -> tuple[ScopeEntry, ...]:
-        """Return the open scopes; where `replaced` hides all, those that it hides."""
+        """Return the open scopes; inside of `replaced(())`, those that it hides."""
         frame = self._top.get()
         while frame is not None and not frame.entries:
             frame = frame.outer
@@ -152,10 +151,10 @@ class ScopeStack:
 
     @contextmanager
     def replaced(self, entries: Sequence[ScopeEntry]) -> Iterator[None]:
-        """Let these scopes hold instead of those that are open.
+        """Use these scopes instead of those that are open.
 
-        Raises `RuntimeError` when it is left before a scope that was opened inside of
-        it, or in another thread or task. The first ends both; the second changes
+        Raises `RuntimeError` if it is left before a scope that was opened inside of it,
+        or in another thread or task. The former ends both scopes; the latter changes
         nothing.
         """
         mine = _Frame(tuple(entries), self._top.get())
@@ -163,7 +162,7 @@ class ScopeStack:
         try:
             yield
         except GeneratorExit:
-            # Entered by hand and thrown away: nobody is there to hear of it.
+            # Entered by hand and then garbage collected: no caller could catch it.
             with suppress(RuntimeError):
                 self._leave(mine, token)
             raise
@@ -177,7 +176,7 @@ class ScopeStack:
         in_order = top is mine
         if top is not None and top.is_within(mine):
             try:
-                # Not set(): the context would keep the variable of a dead graph.
+                # Not set(None): the context would keep a dead graph's variable alive.
                 self._top.reset(token)
             except ValueError:  # inherited; it is open where it was entered
                 in_order = False

@@ -1,7 +1,7 @@
 """The magics of the notebook: `%load_ext kit`, then `%%cluster`, `%%on`, `%topology`.
 
-Importing this has no effect. Each magic has a twin in plain Python: `kit.Cluster`,
-`cluster.on`, `run.topology`.
+Importing this has no effect. Each magic has an equivalent in plain Python:
+`kit.Cluster`, `cluster.on`, `run.topology`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`%cluster status|stop|restart|kill|add|remove|...`: look after the cluster."""
+"""`%cluster status|stop|restart|kill|add|remove|...`: manage the cluster."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from IPython.display import display
 
 from kit.cluster.cells.selection import select
 from kit.cluster.launchers.fields import nearest
+from kit.cluster.polling import drive
 from kit.cluster.processes import left_behind
-from kit.cluster.waiting import follow
 from kit.magics import running
 from kit.magics.options import count, option, parse, takes, told_in_one_line
 from kit.magics.start_magics import StartMagics
 
 _LINES = 20
 
-
 Word: TypeAlias = "Callable[[ClusterMagics, list[str], int], None]"
 
 
 @magics_class
 class ClusterMagics(Magics):
-    """Holds `%cluster`."""
+    """The magic `%cluster`."""
 
     def __init__(self, shell: InteractiveShell, starter: StartMagics) -> None:
         super().__init__(shell=shell)
@@ -61,21 +60,21 @@ class ClusterMagics(Magics):
         ),
     )
     def cluster(self, line: str) -> None:
-        """Look after the cluster.
+        """Manage the cluster.
 
         Examples::
 
-            %cluster                     show the tasks and how they are (status)
+            %cluster                     show the tasks and their states (status)
             %cluster stop                end the cluster; nothing is left
             %cluster restart             end it and start one like it
             %cluster restart worker:1    give one task a new process
-            %cluster kill worker:1       kill one task's process: a drill
+            %cluster kill worker:1       kill one task's process, to practise a loss
             %cluster add worker          start one more worker
             %cluster remove worker:2     end a task for good
             %cluster logs worker:1       show the last lines of a task's log
             %cluster logs -n 50          show more lines, of all tasks
             %cluster list                show all your clusters on this machine
-            %cluster clean               end those whose notebook is gone
+            %cluster clean               end those with a dead notebook
             %cluster --ps 1 --worker 3   start one; takes all options of %%cluster
 
         In plain Python: `cluster.status`, `cluster.stop()`,
@@ -85,7 +84,7 @@ class ClusterMagics(Magics):
         """
         with told_in_one_line():
             if line.lstrip().startswith("--"):
-                follow(self._starter.plan(line))
+                drive(self._starter.perform(line))
                 return
             options = parse(ClusterMagics.cluster, line)
             if options.what not in WORDS:
@@ -121,7 +120,7 @@ class ClusterMagics(Magics):
         if not tasks:
             cluster.check_idle("restart the cluster")
             cluster.stop()
-            follow(self._starter.start(cluster.twin()))
+            drive(self._starter.start(cluster.twin()))
             return
         for task in select(tasks, cluster.tasks):
             begin = time.monotonic()

@@ -1,7 +1,7 @@
 """What Tab offers: flags, words, tasks and topologies of our magics, and devices.
 
-One matcher for IPython's completer. It looks at the line up to the cursor and answers
-nothing at all where it has nothing to offer.
+One matcher for IPython's completer. It reads the line up to the cursor, and leaves all
+other completions alone if it has none itself.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _NO_VARIABLES: Mapping[str, object] = MappingProxyType({})
 
 
 class Known(NamedTuple):
-    """What may be named on a line: tasks, and the variables of the notebook."""
+    """The names that a line may use: tasks, and the notebook's variables."""
 
     tasks: Sequence[Task]
     variables: Mapping[str, object]
 
 
 class Completion:
-    """Knows the tasks and variables there are; `match` is a matcher for IPython."""
+    """Completes the names of tasks and variables; `match` is a matcher for IPython."""
 
     def __init__(self, variables: Mapping[str, object] = _NO_VARIABLES) -> None:
         self._variables = variables
 
     @context_matcher(identifier="kit", priority=100)  # type: ignore[untyped-decorator]
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return what may stand at the cursor, and which text it replaces."""
+        """Return the completions at the cursor, and the text that they replace."""
         line = context.text_until_cursor.rsplit("\n", 1)[-1]
         cluster = running.find()
         tasks = cluster.tasks if cluster else ()
@@ -76,7 +76,7 @@ class Completion:
 def offered(
     line: str, tasks: Sequence[Task], variables: Mapping[str, object] = _NO_VARIABLES
 ) -> tuple[str, list[str]]:
-    """Return the word before the cursor, and all words that could stand there.
+    """Return the word before the cursor, and all words that would fit there.
 
     >>> offered('with kit.device("/job:p', [Task("ps", 0)])
     ('/job:p', ['/job:ps', '/job:ps/task:0'])
@@ -130,8 +130,8 @@ def _launchers(names: Known) -> Iterable[str]:
 
 
 def _hosts(_: Known) -> Iterable[str]:
-    """Offer the hosts of the site, with numbers, and those that ssh has names for."""
-    with suppress(KitError):  # it is said when the line runs
+    """Offer the site's hosts, with numbers, and those in ssh's configuration."""
+    with suppress(KitError):  # the error is shown when the line runs
         for host, n_tasks in launcher_defaults("ssh").get("hosts", {}).items():
             yield f"{host}:{n_tasks}"
     with suppress(KitError, OSError):

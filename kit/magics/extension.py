@@ -1,4 +1,4 @@
-"""`%load_ext kit`, and its end, which takes out again all that was put in."""
+"""`%load_ext kit`, and `%unload_ext kit`, which removes everything again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kit.magics.start_magics import StartMagics
 from kit.magics.topology_magics import TopologyMagics
 
 # --------------------------------------------------------------------------------------
-# What a front end needs to be told, in one sentence; most need nothing.
+# Advice for front ends, in one sentence; most need none.
 #
-# The magics show text and tables, which every front end can do. Boards and controls are
-# widgets, and these need what is looked for here.
+# The magics show text and tables, which every front end can display. Boards and
+# controls are widgets, which need the packages and settings that are checked here.
 
 
 _WIDGETS = ("ipywidgets", "jupyter_bokeh")
@@ -33,7 +33,7 @@ def advice(
     modules: Container[str] = sys.modules,
     is_installed: Callable[[str], object] = find_spec,
 ) -> str:
-    """Return what to do so that widgets are shown here; empty if that is nothing.
+    """Return what to do so that widgets are displayed; empty if nothing is needed.
 
     >>> advice({}, set(), lambda name: True)
     ''
@@ -77,7 +77,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take all that out again; end the cluster that was started, unless it trains."""
+    """Remove all that again; end the cluster that was started, unless it trains."""
     starter = _registry(shell).get(StartMagics.__name__)
     if starter is None:
         return
@@ -100,7 +100,7 @@ def _registry(shell: InteractiveShell) -> dict[str, Any]:
 
 
 def _keep(found: list[Any], kind: type) -> None:
-    """Remove what is of this kind, or a method of one; what others put there stays."""
+    """Remove objects of this kind and their methods; keep those of others."""
     found[:] = [o for o in found if not isinstance(getattr(o, "__self__", o), kind)]
 
 

@@ -1,8 +1,8 @@
 """Output of several tasks as labelled lines: `worker:1 | text`, capped, in order.
 
-Pure but for the clock it is given. Lines of one task keep their order; a line is shown
-when it is whole, or when its rest does not come for a while. What is written over a
-line with carriage returns (a progress bar) is shown as it stood last.
+Pure, except for its clock. Lines of one task keep their order; a line is shown when it
+is complete, or when its rest has not come for a while. Text written over a line with
+carriage returns (a progress bar) is shown in its last state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from kit.cluster.cells.cell_output import CellOutput, OutputKind
 from kit.task import Task
 
-MOST_LINES = 1000  # of one task in one cell, then only the last ones are shown
+MOST_LINES = 1000  # of one task in one cell; of more, only the last ones are shown
 LAST_LINES = 20
 MOST_CHARACTERS = 4000  # of one line
 _LATE_S = 2.0
@@ -36,7 +36,7 @@ class Text:
 
 @dataclass(frozen=True)
 class MimeBundle:
-    """Something rich to show; with an id it may be updated, or updates another one."""
+    """Rich content to show; with an id it can be updated, or updates another bundle."""
 
     data: Mapping[str, Any]
     metadata: Mapping[str, Any]
@@ -49,25 +49,25 @@ Shown: TypeAlias = Text | MimeBundle
 
 @dataclass
 class _Stream:
-    """The line of one task's stream that is not whole yet."""
+    """The incomplete line of one task's stream."""
 
     pending: str = ""
     since: float = 0.0
 
     def take(self, text: str, now: float) -> list[str]:
-        """Add text; return the lines that are whole now."""
+        """Add text; return the lines that are complete now."""
         *whole, last = (self.pending + text).split("\n")
         self.pending, self.since = _overwritten(last), now
         return [_overwritten(line.removesuffix("\r")) for line in whole]
 
     def flush(self) -> list[str]:
-        """Return the line as far as it came."""
+        """Return the incomplete line."""
         line, self.pending = self.pending, ""
         return [line] if line.strip() else []
 
 
 def _overwritten(line: str) -> str:
-    r"""Return what is to be seen of a line with carriage returns.
+    r"""Return the visible part of a line with carriage returns.
 
     >>> _overwritten("10%\r20%"), _overwritten("20%\r")
     ('20%', '20%')
@@ -84,7 +84,7 @@ class _Page:
 
 
 class Labelled:
-    """Makes of outputs what is to be shown, for one cell on some tasks."""
+    """Turns outputs into labelled text and bundles, for one cell on some tasks."""
 
     def __init__(self, tasks: Iterable[Task], clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -93,7 +93,7 @@ class Labelled:
         self._width = max((len(task.short) for task in self._pages), default=0)
 
     def take(self, outputs: Sequence[CellOutput]) -> list[Shown]:
-        """Return what is to be shown now that these outputs came."""
+        """Return what to show now that these outputs have come."""
         shown: list[Shown] = []
         for output in outputs:
             shown += self._stream(output) if output.is_stream else self._bundle(output)
@@ -104,7 +104,7 @@ class Labelled:
         return _joined(shown)
 
     def close(self) -> list[Shown]:
-        """Return the rest: lines without an end, and the last of those left out."""
+        """Return the rest: incomplete lines, and the last of those left out."""
         shown: list[Shown] = []
         for key, stream in self._streams.items():
             shown += self._lines(*key, stream.flush())
@@ -137,6 +137,7 @@ class Labelled:
 
     def _bundle(self, output: CellOutput) -> list[Shown]:
         shown: list[Shown] = []
+        # Text before a picture was written before it, even without a line's end.
         for (task, kind), stream in self._streams.items():
             if task == output.task:
                 shown += self._lines(task, kind, stream.flush())
@@ -145,7 +146,7 @@ class Labelled:
             lines = [line for line in (word + output.text).split("\n") if line]
             return shown + self._lines(output.task, OutputKind.STDOUT, lines)
         updates = output.kind is OutputKind.UPDATE
-        # Two tasks may choose the same id for different things.
+        # Two tasks may choose the same id for different contents.
         own = f"{output.task.short}/{output.display_id}" if output.display_id else ""
         if not updates:
             shown += self._lines(output.task, OutputKind.STDOUT, ["shows:"])
@@ -160,7 +161,7 @@ def _cut(line: str) -> str:
 
 
 def _joined(shown: Sequence[Shown]) -> list[Shown]:
-    """Return the same with neighbouring texts of one stream in one."""
+    """Return the same, with adjacent texts of one stream joined."""
     joined: list[Shown] = []
     for one in shown:
         last = joined[-1] if joined else None
@@ -180,7 +181,7 @@ _LEAST_S = 0.1
 
 
 class Showing:
-    """One cell's output on its way to the screen; call it with what has come."""
+    """Displays one cell's output; call it with the outputs that have come."""
 
     def __init__(self, shell: InteractiveShell, tasks: Iterable[Task]) -> None:
         self._shell = shell
@@ -189,21 +190,21 @@ class Showing:
         self._last = -_LEAST_S
 
     def __call__(self, outputs: Sequence[CellOutput]) -> None:
-        """Take outputs; show them now, or together with the next ones."""
+        """Take outputs; show them now, or together with later ones."""
         self._waiting += outputs
         if time.monotonic() - self._last >= _LEAST_S:
             self._show(self._labelled.take(self._waiting))
             self._waiting.clear()
 
     def close(self) -> None:
-        """Show all that is left."""
+        """Show the rest."""
         self._show(self._labelled.take(self._waiting))
         self._waiting.clear()
         self._show(self._labelled.close())
 
     def _show(self, shown: Sequence[Shown]) -> None:
         for one in shown:
-            # What cannot be shown must not end what it is about.
+            # An output that cannot be displayed must not end the wait for its cell.
             with suppress(Exception):
                 self._show_one(one)
         if shown:

@@ -1,10 +1,10 @@
-"""Options of launchers on a `%%cluster` line, and the launcher that they ask for.
+"""Options of launchers on a `%%cluster` line, and the launcher that results.
 
     --launcher ssh --hosts nodea:3,nodeb:2    SSH(hosts={"nodea": 3, "nodeb": 2})
     --launcher mine                           a variable of the notebook
 
-The options are the fields of the classes in `kit.launchers`, each written as its type
-is: a new launcher changes nothing here.
+The options are the fields of the classes in `kit.launchers`, written according to their
+types: a new launcher changes nothing here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def launcher_options() -> list[Any]:
 
 
 def _about(kind: type, name: str) -> str:
-    """Return the first sentence on a field in the docstring of its class or a base."""
+    """Return the first sentence about a field in its class's docstring, or a base's."""
     for one in kind.__mro__:
         pattern = rf"^(?:\w+, )*{name}(?:, \w+)* : .*\n((?:    .+\n)+)"
         found = re.search(pattern, (inspect.getdoc(one) or "") + "\n", re.MULTILINE)
@@ -66,7 +66,7 @@ def _about(kind: type, name: str) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# What a line asks for.
+# From a line to its launcher.
 
 
 def asked_launcher(
@@ -76,9 +76,9 @@ def asked_launcher(
 ) -> Launcher | None:
     """Return the launcher that a line asks for, None without one.
 
-    `variables` are the notebook's; `defaults` has what the site's file says for a
-    launcher. Raises `UsageError` for what is wrong on the line, and what the class and
-    the file raise.
+    `variables` are the notebook's; `defaults` returns the site's fields of a launcher.
+    Raises `UsageError` for an error on the line, and the errors of the class and of the
+    site's file.
     """
     given = vars(options)
     texts = {name: given[name] for name in owners() if given.get(name) is not None}

@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import cells_on, on_tasks
 from kit.cluster.cells.selection import select
-from kit.cluster.waiting import Plan, follow, follow_async
+from kit.cluster.polling import Polling, drive, drive_async
 from kit.magics import running
 from kit.magics.labelled import Showing
 from kit.magics.options import option, parse, seconds, takes, told_in_one_line
@@ -19,7 +19,7 @@ from kit.magics.options import option, parse, seconds, takes, told_in_one_line
 
 @magics_class
 class OnMagics(Magics):
-    """Holds `%%on`."""
+    """The magic `%%on`."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
@@ -49,7 +49,7 @@ class OnMagics(Magics):
         ),
     )
     def on(self, line: str, cell: str) -> None:
-        """Run the cell on the named tasks; show what each puts out, by name.
+        """Run the cell on the named tasks; show the output of each, by name.
 
         Examples::
 
@@ -60,21 +60,21 @@ class OnMagics(Magics):
             %%on worker:1,ps --timeout 5
             %%on all --each
 
-        The cell sees the task's own names, and `kit.this_server()` is the task's
-        server. It runs while a training goes on there, too. The stop button interrupts
-        it on these tasks.
+        The cell sees the task's own variables, and `kit.this_server()` is the task's
+        server. It also runs during a training. The stop button interrupts it on these
+        tasks.
 
         In plain Python: `cluster.on("worker", code)`.
         """
         with told_in_one_line():
-            follow(self._plan(line, cell))
+            drive(self._perform(line, cell))
 
     async def begin(self, line: str, cell: str) -> None:
         """Run the cell on the tasks while the notebook's event loop goes on."""
         with told_in_one_line():
-            await follow_async(self._plan(self._shell.var_expand(line), cell))
+            await drive_async(self._perform(self._shell.var_expand(line), cell))
 
-    def _plan(self, line: str, cell: str) -> Plan[None]:
+    def _perform(self, line: str, cell: str) -> Polling[None]:
         options = parse(OnMagics.on, line)
         cluster = running.require()
         names = [name for word in options.tasks for name in word.split(",") if name]
@@ -87,7 +87,7 @@ class OnMagics(Magics):
         for run in cells_on(cluster, tasks, cell, each=options.each):
             yield from self._follow(run, options.timeout)
 
-    def _follow(self, run: CellRun, timeout_s: float | None) -> Plan[None]:
+    def _follow(self, run: CellRun, timeout_s: float | None) -> Polling[None]:
         showing = Showing(self._shell, run.tasks)
         try:
             yield from on_tasks(run, showing, timeout_s)

@@ -1,4 +1,4 @@
-"""Read a magic's line; what is wrong with it is said in one line, with the nearest."""
+"""Read a magic's line; an error is one line, with the most similar known word."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def takes(name: str, *options: Any) -> Callable[[F], F]:
 
 
 def parse(function: Callable[..., Any], line: str) -> argparse.Namespace:
-    """Parse the line of a magic that was made with `magic_arguments`.
+    """Parse the line of a magic that `takes` has decorated.
 
     Raises `UsageError`, which notebooks show as one line.
     """
@@ -113,7 +113,7 @@ def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
 
 # --------------------------------------------------------------------------------------
 # Errors of magics, shown as one line: what happened and what to do, no traceback. The
-# error itself stays what it is, with its class; only how IPython shows it is set.
+# error itself does not change, only how IPython shows it.
 
 
 def show_as(error: BaseException, lines: Sequence[str]) -> None:
@@ -124,7 +124,7 @@ def show_as(error: BaseException, lines: Sequence[str]) -> None:
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Give errors that leave the block their form; a remote traceback stays whole."""
+    """Shorten how errors that leave the block are shown, except remote tracebacks."""
     try:
         yield
     except CellFailed as error:

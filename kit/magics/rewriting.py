@@ -1,11 +1,11 @@
-"""Rewrite a cell with our magics so that it awaits: the notebook stays alive meanwhile.
+"""Rewrite a cell with our magics so that it awaits, and the notebook stays responsive.
 
     %%cluster --ps 1          await get_ipython()....begin('--ps 1')
     run = kit.train(...)  ->  run = kit.train(...)
 
-The body of `%%cluster` thus is an ordinary cell: it may `await`, its last line is
-shown, and its tracebacks have their right line numbers. Where nothing can be awaited
-the cell is left alone, and the magic, which blocks, does the same.
+So the body of `%%cluster` is an ordinary cell: it may `await`, its last value is shown,
+and its tracebacks have the right line numbers. Where a cell cannot await, it is left
+alone, and the magic does the same but blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rewriting:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines of a cell, rewritten if they begin with one of ours."""
-        # `%autopx` puts its own there, which loses cells that are awaited.
+        # `%autopx` replaces this method by one that loses cells that await.
         owner = getattr(self._shell.run_ast_nodes, "__self__", None)
         is_replaced = owner is not self._shell
         if not self._shell.autoawait or is_replaced or _runs_code():
@@ -54,6 +54,7 @@ def rewritten(lines: Sequence[str]) -> list[str]:
     if match["name"] == "on":
         arguments = f"{line!r}, {''.join(rest)!r}"
         return [_BEGIN.format(owner=owner, arguments=arguments)]
+    # A cell magic counts only on the first line that is not blank.
     n_blank = next((i for i, line in enumerate(rest) if line.strip()), len(rest))
     blank, body = rest[:n_blank], rest[n_blank:]
     if body and body[0].startswith("%%"):  # the body may begin with a cell magic itself
@@ -62,10 +63,10 @@ def rewritten(lines: Sequence[str]) -> list[str]:
 
 
 def _runs_code() -> bool:
-    """Whether a cell runs now, further up in this very stack.
+    """Whether a cell is running now, further up in this stack.
 
-    What is run inside of it (by `%%capture`, for example) must not await: its caller
-    holds the event loop.
+    Code run by it (with `%%capture`, for example) must not await: its caller holds the
+    event loop.
     """
     frame = sys._getframe()
     while frame.f_back is not None:

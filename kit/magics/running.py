@@ -1,4 +1,4 @@
-"""The cluster that magics mean: the one that was started or entered last."""
+"""The cluster that magics use: the one that was started or entered last."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def require() -> Cluster:
 
 
 def none_told() -> str:
-    """Say in one line that no cluster runs, what to do, and what was left behind."""
+    """Return one line: that no cluster runs, what to do, and what was left behind."""
     left = left_told()
     return f"{NONE}. {left}" if left else f"{NONE}."
 
 
 def left_told() -> str:
-    """Say what was left by notebooks that are gone; empty when there is nothing."""
+    """Return how many clusters dead notebooks have left; empty if there are none."""
     left = [one for one in left_behind.find() if left_behind.is_left_behind(one)]
     if not left:
         return ""

@@ -1,4 +1,4 @@
-r"""How a notebook shows an error of the kit: its sentence, and the user's own lines.
+r"""How a notebook shows an error of the kit: its message, and the user's own lines.
 
     GradientMismatch: worker:0, step 0: step() returned tuple; it must return ...
 
@@ -12,11 +12,11 @@ r"""How a notebook shows an error of the kit: its sentence, and the user's own l
     %tb shows the whole traceback.
 
 Twelve lines at most. A traceback through asyncio, ipyparallel and this package buries
-the sentence that helps; `%tb` shows it when it is asked for, and `%xmode Verbose` from
-then on. IPython shows all other errors as before.
+the message that helps; `%tb` shows it, and after `%xmode Verbose` it is always shown.
+IPython shows all other errors as before.
 
 A function that was defined in a cell has no file on the engines, so their tracebacks
-come without its lines. The notebook has them.
+lack its lines. The notebook adds them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BOLD, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _REMOTE: Final = re.compile(
     r'^ *File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?$'
 )
-# What is not the user's: this package, its view, and whatever is installed.
+# Code that is not the user's: this package, its view, and installed packages.
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _OTHERS: Final = (
     _ROOT / "kit",
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 
     @property
     def is_users(self) -> bool:
-        """Whether the line is in a cell or a file of the user's."""
+        """Whether the line is in a cell or a file of the user."""
         if not linecache.getline(self.path, self.line):
             return False
         parents = Path(self.path).resolve().parents
@@ -72,13 +72,13 @@ class Place(NamedTuple):
 
 
 def install(shell: InteractiveShell) -> None:
-    """Let the shell show errors of the kit so, unless it has a handler of its own."""
+    """Let the shell show errors of the kit like this, unless it has another handler."""
     if not shell.custom_exceptions:
         shell.set_custom_exc(SHOWN, _show)  # type: ignore[no-untyped-call]
 
 
 def remove(shell: InteractiveShell) -> None:
-    """Take that out again; a handler of somebody else's stays."""
+    """Remove that handler; keep one that is not ours."""
     if shell.custom_exceptions == SHOWN:
         shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
 
@@ -96,7 +96,7 @@ def _show(
             shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
             return []
         kind, error = type(told), told.with_traceback(frames)
-    # As the interpreter does, for %tb and %debug.
+    # The interpreter would set these; %tb and %debug read them.
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, frames
     if isinstance(error, KitError) and error.remote_traceback:
         error.remote_traceback = with_source(error.remote_traceback)
@@ -110,7 +110,7 @@ def _show(
 
 
 def _paused(error: asyncio.CancelledError) -> WaitInterrupted | None:
-    """Pause the run that a cell awaited when it was stopped, and return what says so.
+    """Pause the run that a stopped cell awaited; return the error that says so.
 
     None if the stop button did not end this cell, or it did not await a run.
     """
@@ -130,7 +130,7 @@ def short(
     frames: TracebackType | None,
     shell: InteractiveShell | None = None,
 ) -> list[str]:
-    """Return the lines that are shown of an error."""
+    """Return the lines to show for an error."""
     message = getattr(error, "message", str(error))
     told = message.splitlines() or [""]
     if len(told) > _MOST_OF_MESSAGE:
@@ -149,10 +149,7 @@ def short(
 
 
 def with_source(traceback: str) -> str:
-    """Return a traceback of a task with the lines that only this process knows.
-
-    Costs a look into `linecache` for each frame without a line.
-    """
+    """Return a task's traceback with the source lines that only this process has."""
     lines: list[str] = []
     given = traceback.splitlines()
     for number, line in enumerate(given):
@@ -194,7 +191,7 @@ def _last_of_user(places: Iterator[Place]) -> Place | None:
 def _lines(
     place: Place, shell: InteractiveShell | None, where: str, n_lines: int
 ) -> Sequence[str]:
-    """Return where that is, and its line with those just before."""
+    """Return the place in words, and its line with those just before."""
     named = shell.compile.format_code_name(place.path) if shell is not None else None
     file = " ".join(named) if named else place.path
     function = "" if place.function == "<module>" else f", in {place.function}"

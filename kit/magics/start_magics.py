@@ -10,8 +10,8 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kit.cluster.cluster import Cluster
 from kit.cluster.launchers.site import launcher_defaults
+from kit.cluster.polling import Polling, drive, drive_async
 from kit.cluster.report import ClusterState
-from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running, start_request
 from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.options import (
@@ -30,7 +30,7 @@ from kit.magics.startup import Live, Startup
 
 @magics_class
 class StartMagics(Magics):
-    """Holds `%%cluster`, and what of it other magics need."""
+    """The magic `%%cluster`, and the parts of it that other magics use."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
@@ -118,28 +118,28 @@ class StartMagics(Magics):
             %%cluster --ps 1 --worker 4 --launcher ssh --hosts nodea:3,nodeb:2
 
         If a cluster of the same shape runs, it is used again. One of another shape is
-        replaced, unless a training runs on it. The cluster goes on when the cell is
-        over, also when it raises.
+        replaced, unless a training runs on it. The cluster goes on after the cell, even
+        if the cell raises.
 
         In plain Python: `cluster = kit.Cluster(ps=1, worker=3).start()`.
         """
         with told_in_one_line():
-            follow(self.plan(line))
+            drive(self.perform(line))
         if not cell.strip():
             return
         result = self._shell.run_cell(cell, store_history=False)
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
-            show_as(error, [])  # it was shown where it happened
+            show_as(error, [])  # `run_cell` has shown it already
             raise error
 
     async def begin(self, line: str) -> None:
-        """Do what the line asks for, while the notebook's event loop goes on."""
+        """Do what the line asks for while the notebook's event loop goes on."""
         with told_in_one_line():
-            await follow_async(self.plan(self._shell.var_expand(line)))
+            await drive_async(self.perform(self._shell.var_expand(line)))
 
-    def plan(self, line: str) -> Plan[None]:
-        """Do what the line asks for; to be followed."""
+    def perform(self, line: str) -> Polling[None]:
+        """Do what the line asks for, as a polling."""
         options = parse(StartMagics.cluster, line)
         given = start_request.arguments(options)
         launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
@@ -148,7 +148,7 @@ class StartMagics(Magics):
         now = running.find()
         wanted = Cluster(**given)
         action = start_request.decide(
-            wanted.plan if start_request.has_shape(given) else None,
+            wanted.options if start_request.has_shape(given) else None,
             None if now is None else _look(now),
             reuse=options.reuse,
             restart=options.restart,
@@ -165,10 +165,9 @@ class StartMagics(Magics):
             now.stop()
         yield from self.start(wanted)
 
-    def start(self, cluster: Cluster) -> Plan[None]:
-        """Start a cluster and show how far it is; to be followed."""
-        is_here = cluster.plan.launcher is None
-        for told in (running.left_told(), cluster.cores_told if is_here else ""):
+    def start(self, cluster: Cluster) -> Polling[None]:
+        """Start a cluster and show its progress, as a polling."""
+        for told in (running.left_told(), cluster.cores_told):
             if told:
                 print(told)
         live, begin = Live(self._shell), time.monotonic()
@@ -186,13 +185,13 @@ class StartMagics(Magics):
         self.activate_px(cluster)
 
     def activate_px(self, cluster: Cluster) -> None:
-        """Let ipyparallel's own `%%px` mean all tasks of this cluster."""
+        """Let ipyparallel's own `%%px` run on all tasks of this cluster."""
         self._px = cluster.view("all")
         self._px.block = True
         self._px.activate()
 
     def forget_px(self) -> None:
-        """Take `%%px` out again where it still means a cluster of ours."""
+        """Remove `%%px` if it still refers to a cluster of ours."""
         for magics in self._shell.magics_manager.magics.values():
             for name, magic in list(magics.items()):
                 view = getattr(getattr(magic, "__self__", None), "view", None)
@@ -208,12 +207,12 @@ def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:
 def _look(cluster: Cluster) -> start_request.Running:
     run = cluster.run
     step = run.step if run is not None and not run.done else None
-    return start_request.Running(cluster.plan, cluster.state, step)
+    return start_request.Running(cluster.options, cluster.state, step)
 
 
 def _why(is_asked: bool, cluster: Cluster) -> str:
     lost = [status for status in cluster.status if status.state is ClusterState.LOST]
-    what = f"the cluster with {cluster.plan.as_arguments} ends"
+    what = f"the cluster with {cluster.options.as_arguments} ends"
     if lost:
         return f"{lost[0].task.short} is lost; {what}"
     if cluster.state is ClusterState.LOST:

@@ -1,4 +1,4 @@
-"""What a `%%cluster` line asks for, and what follows from it when one runs already.
+"""What a `%%cluster` line asks for, and what to do if a cluster is running already.
 
 Pure: it starts and stops nothing.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
 
@@ -25,9 +25,9 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Running:
-    """The cluster that runs now. `step` is that of its training, None without one."""
+    """The cluster that runs now; `step` is that of its training, None without one."""
 
-    plan: ClusterPlan
+    options: ClusterOptions
     state: ClusterState
     step: int | None = None
 
@@ -57,7 +57,7 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def has_shape(given: dict[str, Any]) -> bool:
-    """Whether arguments say what cluster is wanted; the link and the patience do not.
+    """Whether the arguments describe a cluster; its link and start deadline do not.
 
     >>> has_shape({"worker": 2}), has_shape({"link": "1gbit"})
     (True, False)
@@ -65,14 +65,14 @@ def has_shape(given: dict[str, Any]) -> bool:
     return bool(given.keys() - {"link", "start_deadline_s"})
 
 
-def is_alike(one: ClusterPlan, other: ClusterPlan) -> bool:
-    """Whether two clusters are the same to their user."""
+def is_alike(one: ClusterOptions, other: ClusterOptions) -> bool:
+    """Whether two clusters are the same for their user."""
     fields = ("tasks", "threads", "transport", "insecure", "lease_s", "launcher")
     return all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
 def decide(
-    wanted: ClusterPlan | None,
+    wanted: ClusterOptions | None,
     running: Running | None,
     *,
     reuse: bool = False,
@@ -80,9 +80,9 @@ def decide(
 ) -> Action:
     """Return what to do; `wanted` is None when any cluster will do.
 
-    Raises `InvalidArgumentError` for both requests at once, `FailedPreconditionError`
-    when another cluster runs and `reuse` is asked for, and `ClusterBusy` when it trains
-    and `restart` is not.
+    Raises `InvalidArgumentError` for `reuse` with `restart`, `FailedPreconditionError`
+    if `reuse` is asked for and a different cluster runs, and `ClusterBusy` if that one
+    trains and `restart` is not asked for.
     """
     if reuse and restart:
         raise InvalidArgumentError("--reuse and --restart exclude each other.")
@@ -90,17 +90,17 @@ def decide(
         return Action.START
     if restart:
         return Action.REPLACE
-    is_wanted = wanted is None or is_alike(wanted, running.plan)
+    is_wanted = wanted is None or is_alike(wanted, running.options)
     if is_wanted and (reuse or running.state is ClusterState.READY):
         return Action.REUSE
     if reuse:
         raise FailedPreconditionError(
-            f"the cluster that runs has {running.plan.as_arguments}; another one was "
-            f"asked for. Leave out --reuse to replace it, or the numbers to use it."
+            f"the cluster that runs has {running.options.as_arguments}; another one "
+            f"was asked for. Leave out --reuse to replace it, or the numbers to use it."
         )
     if running.step is not None:
         raise ClusterBusy(
-            f"a training runs on the cluster with {running.plan.as_arguments} (step "
+            f"a training runs on the cluster with {running.options.as_arguments} (step "
             f"{running.step}); end it with run.stop(), or add --restart to end both."
         )
     return Action.REPLACE

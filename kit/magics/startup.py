@@ -1,7 +1,7 @@
 """The start of a cluster as a table: how far each task is, in words and seconds.
 
-The HTML has no colours of its own, so it is readable on light and dark ground, and a
-text twin says the same. `Live` shows it, and changes it in its place.
+The HTML sets no colours, so it is readable on a light and on a dark background, and
+there is a text form with the same content. `Live` shows it, and updates it in place.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def html(title: str, table: Sequence[Row], note: str = "") -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Something shown that changes in its place, where the front end can do that.
+# An output that is updated in place, if the front end can do that.
 
 
 _LEAST_S = 0.1
 
 
 class Live:
-    """One place of the output. In a terminal only the last state is shown."""
+    """One output that changes. In a terminal only its last state is shown."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._can_update = hasattr(shell, "kernel")
@@ -112,7 +112,7 @@ class Live:
         self._last = -_LEAST_S
 
     def show(self, value: object) -> None:
-        """Show a state, unless one was shown a moment ago or it looks the same."""
+        """Show a state, unless another was just shown or it looks the same."""
         now = time.monotonic()
         if self._can_update and now - self._last >= _LEAST_S:
             self._last = now
@@ -124,7 +124,7 @@ class Live:
         if text == self._shown:
             return
         self._shown = text
-        # What cannot be shown must not end what it is about.
+        # A state that cannot be displayed must not end the start.
         with suppress(Exception):
             if self._handle is None:
                 self._handle = DisplayHandle()  # type: ignore[no-untyped-call]

@@ -8,19 +8,19 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from kit.cluster.waiting import Plan, follow
+from kit.cluster.polling import Polling, drive
 from kit.errors import FailedPreconditionError
 from kit.magics import running
 from kit.magics.options import option, parse, takes, told_in_one_line
 from kit.training.client.run import Run
 
 _PATIENCE_S = 2.0
-_LOOK_S = 0.05
+_CHECK_S = 0.05
 
 
 @magics_class
 class TopologyMagics(Magics):
-    """Holds `%topology`."""
+    """The magic `%topology`."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
@@ -37,7 +37,7 @@ class TopologyMagics(Magics):
         ),
     )
     def topology(self, line: str) -> None:
-        """Show how the gradients of the training meet, or switch it.
+        """Show or switch the topology of the running training.
 
         Examples::
 
@@ -48,10 +48,10 @@ class TopologyMagics(Magics):
         """
         with told_in_one_line():
             options = parse(TopologyMagics.topology, line)
-            follow(_plan(options.name))
+            drive(_switch(options.name))
 
 
-def _plan(name: str | None) -> Plan[None]:
+def _switch(name: str | None) -> Polling[None]:
     run = running.require().run
     if run is None:
         raise FailedPreconditionError(
@@ -65,13 +65,13 @@ def _plan(name: str | None) -> Plan[None]:
     while run.topology != name and not run.done and time.monotonic() < end:
         if run.refused != before:
             raise FailedPreconditionError(f"{name} was not taken up: {run.refused}")
-        yield _LOOK_S
+        yield _CHECK_S
     later = f"; {name} comes before the next step" if run.topology != name else ""
     print(f"{_said(run)}{later}")
 
 
 def _said(run: Run) -> str:
-    """Return in words where the training stands."""
+    """Return the state of the training in words."""
     epochs = run.trace.epochs
     since = f" since step {epochs[-1].first_step}" if epochs else ""
     return f"{run.topology}{since}, {run.state} at step {run.step} of {run.job.steps}"

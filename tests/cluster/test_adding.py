@@ -121,7 +121,7 @@ def test_what_a_cluster_cannot_do_without_is_not_removed() -> None:
         run.stop()
         run.wait(30)
         cluster.remove("ps:0")
-        assert cluster.plan.jobs == {"worker": 1}
+        assert cluster.options.jobs == {"worker": 1}
 
 
 def test_a_task_that_does_not_come_up_leaves_the_cluster_as_it_was(
@@ -145,5 +145,5 @@ def test_a_task_that_does_not_come_up_leaves_the_cluster_as_it_was(
 def test_tasks_of_a_launcher_stay_as_they_are() -> None:
     cluster = Cluster(ps=0, worker=1, launcher=SSH({"nodea": 1}))
     with pytest.raises(FailedPreconditionError, match="were brought by a launcher"):
-        check_may_change(cluster.plan)
-    check_may_change(Cluster().plan)
+        check_may_change(cluster.options)
+    check_may_change(Cluster().options)

@@ -80,15 +80,15 @@ def begun(engines: Engines, clock: Clock) -> CellRun:
 def test_output_comes_in_the_order_in_which_it_arrived() -> None:
     engines, clock = Engines(), Clock()
     seen: list[CellOutput] = []
-    plan = on_tasks(begun(engines, clock), seen.extend, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), seen.extend, clock=clock)
+    next(polling)
 
     for task, text in ((ONE, "a"), (TWO, "b"), (ONE, "c")):
         engines.write(task, text)
     engines.answer(ONE)
     engines.answer(TWO)
     with pytest.raises(StopIteration):
-        next(plan)
+        next(polling)
 
     assert [(one.task, one.text) for one in seen] == [
         (ONE, "a"),
@@ -137,14 +137,14 @@ def test_output_that_never_ends_is_not_waited_for() -> None:
 
 def test_equal_failures_are_told_once() -> None:
     engines, clock = Engines(), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(polling)
     for number, task in enumerate((ONE, TWO)):
         text = f"Cell In[{number}], line 1 at 0x{number}f"
         engines.answer(task, RemoteError("ValueError", "no", text))
 
     with pytest.raises(CellFailed) as caught:
-        next(plan)
+        next(polling)
 
     expected = "worker:0 raised ValueError: no (1 more like this: worker:1)"
     assert caught.value.message == expected
@@ -154,13 +154,13 @@ def test_equal_failures_are_told_once() -> None:
 
 def test_a_deadline_names_who_has_not_answered_and_interrupts_only_these() -> None:
     engines, clock = Engines(), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, 5.0, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, 5.0, clock=clock)
+    next(polling)
     engines.answer(ONE)
     clock.now = 5.0
 
     with pytest.raises(DeadlineExceededError) as caught:
-        next(plan)
+        next(polling)
 
     assert engines.interrupted == [TWO]
     assert caught.value.message.startswith(
@@ -171,25 +171,25 @@ def test_a_deadline_names_who_has_not_answered_and_interrupts_only_these() -> No
 
 def test_the_stop_button_interrupts_the_tasks_and_says_so() -> None:
     engines, clock = Engines(), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(polling)
     engines.answer(ONE)
 
     with pytest.raises(CellInterrupted, match=r"^interrupted on worker:1; the cluster"):
-        plan.throw(KeyboardInterrupt())
+        polling.throw(KeyboardInterrupt())
 
     assert engines.interrupted == [TWO]
 
 
 def test_a_task_that_does_not_react_to_the_stop_button_is_named() -> None:
     engines, clock = Engines(deaf=[TWO]), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(polling)
 
-    plan.throw(KeyboardInterrupt())  # it waits for the deaf one
+    polling.throw(KeyboardInterrupt())  # it waits for the deaf one
     clock.now = 3.0
     with pytest.raises(CellInterrupted) as caught:
-        next(plan)
+        next(polling)
 
     text = str(caught.value)
     assert text.startswith("interrupted on worker:0, worker:1; worker:1 does not react")
@@ -198,27 +198,27 @@ def test_a_task_that_does_not_react_to_the_stop_button_is_named() -> None:
 
 def test_a_task_that_is_lost_meanwhile_ends_the_wait_and_is_told() -> None:
     engines, clock = Engines(), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(polling)
     engines.answer(ONE)
     engines.lost[TWO] = "killed by signal 9"
 
     with pytest.raises(CellFailed, match=r"^PeerLost: worker:1 killed by signal 9$"):
-        next(plan)
+        next(polling)
 
 
 def test_why_an_engine_ended_is_waited_for_when_its_end_is_told_first() -> None:
     engines, clock = Engines(), Clock()
-    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(plan)
+    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(polling)
     engines.answer(ONE)
     engines.answer(TWO, RemoteError("EngineError", "Engine 2 died while running task"))
 
-    next(plan)  # it goes on waiting
+    next(polling)  # it goes on waiting
     engines.lost[TWO] = "killed by signal 9"
 
     with pytest.raises(CellFailed, match=r"^PeerLost: worker:1 killed by signal 9$"):
-        next(plan)
+        next(polling)
 
 
 def test_an_end_whose_reason_never_comes_is_told_after_a_second() -> None:

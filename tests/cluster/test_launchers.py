@@ -97,7 +97,7 @@ def test_launcher_may_be_named_as_the_site_describes_it(
 
     cluster = kit.Cluster(ps=0, worker=2, launcher="ssh")
 
-    assert cluster.plan.launcher == kit.launchers.SSH(
+    assert cluster.options.launcher == kit.launchers.SSH(
         {"nodea": 3}, python="/opt/python"
     )
 
@@ -286,7 +286,7 @@ def test_queue_gets_this_script(
     assert Path(batch.batch_file).read_text() == SCRIPTS[kind].format(
         program=" ".join(program), python=program[0], arguments=" ".join(program[1:])
     )
-    assert one.ending("17") == [one.cancels, "17"]
+    assert one.ending(Path("/tmp/x"), "17") == [one.cancels, "17"]
 
 
 @for_each(["version", "line"], [("Version: 6.1", "-t 1-3"), ("pbs_version", "-J 1-3")])

@@ -10,7 +10,7 @@ import pytest
 
 from kit.cluster import Cluster, ClusterState, current, lifecycle
 from kit.cluster.loop import LoopTask
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.report import TaskStatus
 from kit.errors import CancelledError, FailedPreconditionError
 from kit.task import Task
@@ -25,7 +25,7 @@ class FakeSupervisor:
     controller_lost = ""
     lost: tuple[str, ...] = ()
 
-    def __init__(self, plan: ClusterPlan) -> None:
+    def __init__(self, options: ClusterOptions) -> None:
         self.status: dict[Task, TaskStatus] = {}
 
     async def start(self) -> None:

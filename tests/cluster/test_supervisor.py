@@ -13,9 +13,8 @@ import pytest
 
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import supervisor as supervisor_module
-from kit.cluster.processes.engine_access import EngineAccess
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
@@ -26,7 +25,7 @@ from kit.task import Task
 
 ONE = Task("worker", 0)
 NOBODY = Process(2**22 + 1, 0)  # above the largest pid there can be
-PLAN = ClusterPlan(
+OPTIONS = ClusterOptions(
     (ONE,), threads=1, python="python", transport="unix", stop_deadline_s=0.01
 )
 
@@ -75,7 +74,7 @@ class Silent(Engines):
 
 @contextlib.asynccontextmanager
 async def ready_supervisor() -> AsyncIterator[tuple[Supervisor, Silent]]:
-    supervisor = Supervisor(PLAN)
+    supervisor = Supervisor(OPTIONS)
     supervisor.engines = engines = Silent()
     supervisor.set_ready(ONE)
     try:
@@ -98,7 +97,7 @@ def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> list[Path]:
-        supervisor = Supervisor(PLAN)
+        supervisor = Supervisor(OPTIONS)
         start = asyncio.ensure_future(supervisor.start())
         await turn()
         engines = supervisor.engines
@@ -146,9 +145,8 @@ def test_a_restart_under_way_is_cancelled_when_the_supervisor_is_stopped() -> No
 def test_a_cell_under_way_fails_when_the_supervisor_is_stopped() -> None:
     async def scene() -> str:
         async with ready_supervisor() as (supervisor, _):
-            access = EngineAccess(supervisor)
-            assert access.reason_of_loss(ONE) == ""
-        return access.reason_of_loss(ONE)
+            assert supervisor.reason_of_loss(ONE) == ""
+        return supervisor.reason_of_loss(ONE)
 
     assert asyncio.run(scene()) == "was stopped with its cluster"
 
@@ -185,7 +183,7 @@ def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
             supervisor.forget_engine(ONE)
             with pytest.raises(PeerLost, match="is being restarted"):
                 await call(supervisor)
-            (failure,) = CellRun([ONE], "1", EngineAccess(supervisor)).failures
+            (failure,) = CellRun([ONE], "1", supervisor).failures
             assert failure.line == "PeerLost: worker:0 is being restarted"
             return engines.n_calls
 

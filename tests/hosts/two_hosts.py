@@ -177,11 +177,11 @@ class TwoHosts:
         return ["ssh", *self.ssh_args, self.address[name], *command]
 
     def _wait_for_login(self, name: str) -> None:
+        # A packet that is lost before the host is up would be sent again much later.
+        soon = ["ssh", "-o", "ConnectTimeout=2", *self.login(name, "true")[1:]]
         deadline = time.monotonic() + _START_S
         while True:
-            done = subprocess.run(
-                self.login(name, "true"), capture_output=True, text=True, check=False
-            )
+            done = subprocess.run(soon, capture_output=True, text=True, check=False)
             if done.returncode == 0:
                 return
             if time.monotonic() > deadline:
@@ -248,12 +248,16 @@ class TwoHosts:
                     packets.append(ear.recv(1 << 17, socket.MSG_DONTWAIT))
 
     def processes(self, mark: str) -> list[list[str]]:
-        """Return the command lines of all processes whose environment has `mark`."""
+        """Return the command lines of all processes that have `mark`.
+
+        It is in a value of their environment, or in the command line itself.
+        """
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if any(mark in value for value in process.environ().values()):
-                    found.append(process.cmdline())
+                command = process.cmdline()
+                if any(mark in one for one in [*command, *process.environ().values()]):
+                    found.append(command)
         return found
 
     def _end(self) -> None:

@@ -118,7 +118,7 @@ def folders_of(cluster: kit.Cluster) -> list[Path]:
     here = [one.folder for one in known if one.processes & cluster.processes]
     assert len(here) == 1, known
     there = {cluster.log_path(task).parents[1] for task in cluster.tasks}
-    launcher = cluster.plan.launcher
+    launcher = cluster.options.launcher
     shared = None if launcher is None else launcher.shared_folder(here[0])
     found = [*here, *sorted(there), *([shared] if shared is not None else [])]
     assert all(folder.is_dir() for folder in found), found

@@ -1,7 +1,7 @@
 """Calls to tasks that end in time: with a result, an error, or the loss of the task.
 
-It lives in the cluster's loop thread. It does not know how a call travels (`submit` is
-an argument) nor who notices a loss (`lose` is told).
+All of it runs in the cluster's loop thread. It does not know how a call travels
+(`submit` is an argument), nor how a loss is noticed (others call `lose`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kit.cluster.cells.failures import ENDED, tells_of_an_end
 from kit.errors import DeadlineExceededError, KitError, PeerLost, UnknownError
 from kit.task import Task
 
-# How long an error of the transport waits for the news that the task is lost, which
-# explains it better. ipyparallel may see an engine's end a moment before we do.
+# How long an error of the transport waits for news of the task's loss, which explains
+# it better. ipyparallel may see an engine's end a moment before we do.
 _NEWS_S = 1.0
 
 Submit = Callable[[Task, bytes], "Future[bytes]"]
@@ -41,14 +41,14 @@ class TaskCalls:
         self._lost.setdefault(task, asyncio.Event()).set()
 
     def check(self, task: Task) -> None:
-        """Raise what a task was lost with, if it was."""
+        """Raise the error with which a task was lost, if it was."""
         if self._lost[task].is_set():
             lost = self._errors[task]
-            # A new object each time: a raised one collects the tracebacks of all.
+            # A new object each time: one object would collect all tracebacks.
             raise type(lost)(lost.message, task=str(task))
 
     def find_again(self, task: Task) -> None:
-        """Let calls go to a task that was lost: it has a new process."""
+        """Let calls go to a lost task again: it has a new process."""
         self._lost[task] = asyncio.Event()
         self._errors.pop(task, None)
 
@@ -61,8 +61,8 @@ class TaskCalls:
     ) -> dict[Task, Any]:
         """Run one call for each task; the first failure is raised.
 
-        `what` completes "worker:1 did not ... within 5 s" in the error. When this is
-        cancelled, `give_up` is told of the tasks that are still at it.
+        `what` completes "worker:1 did not ... within 5 s" in the error. If this is
+        cancelled, `give_up` gets the tasks that have not answered yet.
         """
         calls = {t: asyncio.ensure_future(self._one(t, p)) for t, p in payloads.items()}
         try:
@@ -92,7 +92,7 @@ class TaskCalls:
     async def _answer_or_loss(
         self, task: Task, answer: asyncio.Future[bytes]
     ) -> BaseException | None:
-        """Wait for either; return what went wrong, None for an answer."""
+        """Wait for either; return the error, None for an answer."""
         lost = asyncio.ensure_future(self._lost[task].wait())
         either: set[asyncio.Future[Any]] = {answer, lost}
         try:
@@ -100,7 +100,7 @@ class TaskCalls:
             if not answer.done():
                 return self._errors[task]
             error = answer.exception()
-            if error is not None:
+            if error is not None:  # see `_NEWS_S`
                 await asyncio.wait([lost], timeout=self._news_s)
             return error
         finally:
@@ -108,7 +108,11 @@ class TaskCalls:
 
 
 def follow(result: Future[bytes]) -> asyncio.Future[bytes]:
-    """Follow without ever cancelling it: ipyparallel sets its results regardless."""
+    """Return a future that ends with `result`, and never cancels it.
+
+    ipyparallel sets its results regardless, which a cancelled one answers with an error
+    in its own thread.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
 
@@ -120,7 +124,7 @@ def follow(result: Future[bytes]) -> asyncio.Future[bytes]:
             answer.set_result(result.result())
         else:
             answer.set_exception(error)
-            answer.exception()  # it is looked at below, or the call was given up
+            answer.exception()  # marks it as seen: the call may have been given up
 
     def tell(_: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -131,7 +135,7 @@ def follow(result: Future[bytes]) -> asyncio.Future[bytes]:
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel and wait for the end; what is done already stays as it is."""
+    """Cancel tasks and wait for their end; those that are done stay as they are."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""What a cell puts out on one task, as plain data; read from the engine's messages.
+"""The output of a cell on one task, as plain data; read from the engine's messages.
 
-Pure. The messages are those of Jupyter's protocol; what is not an output yields
-nothing.
+Pure. The messages are those of Jupyter's protocol; other messages than outputs are
+ignored.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from kit.task import Task
 
-# What gets a message of Jupyter's protocol, as a dict, when it arrives.
+# Called with each message of Jupyter's protocol, as a dict, when it arrives.
 OnMessage = Callable[[Mapping[str, Any]], object]
 
 
 class OutputKind(StrEnum):
-    """What an output is."""
+    """The kind of an output."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -29,9 +29,9 @@ class OutputKind(StrEnum):
 
 @dataclass(frozen=True)
 class CellOutput:
-    """One output: text of a stream, or a bundle of formats of something shown.
+    """One output: text of a stream, or something displayed, in several formats.
 
-    `display_id` is given where the output may be updated by a later one.
+    `display_id` is set if a later output may update this one.
     """
 
     task: Task
@@ -48,7 +48,7 @@ class CellOutput:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its bundle holds text and nothing richer."""
+        """Whether it has no richer format than text."""
         return set(self.data) <= {"text/plain"}
 
 
@@ -60,7 +60,7 @@ _SHOWN = {
 
 
 def read(task: Task, message: Mapping[str, Any]) -> CellOutput | None:
-    """Return the output that a message brings, None for one that brings none.
+    """Return the output that a message carries, None if it carries none.
 
     >>> stream = {"name": "stdout", "text": "hello"}
     >>> message = {"header": {"msg_type": "stream"}, "content": stream}

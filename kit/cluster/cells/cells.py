@@ -1,7 +1,7 @@
-"""A cell at work on several tasks: its output as it comes, its failures, its end.
+"""A cell that runs on several tasks: its output as it comes, its failures, its end.
 
-It runs nothing by itself: `begin` is handed in, and messages arrive in whatever thread.
-Its user calls `outputs`, `waiting` and `failures` from time to time.
+It has no thread: messages arrive in one of ipyparallel's, and its user calls `outputs`,
+`waiting` and `failures` from time to time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kit.cluster.cells.cell_output import CellOutput, OnMessage, read
 from kit.cluster.cells.failures import ENDED, TaskFailure, tells_of_an_end
 from kit.task import Task
 
-# How long output may come after the answer that the cell is done.
+# How long output may come after the reply that the cell is done.
 _LAST_OUTPUT_S = 1.0
 
 
-class Engineer(Protocol):
-    """What is done with the engines; a supervisor's, or one of a test."""
+class TaskAccess(Protocol):
+    """What a cell needs of the tasks; a `Supervisor`, or a substitute in a test."""
 
     def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
         """Run code on a task; return the future of its reply."""
@@ -33,19 +33,23 @@ class Engineer(Protocol):
 
 
 class CellRun:
-    """One cell under way on some tasks, or over. Every method is for any thread."""
+    """One cell on some tasks, running or done. All methods may be called by any thread.
+
+    The replies and the outputs of a task come on two channels, in any order; so a task
+    is done when both have come, or when no more output comes for a while.
+    """
 
     def __init__(
         self,
         tasks: Sequence[Task],
         code: str,
-        engineer: Engineer,
+        access: TaskAccess,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin the code on all the tasks."""
         self.tasks = tuple(tasks)
-        self._engineer, self._clock = engineer, clock
+        self._access, self._clock = access, clock
         self._outputs: deque[CellOutput] = deque()
         self._replied: dict[Task, float] = {}
         self._reasons: dict[Task, str] = {}
@@ -59,16 +63,16 @@ class CellRun:
 
         if self._reason_of_loss(task):
             return None
-        return self._engineer.execute(task, code, take)
+        return self._access.execute(task, code, take)
 
     def _reason_of_loss(self, task: Task) -> str:
-        # For good: a task that was restarted can be used again, but this cell is gone.
-        reason = self._reasons.get(task) or self._engineer.reason_of_loss(task)
+        # For good: a restarted task can be used again, but this cell is lost.
+        reason = self._reasons.get(task) or self._access.reason_of_loss(task)
         self._reasons[task] = reason
         return reason
 
     def outputs(self) -> list[CellOutput]:
-        """Return what was put out since the last look, in the order of arrival."""
+        """Return the outputs since the last call, in the order of arrival."""
         found = []
         while self._outputs:
             found.append(self._outputs.popleft())
@@ -87,14 +91,14 @@ class CellRun:
             return False
         since = self._replied.setdefault(task, self._clock())
         if tells_of_an_end(reply.result()):
-            # Why it ended is known in a moment, and says more.
+            # The watch over the process will say in a moment why it ended.
             return self._clock() - since > _LAST_OUTPUT_S
         return reply.output.done() or self._clock() - since > _LAST_OUTPUT_S
 
     def interrupt(self) -> list[Task]:
-        """Send SIGINT to the tasks that are still at it; return these."""
+        """Send SIGINT to the tasks that have not finished; return these."""
         waiting = self.waiting
-        self._engineer.interrupt(waiting)
+        self._access.interrupt(waiting)
         return waiting
 
     @property

@@ -1,6 +1,6 @@
-"""What a cell raised on tasks, told once: equal failures are folded, and so are frames.
+"""What a cell raised on tasks: equal failures are reported once, frames are folded.
 
-Pure. A traceback comes from the engine as one text, its frames parted by empty lines.
+Pure. A traceback comes from the engine as one text, with empty lines between frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from kit.task import Task
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What differs between two tasks that fail alike.
+# Text that differs between two tasks that fail in the same way.
 _VARYING = re.compile(r"In\[\d+\]|0x[0-9a-f]+")
 _FRAME = re.compile(r"^File (?P<path>[^\s:][^:\n]*\.py)(?::\d+|,)")
 _OWN = Path(__file__).resolve().parents[1]
@@ -25,7 +25,7 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """What one task raised. A lost task has a name and a text, and no traceback."""
+    """What one task raised. A lost task has a name and a text, but no traceback."""
 
     task: Task
     name: str
@@ -34,7 +34,7 @@ class TaskFailure:
 
     @classmethod
     def of_reply(cls, task: Task, error: Any) -> TaskFailure:
-        """Read what ipyparallel makes of a task's error reply."""
+        """Read the error that ipyparallel makes of a task's reply."""
         name = getattr(error, "ename", None) or type(error).__name__
         text = getattr(error, "evalue", None)
         traceback = getattr(error, "traceback", None) or ""
@@ -56,18 +56,18 @@ class TaskFailure:
 
     @property
     def likeness(self) -> tuple[str, ...]:
-        """What is equal for failures that are reported as one."""
+        """The key by which equal failures are grouped."""
         if not self.traceback:
             return (self.line,)
         return self.name, self.text, _VARYING.sub("", _COLOUR.sub("", self.traceback))
 
 
-# Of a task whose end ipyparallel has told, before or without the news of how it ended.
+# For a task whose end ipyparallel has reported, while it is not known how it ended.
 ENDED = "has ended or has not answered its controller for long"
 
 
 def tells_of_an_end(error: object) -> bool:
-    """Whether ipyparallel answered in place of an engine that has ended."""
+    """Whether ipyparallel itself answered, because the engine has ended."""
     return getattr(error, "ename", "") == "EngineError"
 
 
@@ -101,9 +101,9 @@ def _headline(group: Sequence[TaskFailure]) -> str:
 
 
 def rendered(failures: Sequence[TaskFailure], own: Path = _OWN) -> list[str]:
-    """Return what to show: the tasks' tracebacks, each with a line about whose it is.
+    """Return the lines to show: tracebacks, each with a line that names its tasks.
 
-    Three different ones are shown with their tracebacks, of the others one line.
+    Three different failures are shown with their tracebacks, the others in one line.
     """
     shown: list[str] = []
     for number, group in enumerate(grouped(failures)):
@@ -114,7 +114,7 @@ def rendered(failures: Sequence[TaskFailure], own: Path = _OWN) -> list[str]:
 
 
 def fold(traceback: str, own: Path = _OWN) -> str:
-    r"""Return the traceback with frames of this package counted and not shown.
+    r"""Return the traceback with the frames of this package replaced by their number.
 
     >>> print(fold("Cell\n\nFile /x/kit/a.py:3, in f\n\nFile /x/kit/b.py:4\n\nend",
     ...            Path("/x/kit")))

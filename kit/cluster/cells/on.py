@@ -1,7 +1,8 @@
-"""Run a cell on tasks: what comes out, who failed, who is silent, and the stop button.
+"""Run a cell on tasks: its output, which tasks fail or hang, and the stop button.
 
-A plan (see `waiting`) does it, so that a notebook's widgets live on meanwhile. What it
-does with output is the caller's: a notebook shows it, `Cluster.on` collects it.
+A polling (see `kit.cluster.polling`) does it, so that a notebook's widgets stay alive
+meanwhile. The caller says what to do with output: a notebook shows it, `Cluster.on`
+collects it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Protocol
 from kit.cluster.cells.cell_output import CellOutput, OutputKind
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.failures import TaskFailure, rendered, summary
-from kit.cluster.waiting import Plan
+from kit.cluster.polling import Polling
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
 
-# Ten looks a second would do for the eye; short cells should end quickly.
-_LOOK_S = 0.05
+# Ten checks a second would do for the eye, but short cells should end quickly.
+_CHECK_S = 0.05
 _SOON_S = 0.005
 _PATIENCE_S = 3.0
 
@@ -28,10 +29,18 @@ Show = Callable[[Sequence[CellOutput]], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a cell put out on one task.
+    """The output of a cell on one task.
 
-    `result` is the text of its last expression, `shown` all that was displayed: bundles
-    of formats by mime type, the result's among them.
+    Parameters
+    ----------
+    task : Task
+        Where it ran.
+    stdout, stderr : str
+        All that it wrote.
+    result : str
+        The text of its last expression; empty if that has no value.
+    shown : tuple of dict
+        Everything displayed, including the result: each a dict of formats by MIME type.
     """
 
     task: Task
@@ -42,11 +51,10 @@ class Outcome:
 
 
 class CellFailed(UnknownError):
-    """A cell raised on a task. `failures` has all, `lines` what is to be shown.
+    """A cell raised on a task. `failures` has all failures, `lines` the text to show.
 
-    Raised in the notebook when all tasks have ended the cell. The user corrects the
-    cell; what it did before it raised stays done. A retry of the same cell may meet
-    that.
+    Raised in the notebook when all tasks have finished the cell. The user corrects the
+    cell; what it did before it raised stays done, and a retry starts from there.
     """
 
     def __init__(self, failures: Sequence[TaskFailure]) -> None:
@@ -56,10 +64,10 @@ class CellFailed(UnknownError):
 
 
 class TaskLostInCell(CellFailed, PeerLost):
-    """A cell failed because a task was lost; others may have raised besides.
+    """A cell failed because a task was lost; other tasks may have raised too.
 
-    Raised in the notebook as `CellFailed` is. The user restarts the task
-    (`cluster.restart`) and runs again the cells that set it up. A retry helps after
+    Raised in the notebook, as `CellFailed` is. The user restarts the task
+    (`cluster.restart`) and runs the cells again that set it up. A retry helps after
     that.
     """
 
@@ -67,17 +75,17 @@ class TaskLostInCell(CellFailed, PeerLost):
 
 
 class CellInterrupted(KeyboardInterrupt):
-    """A cell was stopped by Ctrl-C or the stop button; its text says on which tasks."""
+    """A cell was stopped by Ctrl-C or the stop button; the text says on which tasks."""
 
 
 class BeginsCells(Protocol):
-    """A cluster, as far as cells are begun on it."""
+    """What `cells_on` needs of a cluster."""
 
     def begin_cell(self, where: Sequence[Task], code: str) -> CellRun:
         """Begin a cell on these tasks."""
 
     def begin_naming(self, task: Task) -> CellRun:
-        """Begin to let `task` be the task in its namespace."""
+        """Begin to set `task` in the task's namespace to the task itself."""
 
 
 def cells_on(
@@ -97,16 +105,19 @@ def on_tasks(
     show: Show,
     timeout_s: float | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Plan[None]:
+) -> Polling[None]:
     """Follow a cell to its end on all tasks, showing its output as it comes.
 
-    Raises `CellFailed` when it raised somewhere, `PeerLost` too if a task was lost,
-    `DeadlineExceededError` after `timeout_s` and `CellInterrupted` after Ctrl-C; then
-    the tasks that were still at it have got a SIGINT, and who is silent is named.
+    Raises `CellFailed` if it raised anywhere (also a `PeerLost` if a task was lost),
+    `DeadlineExceededError` after `timeout_s`, and `CellInterrupted` after Ctrl-C. In
+    the last two cases the tasks that had not finished got a SIGINT, and the error names
+    those that do not react to it.
     """
     try:
         yield from _until_over(run, show, timeout_s, clock)
     except KeyboardInterrupt:
+        # The cell ends on the tasks, not here: wait for that, and show what still
+        # comes.
         stopped = run.interrupt()
         yield from _until_over(run, show, _PATIENCE_S, clock)
         raise CellInterrupted(_interrupted(stopped, run.waiting)) from None
@@ -121,13 +132,13 @@ def on_tasks(
 
 def _until_over(
     run: CellRun, show: Show, timeout_s: float | None, clock: Callable[[], float]
-) -> Plan[None]:
+) -> Polling[None]:
     begin = clock()
     while run.waiting:
         past_s = clock() - begin
         if timeout_s is not None and past_s >= timeout_s:
             break
-        yield _LOOK_S if past_s > 10 * _SOON_S else _SOON_S
+        yield _CHECK_S if past_s > 10 * _SOON_S else _SOON_S
         show(run.outputs())
     show(run.outputs())
 
@@ -166,7 +177,7 @@ def _too_late(
 
 
 def collected(tasks: Sequence[Task], outputs: Sequence[CellOutput]) -> list[Outcome]:
-    """Return what each task put out, from all outputs in their order.
+    """Return the output of each task, from all outputs in their order.
 
     >>> one = CellOutput(Task("worker", 0), OutputKind.STDOUT, text="hello")
     >>> collected([one.task], [one])[0].stdout

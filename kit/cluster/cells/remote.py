@@ -1,7 +1,7 @@
 """A function call on an engine and its outcome, as bytes.
 
-cloudpickle travels here over ipyparallel's encrypted channel only, from the notebook to
-its own engines and back; the links between tasks never carry it.
+These pickles travel only over ipyparallel's encrypted channel, from the notebook to its
+own engines and back; the links between tasks never carry any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kit.errors import KitError, UnknownError, from_plain, to_plain
 
 
 class Perform:
-    """What an engine runs; an object, so that its class is pickled by name."""
+    """What an engine runs; an object, because its class is then pickled by name."""
 
     def __call__(self, payload: bytes) -> bytes:
         """Run the packed call and return its packed outcome; never raises."""
@@ -42,8 +42,8 @@ def pack(
 def unpack(outcome: bytes, task: str) -> Any:
     """Return the value, or raise what the call raised, with the task's name.
 
-    An error of ours keeps its class, any other becomes `UnknownError`; both carry the
-    traceback of the engine in `remote_traceback`.
+    Errors of `kit.errors` keep their class, any other becomes `UnknownError`; both have
+    the engine's traceback in `remote_traceback`.
     """
     try:
         plain = cloudpickle.loads(outcome)

@@ -3,11 +3,11 @@
     choose workers -> controller here -> a plugin in each starts a host process
         -> hosts register -> place -> fork there -> engines register
 
-From there on they are as those of any launcher. Each dask worker with tasks is a host
-of its own here, so what it loses are its own tasks. Whom dask has lost is asked for
-each second, because dask knows at once what the controller notices by silence. A task
-of a worker that is gone stays lost until it is restarted; a worker on the same machine
-takes it then, the one that a nanny has started in the old one's place, for example.
+From there on they are like those of any launcher. Each dask worker with tasks counts as
+a host, so if it is lost, its own tasks are. We ask dask each second which workers it
+has lost, because it knows at once what the controller notices only by silence. A task
+of a lost worker stays lost until it is restarted; then a worker on the same machine
+takes it, such as the one that a nanny has started in place of the old one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from kit.cluster.processes.far_engines import (
 from kit.cluster.processes.forks import HOST_ENGINE
 from kit.errors import KitError, StartFailed
 
-_LOOK_S, _ASK_S = 0.1, 1.0
+_CHECK_S, _ASK_S = 0.1, 1.0
 PLACE_S = 20.0  # until dask has a worker again
-_END_S = 4.0  # of what is in all workers
+_END_S = 4.0  # of the plugins in all workers
 
 
 class DaskEngines(FarEngines):
@@ -45,10 +45,11 @@ class DaskEngines(FarEngines):
         super().__init__(*args, launcher=launcher, threads=threads)
         self._name = self._folder.name  # of our plugins
         self._connection = ""
-        self._workers: dict[str, DaskWorker] = {}  # with a plugin of ours, by address
+        self._workers: dict[str, DaskWorker] = {}  # with our plugin, by address
         self._gone: set[str] = set()
         self._moving = asyncio.Lock()
-        self._leads: dict[Host, Host] = {}
+        # For each host the one on its machine whose folder it uses for sockets.
+        self._shares_with: dict[Host, Host] = {}
         self._asker: asyncio.Task[None] | None = None
         self._moves: dict[int, asyncio.Task[None]] = {}
 
@@ -74,7 +75,7 @@ class DaskEngines(FarEngines):
         self._asker = asyncio.create_task(self._ask_dask())
 
     async def _begin(self, worker: DaskWorker, slots: int) -> None:
-        # dask counts in threads what a worker may use of its machine.
+        # The threads of a worker are its share of the machine.
         threads = self._threads or max(1, worker.nthreads // slots)
         program = (
             *("-P", "-m", "kit.cluster.processes.host"),
@@ -82,15 +83,16 @@ class DaskEngines(FarEngines):
             *(f"--label={worker.address}", f"--slots={slots}"),
         )
         order = plugin.HostOrder(self._name, program, self._connection)
-        self._workers[worker.address] = worker  # first: it is ended in any case
+        # First: if this is cancelled, its plugin may have begun, and has to be ended.
+        self._workers[worker.address] = worker
         await self._launcher.run(worker.address, plugin.begin, order)
 
     async def _check_launched(self) -> None:
-        """Raise `StartFailed` for a worker whose host process has ended already."""
+        """Raise `StartFailed` if the host process of a worker has ended already."""
         met = {host.facts.label for host in self._hosts}
         for address in self._workers.keys() - met:
             await self._check_runs(address)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_CHECK_S)
 
     async def _check_runs(self, address: str) -> None:
         words = await self._launcher.run(address, plugin.why_ended, self._name)
@@ -102,24 +104,28 @@ class DaskEngines(FarEngines):
 
     async def _meet(self, engine: int) -> None:
         await super()._meet(engine)
-        await self._find_lead(self._hosts[-1])
+        await self._share_folder(self._hosts[-1])
 
-    async def _find_lead(self, host: Host) -> None:
-        """Let all tasks of a machine have their sockets in one folder, the lead's."""
+    async def _share_folder(self, host: Host) -> None:
+        """Let all tasks of a machine have their sockets in one folder.
+
+        They find each other's unix sockets only there.
+        """
         facts = host.facts
         for other in self._hosts:
             one = other.facts
             if one.machine != facts.machine or other.is_lost:
                 continue
             if await self._call(host, host_calls.has_folder, one.folder):
-                self._leads[host] = self._leads.get(other, other)
+                self._shares_with[host] = self._shares_with.get(other, other)
                 return
 
     def where(self, index: int) -> tuple[Path, str]:
-        """Return the folder for the sockets of engine `index`, its host's address."""
+        """Return the folder for sockets of engine `index`, and its host's address."""
         host = self._host(index)
-        lead = self._leads.get(host, host)
-        folder = (host if lead.is_lost else lead).facts.folder
+        owner = self._shares_with.get(host, host)
+        # The folder of a lost host is removed with it.
+        folder = (host if owner.is_lost else owner).facts.folder
         return Path(folder), host.facts.address
 
     # -- watch -------------------------------------------------------------------
@@ -129,21 +135,22 @@ class DaskEngines(FarEngines):
         while self._launcher.client.status != "closed":
             await asyncio.sleep(_ASK_S)
             ours = list(self._workers)
-            with contextlib.suppress(KitError):  # it is asked again
+            with contextlib.suppress(KitError):  # asked again in a second
                 self._gone = set(ours) - await self._launcher.still_there(ours)
                 for host in self._hosts:
                     host.is_lost = host.is_lost or host.facts.label in self._gone
-                self._tell_ended()  # the other watch may wait for one that is gone
+                # Not left to `_watch`: it may be waiting for an answer of a lost host.
+                self._tell_ended()
 
     def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
         is_lost = host.is_lost or host.facts.label in self._gone
         if host.engine not in known:
             is_lost = True
-            host.engine = -1  # another host may get the number
+            host.engine = -1  # the controller may give its number to another host
         return is_lost
 
     async def why_ended(self, index: int) -> str:
-        """Say how the process of engine `index` ended, in words."""
+        """Return how the process of engine `index` ended, in words."""
         host = self._host(index)
         if not host.is_lost:
             return await super().why_ended(index)
@@ -163,7 +170,7 @@ class DaskEngines(FarEngines):
     # -- restart -----------------------------------------------------------------
 
     def why_no_fork(self, index: int) -> str:
-        """Say why engine `index` cannot get a new process; empty if it can."""
+        """Return why engine `index` cannot get a new process; empty if it can."""
         move = self._moves.get(index)
         if move is None or not move.done() or move.exception() is None:
             return ""
@@ -171,7 +178,7 @@ class DaskEngines(FarEngines):
         return str(move.exception()).rstrip(".")
 
     def fork_again(self, index: int) -> None:
-        """Order another process for engine `index`, at another worker if need be."""
+        """Order another process for engine `index`, at another worker if necessary."""
         host = self._host(index)
         if host.is_lost:
             self._moves[index] = asyncio.create_task(self._move(index, host))
@@ -185,14 +192,15 @@ class DaskEngines(FarEngines):
             await super().end(index, process)
             return
         for engine in {host.engine, index} & self._known_engines:
-            self.unregister(engine)  # nobody else there does: they were killed, too
+            self.unregister(engine)  # its nanny would, but it was killed too
         while {host.engine, index} & self._known_engines:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
 
     async def _move(self, index: int, old: Host) -> None:
         """Have a task's process forked beside another worker of the same machine."""
-        async with self._moving:  # the next restart counts this one's place
+        async with self._moving:  # or two restarts would take the same free place
             host = await self._new_host(old)
+            # Or the dead process would be reported instead of the new one.
             for known in (old.news.processes, old.news.statuses, old.news.logs):
                 known.pop(index, None)
             old.tasks.remove(index)
@@ -212,7 +220,7 @@ class DaskEngines(FarEngines):
         return await self._registered_at(worker.address)
 
     async def _free_worker(self, machine: str) -> DaskWorker:
-        """Wait a while for a worker with a free place, such as a nanny starts."""
+        """Wait a while for a worker with a free place, such as a nanny's new one."""
         clock = asyncio.get_running_loop().time
         give_up_at = clock() + min(PLACE_S, self._deadline_s / 2)
         while True:
@@ -230,7 +238,7 @@ class DaskEngines(FarEngines):
                     f"other tasks look for it; have dask start one there, and restart "
                     f"it again"
                 )
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
 
     def _n_tasks(self, address: str) -> int:
         hosts = [h for h in self._hosts if h.facts.label == address and not h.is_lost]
@@ -251,7 +259,7 @@ class DaskEngines(FarEngines):
     # -- end -----------------------------------------------------------------------
 
     async def forget(self) -> None:
-        """Leave nothing in the workers; then do as all engines do."""
+        """Leave nothing in the workers; then do what other engines do."""
         for task in (self._asker, *self._moves.values()):
             if task is not None:
                 task.cancel()

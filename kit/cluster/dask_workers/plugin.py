@@ -1,16 +1,16 @@
-"""What runs in a dask worker: a plugin that keeps a host process beside it.
+"""A plugin that runs in a dask worker and keeps a host process beside it.
 
     dask worker --starts--> host.py =becomes=> fork server --forks--> tasks
 
 The host process is the same that a launcher starts on a host. It is bound to its dask
-worker: an orderly end of the worker tears the plugin down, which ends it, and should
-the worker be killed, the kernel kills it too. Its reaper ends the tasks then.
+worker: an orderly end of the worker tears the plugin down, which ends the process, and
+if the worker is killed, the kernel kills it too. Then its reaper ends the tasks.
 
-The plugin is set up in the workers that were chosen, and in no other: a worker that
-dask starts anew, or later, knows nothing of us. It takes no thread of the worker and
-none of the places for dask's own tasks.
+The plugin is added only to the chosen workers: a worker that dask starts again, or
+later, does not have it. It takes none of the worker's threads, which are for dask's own
+tasks.
 
-The functions are run in a worker by `Client.run`; `dask_worker` is the worker.
+`Client.run` runs the functions in a worker, and passes that as `dask_worker`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from kit.cluster.processes.host import LOCAL_RANKS, LOCAL_SIZES
 from kit.cluster.runtime import python_path, tail
 
 _END_S = 3.0  # the host process has its tasks end; then it is killed
-_LOOK_S = 0.1
-_REMEMBER_S = 5.0  # how it ended, for a notebook that asks
+_CHECK_S = 0.1
+_REMEMBER_S = 5.0  # for a notebook that asks how the process ended
 
 
 @dataclass(frozen=True)
 class HostOrder:
-    """What a host process is started for; the connection holds a key."""
+    """How to start a host process; the connection has a key in it."""
 
     name: str
     program: tuple[str, ...]  # arguments of Python
-    connection: str = field(repr=False)  # dask logs arguments of what fails
+    connection: str = field(repr=False)  # dask logs the arguments of failing calls
 
 
 class HostPlugin(WorkerPlugin):
-    """Keep a host process as long as the dask worker lives and somebody needs it."""
+    """Keep a host process as long as its dask worker and its cluster exist."""
 
     def __init__(self, order: HostOrder) -> None:
         self.name, self._order = order.name, order
@@ -55,7 +55,8 @@ class HostPlugin(WorkerPlugin):
     async def setup(self, worker: Any) -> None:
         """Start the process; called in the worker's event loop."""
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  # till the teardown
-        # In this thread: the kernel takes its end for that of the worker.
+        # In the loop's thread, as the kernel signals the end of the thread that has
+        # started it: one of a pool may end while the worker goes on.
         self._process = subprocess.Popen(
             [sys.executable, *self._order.program, f"--parent={os.getpid()}"],
             env=self._environment(),
@@ -67,7 +68,7 @@ class HostPlugin(WorkerPlugin):
         self._follower = asyncio.create_task(self._follow(worker))
 
     def _environment(self) -> dict[str, str]:
-        # A worker that MPI or Slurm has started is not the host process's sibling.
+        # If MPI or Slurm started the worker, its ranks are not those of host processes.
         not_ours = {*LOCAL_RANKS, *LOCAL_SIZES, "IPP_PROFILE_DIR"}
         inherited = {k: v for k, v in os.environ.items() if k not in not_ours}
         return inherited | {
@@ -76,20 +77,20 @@ class HostPlugin(WorkerPlugin):
         }
 
     async def _follow(self, worker: Any) -> None:
-        """Leave the worker a while after the process has ended by itself."""
+        """Remove the plugin a while after the process has ended by itself."""
         await self._ended()
         await asyncio.sleep(_REMEMBER_S)
         if worker.plugins.get(self.name) is self:
-            self._follower = None  # it is what tears the plugin down
+            self._follower = None  # `teardown` must not cancel this very task
             await worker.plugin_remove(self.name)
 
     async def _ended(self) -> None:
         assert self._process is not None, "it was set up"
         while self._process.poll() is None:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
 
     async def teardown(self, worker: Any) -> None:
-        """End the process, and with it the tasks that it has forked."""
+        """End the process and the tasks that it has forked."""
         if self._follower is not None:
             self._follower.cancel()
         process = self._process

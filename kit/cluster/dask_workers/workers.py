@@ -1,6 +1,6 @@
-"""The workers of a dask cluster: who is there, who can hold tasks, how many each.
+"""The workers of a dask cluster: which there are, and how many tasks each can hold.
 
-Of dask only its client is used, in the client's own event loop.
+Of dask it uses only the client, in the client's own event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENCRYPTED = ("tls", "wss")
 
 
 class DaskWorker(NamedTuple):
-    """A worker, as the scheduler knows it."""
+    """A worker, as the scheduler describes it."""
 
     address: str
     host: str
@@ -43,7 +43,7 @@ class DaskWorker(NamedTuple):
 
     @property
     def in_order(self) -> tuple[object, ...]:
-        """What sorts workers: by host, on one host by name, with numbers in order."""
+        """A key to sort workers: by host, then by name with its numbers as numbers."""
         parts = re.split(r"(\d+)", self.name)
         named = tuple((int(p), "") if p.isdigit() else (0, p) for p in parts)
         return (self.host, named, self.address)
@@ -59,7 +59,7 @@ class DaskWorkers(Launcher):
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return none: it is dask that launches."""
+        """Return none: dask has started the workers."""
         return {}
 
     @property
@@ -72,7 +72,7 @@ class DaskWorkers(Launcher):
     async def places(self, n_tasks: int) -> dict[DaskWorker, int]:
         """Choose workers: return how many tasks each holds, in order.
 
-        Raises `StartFailed` where there are too few, or one cannot run tasks.
+        Raises `StartFailed` if there are too few, or one of them cannot run tasks.
         """
         workers = await self.present()
         found = spread(workers, n_tasks)
@@ -80,7 +80,7 @@ class DaskWorkers(Launcher):
         return found
 
     async def present(self) -> list[DaskWorker]:
-        """Return the workers that take work now, host by host."""
+        """Return the workers that accept work now, host by host."""
         told = await self.ask(lambda client: client.scheduler.identity())
         running = [
             DaskWorker(address, one["host"], str(one["name"]), one["nthreads"])
@@ -113,7 +113,7 @@ class DaskWorkers(Launcher):
             ) from error
 
     async def ask(self, question: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """Await in the client's event loop what `question` makes of the client.
+        """Await `question(client)` in the client's event loop, and return its value.
 
         In that loop the methods of a client return coroutines.
         """
@@ -137,7 +137,7 @@ class DaskWorkers(Launcher):
     async def check_workers(self, addresses: Sequence[str]) -> None:
         """Raise `StartFailed` for workers that cannot run tasks of this notebook.
 
-        Python first: code does not travel between different ones.
+        Python first: other versions may not be able to read the second question.
         """
         told = await self.ask(lambda client: client.get_versions())
         for address in addresses:
@@ -160,7 +160,7 @@ async def _nthreads(client: Any, addresses: list[str]) -> Mapping[str, int]:
 def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]:
     """Give each worker as many tasks as the others, and no more than it has threads.
 
-    Raises `StartFailed` where they have too few.
+    Raises `StartFailed` if they have too few.
     """
     n_threads = sum(one.nthreads for one in workers)
     if n_threads < n_tasks:
@@ -180,9 +180,10 @@ def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]
 
 
 def who_are_you() -> Callable[[], dict[str, Any]]:
-    """Return a function that tells who a worker is; it travels with its code.
+    """Return a function that identifies a worker.
 
-    So it can say that the kit is not installed there.
+    A function inside a function is pickled with its code, so this one also runs where
+    the kit is not installed, and can report that.
     """
 
     def who() -> dict[str, Any]:
@@ -205,7 +206,7 @@ def who_are_you() -> Callable[[], dict[str, Any]]:
 def check_python(
     address: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 ) -> None:
-    """Raise `StartFailed` for a worker with another Python; as dask tells versions."""
+    """Raise `StartFailed` for a worker with another Python; dask gave the versions."""
     there, here = (one["host"]["python"].split(".")[:3] for one in (theirs, ours))
     if there[:2] != here[:2]:
         raise StartFailed(
@@ -215,7 +216,7 @@ def check_python(
 
 
 def check_same(address: str, answer: Mapping[str, Any]) -> None:
-    """Raise `StartFailed` for a worker that is not as this notebook needs it."""
+    """Raise `StartFailed` for a worker in which this notebook's tasks cannot run."""
     system, *process = answer["process"]
     if system != "Linux":
         raise StartFailed(
@@ -241,7 +242,7 @@ def check_same(address: str, answer: Mapping[str, Any]) -> None:
 
 
 def check_client(client: Any, *, insecure: bool) -> None:
-    """Raise for a client of dask that no cluster can be made of."""
+    """Raise for a client of dask with which no cluster can be made."""
     if not callable(getattr(client, "get_versions", None)):
         raise InvalidArgumentError(
             f"{client!r} is not a client of dask; give a distributed.Client."

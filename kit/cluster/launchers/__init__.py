@@ -1,8 +1,8 @@
-"""How a cluster's processes come to their hosts: `kit.Cluster(launcher=...)`.
+"""How a cluster's processes are started on their hosts: `kit.Cluster(launcher=...)`.
 
-A launcher names one of ipyparallel's and says what that one needs. It starts at least
-one process on each host, `python -m kit.cluster.processes.host`; the tasks there are
-forks of it. Launching itself is ipyparallel's.
+A launcher names one of ipyparallel's launchers and configures it. It has that one start
+at least one process on each host, `python -m kit.cluster.processes.host`; the tasks
+there are forks of it.
 """
 
 from kit.cluster.launchers.launcher import LAUNCH_LOG, Launcher

@@ -1,4 +1,4 @@
-"""The launchers there are, and their fields.
+"""The known launchers and their fields.
 
 The options of a `%%cluster` line and the tables of a site's file are these fields.
 """
@@ -17,7 +17,7 @@ COMMON = frozenset(field.name for field in dataclasses.fields(Launcher))
 
 
 def known() -> dict[str, type[Launcher]]:
-    """Return the launchers by the names that a line gives them.
+    """Return the launchers by the names that a `%%cluster` line uses.
 
     >>> known()["ssh"].__name__
     'SSH'
@@ -30,7 +30,7 @@ def known() -> dict[str, type[Launcher]]:
 
 
 def fields(kind: type[Launcher]) -> dict[str, Form]:
-    """Return what can be given to a launcher, by name: its own, then those of all."""
+    """Return a launcher's fields by name: its own first, then those of all."""
     hints = typing.get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
     names.sort(key=COMMON.__contains__)
@@ -38,7 +38,7 @@ def fields(kind: type[Launcher]) -> dict[str, Form]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """Return a hint at the known word that looks most like `word`, or nothing.
+    """Return a hint at the known word that is most similar to `word`; else nothing.
 
     >>> nearest("--wroker", ["--ps", "--worker"])
     ' Did you mean --worker?'

@@ -14,7 +14,7 @@ from typing import Any
 class Form:
     """How values of a type are written."""
 
-    read: Callable[[str], object]  # what stands on a line; raises ValueError
+    read: Callable[[str], object]  # the text on a line; raises ValueError
     is_right: Callable[[Any], bool]
     metavar: str
     on_line: str
@@ -89,7 +89,7 @@ _FORMS: dict[object, Form] = {
 
 
 def form_of(hint: Any) -> Form | None:
-    """Return how values of a type are written, None for a type that has no such form.
+    """Return how values of a type are written, None for a type without a form.
 
     >>> form_of(int).metavar
     'N'

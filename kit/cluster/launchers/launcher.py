@@ -1,4 +1,4 @@
-"""What all launchers have, and how they run commands."""
+"""The base of all launchers, and how they run commands."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from kit.wire.sockets import address_towards
 
 CONNECT_S = 10
-LAUNCH_LOG = "logs/launch.log"  # in the cluster's folder: what launching complained of
-_NOWHERE = "192.0.2.1"  # for documentation (RFC 5737): where the default route leads
+LAUNCH_LOG = "logs/launch.log"  # in the cluster's folder: stderr of what launches
+_NOWHERE = "192.0.2.1"  # for documentation (RFC 5737): it takes the default route
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launcher(ABC):
-    """What all launchers can be told.
+    """Base of all launchers.
 
     Parameters
     ----------
     address : str, optional
-        The address of this machine at which the hosts reach it. By default the one
-        that packets to the hosts leave from.
+        The address at which the hosts reach this machine. By default the one from which
+        packets to the hosts leave.
     python : str, optional
         The interpreter on the hosts, in which the kit is installed.
     """
@@ -52,9 +52,9 @@ class Launcher(ABC):
                 )
 
     def n_processes(self, n_tasks: int) -> int:
-        """Return how many processes are launched for so many tasks, one for each.
+        """Return how many processes to launch for so many tasks; by default one each.
 
-        Raises `InvalidArgumentError` if the hosts cannot hold them.
+        Raises `InvalidArgumentError` if the hosts cannot hold that many tasks.
         """
         return n_tasks
 
@@ -64,12 +64,12 @@ class Launcher(ABC):
     ) -> dict[str, dict[str, object]]:
         """Return the traits of ipyparallel's launcher, by class.
 
-        `program` is what to start on each host; `folder` is the cluster's own, here.
+        `program` is the command to start on each host; `folder` is the cluster's, here.
         """
 
     @property
     def reached_at(self) -> str:
-        """The address of this machine at which the hosts reach it."""
+        """The address at which the hosts reach this machine."""
         if self.address:
             return self.address
         try:
@@ -81,29 +81,33 @@ class Launcher(ABC):
             ) from error
 
     def shared_folder(self, folder: Path) -> Path | None:
-        """Return where the hosts read what they need of the cluster in `folder`.
+        """Return the folder in which the hosts find the connection of the cluster.
 
-        None if launching hands it on.
+        None if the launch itself passes the connection on.
         """
         return None
 
     async def check(self, n_tasks: int) -> None:
-        """Raise `StartFailed` for what can be known to fail before anything starts."""
+        """Raise `StartFailed` if a launch would surely fail; nothing starts before."""
         return None
 
-    def ending(self, job: str) -> list[str]:
-        """Return the command that ends what is left of the launched job `job`."""
+    def ending(self, folder: Path, job: str) -> list[str]:
+        """Return the command that ends what the launch has left; empty for none.
+
+        `job` is the launched job, if the launcher has jobs. The command runs at the
+        cluster's end, whichever process brings that about.
+        """
         return []
 
     async def waiting_for(self, job: str) -> str:
-        """Say why the launched job `job` has not begun; empty if that is not known."""
+        """Return why the launched job has not begun; empty if that is not known."""
         return ""
 
 
 def quiet(program: str, folder: Path) -> list[str]:
-    """Return a command that writes its complaints into the cluster's folder.
+    """Return a command that writes its stderr into the cluster's folder.
 
-    By its mark a stop finds it, should it still wait for a host.
+    A stop finds it by the cluster's mark, if it still waits for a host.
     """
     words = shlex.quote(str(folder / LAUNCH_LOG))
     script = f'exec {program} "$@" 2>>{words}'
@@ -111,7 +115,7 @@ def quiet(program: str, folder: Path) -> list[str]:
 
 
 async def run(command: Sequence[str], limit_s: float) -> tuple[int, str]:
-    """Run a command that asks nothing; return its status and all it said."""
+    """Run a command without input; return its status and its output."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -1,4 +1,4 @@
-"""Ranks of mpiexec."""
+"""A launcher by mpiexec."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kit.errors import StartFailed
 
 @dataclass(frozen=True)
 class MPI(Launcher):
-    """Start the tasks with mpiexec, one of its ranks for each of them.
+    """Start the tasks with mpiexec, which has one rank for each of them.
 
     The Python environment must be the same on all hosts. The tasks are forks of the
-    first rank of each host, so mpiexec does not notice when one is lost.
+    first rank on each host, so mpiexec does not notice when a task is lost.
 
     Parameters
     ----------
     args : sequence of str
-        Arguments of mpiexec beside the number of ranks, such as
+        Arguments of mpiexec in addition to the number of ranks, such as
         `["--hostfile", "hosts"]`.
     command : sequence of str
-        What is run as mpiexec.
+        The command to run as mpiexec.
     address, python
         As for every launcher.
 
@@ -45,8 +45,8 @@ class MPI(Launcher):
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return those of ipyparallel's MPI launcher."""
-        # Open MPI passes on no variable that it is not told to.
+        """Return the traits of ipyparallel's MPI launcher."""
+        # Open MPI passes on only the variables that its arguments name.
         passed = ["-x", "IPP_CONNECTION_INFO"] if self._is_open_mpi() else []
         return {
             "MPIEngineSetLauncher": {

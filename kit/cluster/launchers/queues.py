@@ -1,7 +1,7 @@
-"""Queues of batch jobs: a script is submitted, and runs when the queue lets it.
+"""Launchers by batch queues: a script is submitted, and runs when the queue starts it.
 
-What a job needs to read lies in a folder that all hosts see: the connection, which some
-queues would not hand on in the environment, and others show to everybody there.
+A job reads the controller's connection from a folder that all hosts see: some queues
+would not pass it on in the environment, and others show the environment to everybody.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ _OUTPUT = "output"  # of a job, in the shared folder
 
 @dataclass(frozen=True, kw_only=True)
 class Queue(Launcher):
-    """What all queues can be told.
+    """Base of the launchers by a batch queue.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     account, time, memory : str, optional
-        Of the job, written as its queue wants them. The site's own if not given.
+        Of the job, in the queue's own notation. By default the site's.
     options : sequence of str
         More lines of options for the script.
     shared : str, optional
-        A folder that this machine and all nodes see by the same path. A folder in it
-        keeps what a job reads and writes, the key of the cluster too, for you alone,
-        until the cluster stops. By default the folder that is worked in.
+        A folder that this machine and all nodes see by the same path. Until the cluster
+        stops, a folder in it, which only you can read, holds the files of the job, with
+        the key of the cluster among them. By default the working folder.
     address, python
         As for every launcher.
     """
@@ -55,17 +54,17 @@ class Queue(Launcher):
     finds_job: ClassVar[str] = r"\d+"  # its id, in the answer of `submits`
 
     def shared_folder(self, folder: Path) -> Path:
-        """Return where the hosts read what they need of the cluster in `folder`."""
+        """Return the folder in which the hosts find the connection of the cluster."""
         return Path(self.shared or ".").expanduser().absolute() / f".{folder.name}"
 
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return those of ipyparallel's launcher for this queue."""
+        """Return the traits of ipyparallel's launcher for this queue."""
         return {
             f"{type(self).__name__}EngineSetLauncher": {
                 "submit_command": quiet(self.submits, folder),
-                # Its own name: in the working folder, two clusters would share it.
+                # In the working folder, two clusters would overwrite each other's.
                 "batch_file_name": str(folder / f"{self.launches}.script"),
                 "batch_template": self._script(self.shared_folder(folder) / _OUTPUT),
                 "job_id_regexp": self.finds_job,
@@ -83,22 +82,22 @@ class Queue(Launcher):
         """Return the script, a template of ipyparallel's."""
 
     def _lines(self, *fixed: str) -> list[str]:
-        """Return the lines of options: the fixed ones, then what was asked for."""
+        """Return the lines of options: the fixed ones, then the user's."""
         given = {name: getattr(self, name) for name in self.flags}
         asked = [self.flags[name] + value for name, value in given.items() if value]
-        # Braces are the template's.
+        # Braces would be taken for fields of the template.
         own = [
             line.replace("{", "{{").replace("}", "}}")
             for line in (*asked, *self.options)
         ]
         return [f"{self.prefix}{line}" for line in (*fixed, *own)]
 
-    def ending(self, job: str) -> list[str]:
+    def ending(self, folder: Path, job: str) -> list[str]:
         """Return the command that cancels the job."""
-        return [self.cancels, job]
+        return [self.cancels, job] if job else []
 
     async def waiting_for(self, job: str) -> str:
-        """Say in the words of the queue why the job has not begun."""
+        """Return the queue's reason why the job has not begun."""
         status, told = await run([*self.asks, job], CONNECT_S)
         found = re.search(self.reason, told)
         if status or found is None:
@@ -112,16 +111,15 @@ def _text(*lines: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Queue):
-    """Start the tasks as a job of Slurm, one of its tasks for each of ours.
+    """Start the tasks as a job of Slurm, with one Slurm task for each.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     partition, time, account, memory : str, optional
         Of the job, as for `sbatch`: `time="1:00:00"`, `memory="4G"` (for each node).
-        The site's own if not given.
+        By default the site's.
     options : sequence of str
         More options of sbatch, such as `["--constraint=fast", "--exclusive"]`.
     shared, address, python
@@ -129,7 +127,7 @@ class Slurm(Queue):
 
     Examples
     --------
-    Nine tasks, wherever the queue puts them::
+    Nine tasks, on whatever nodes the queue chooses::
 
         launcher = kit.launchers.Slurm(partition="short", time="0:30:00")
         cluster = kit.Cluster(ps=1, worker=8, launcher=launcher)
@@ -151,14 +149,14 @@ class Slurm(Queue):
     }
 
     def _arguments(self) -> list[str]:
-        return []  # `srun` tells each process how many there are on its node
+        return []  # `srun` says in the environment how many run on each node
 
     def _script(self, output: Path) -> str:
         fixed = ["--export=ALL", "--job-name=psring", "--ntasks={n}"]
         return _text(
             "#!/bin/sh",
             *self._lines(*fixed, f"--output={output}"),
-            # The first process of a node forks all tasks there: it needs all cores.
+            # The first process of a node forks all tasks there, so it needs all cores.
             "exec srun --cpu-bind=none {program_and_args}",
         )
 
@@ -167,14 +165,13 @@ class Slurm(Queue):
 class PBS(Queue):
     """Start the tasks as an array of jobs of PBS, OpenPBS or Torque, one for each.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     queue, account, time, memory : str, optional
         Of each job, as for `qsub`: `time="1:00:00"` is its walltime, `memory="4gb"` its
-        mem. The site's own if not given.
+        mem. By default the site's.
     options : sequence of str
         More options of qsub, such as `["-l select=1:ncpus=4"]`.
     shared, address, python
@@ -224,7 +221,7 @@ class PBS(Queue):
                 timeout=CONNECT_S,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return False  # submitting tells what is wrong
+            return False  # submitting will say what is wrong
         return b"pbs" not in (told.stdout + told.stderr).lower()
 
 
@@ -232,14 +229,13 @@ class PBS(Queue):
 class SGE(Queue):
     """Start the tasks as an array of jobs of Grid Engine, one for each.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     queue, account, time, memory : str, optional
         Of each job, as for `qsub`: `account` is its project, `time="1:00:00"` its h_rt,
-        `memory="4G"` its h_vmem. The site's own if not given.
+        `memory="4G"` its h_vmem. By default the site's.
     options : sequence of str
         More options of qsub, such as `["-pe smp 4"]`.
     shared, address, python
@@ -280,14 +276,13 @@ class SGE(Queue):
 class LSF(Queue):
     """Start the tasks as an array of jobs of LSF, one for each.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     queue, account, time, memory : str, optional
         Of each job, as for `bsub`: `account` is its project, `time="1:00"` (hours and
-        minutes) its -W, `memory="4GB"` its -M. The site's own if not given.
+        minutes) its -W, `memory="4GB"` its -M. By default the site's.
     options : sequence of str
         More options of bsub, such as `["-n 4", "-R 'span[hosts=1]'"]`.
     shared, address, python
@@ -295,7 +290,7 @@ class LSF(Queue):
 
     Examples
     --------
-    Nine tasks, wherever the queue puts them::
+    Nine tasks, on whatever nodes the queue chooses::
 
         launcher = kit.launchers.LSF(queue="short", time="0:30")
         cluster = kit.Cluster(ps=1, worker=8, launcher=launcher)
@@ -318,9 +313,9 @@ class LSF(Queue):
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return those of ipyparallel's LSF launcher."""
+        """Return the traits of ipyparallel's LSF launcher."""
         found = super().traits(folder, program)
-        # ipyparallel gives a shell the first word with '<"SCRIPT"' behind it.
+        # ipyparallel gives a shell the first word, followed by '<"SCRIPT"'.
         line = shlex.join(quiet(self.submits, folder))
         found["LSFEngineSetLauncher"]["submit_command"] = [line]
         return found
@@ -338,14 +333,13 @@ class LSF(Queue):
 class HTCondor(Queue):
     """Start the tasks as jobs of HTCondor in its vanilla universe, one for each.
 
-    The folder that is worked in and the Python environment must be the same on all
-    nodes.
+    The working folder and the Python environment must be the same on all nodes.
 
     Parameters
     ----------
     account, memory : str, optional
-        Of each job: its accounting_group, and its request_memory, such as `"4GB"`. The
-        site's own if not given.
+        Of each job: its accounting_group, and its request_memory, such as `"4GB"`. By
+        default the site's.
     time : str, optional
         The most seconds that each job may run (allowed_execute_duration).
     options : sequence of str
@@ -389,6 +383,3 @@ class HTCondor(Queue):
             *self._lines(),
             "queue {n}",
         )
-
-
-__all__ = ["LSF", "PBS", "SGE", "HTCondor", "Queue", "Slurm"]

@@ -1,10 +1,10 @@
-"""What a site says of its hosts once, for all programs: launchers.toml.
+"""A site's file with defaults for launchers, launchers.toml, for all programs.
 
-    [ssh]                                  what `--launcher ssh` takes where the line
-    hosts = {"nodea" = 3, "nodeb" = 2}     says nothing: fields of kit.launchers.SSH
+    [ssh]                                  defaults for `--launcher ssh`: fields of
+    hosts = {"nodea" = 3, "nodeb" = 2}     kit.launchers.SSH
     python = "/opt/psring/bin/python"
 
-It is the file that KIT_LAUNCHERS names, else ~/.config/psring/launchers.toml.
+The file is the one that KIT_LAUNCHERS names, else ~/.config/psring/launchers.toml.
 """
 
 from __future__ import annotations
@@ -34,17 +34,21 @@ def from_site(name: str, **given: Any) -> Launcher:
     Parameters
     ----------
     name : str
-        Of the launcher, in small letters: `"ssh"`, `"slurm"`, `"pbs"`.
+        The launcher's name in lower case: `"ssh"`, `"slurm"`, `"pbs"`.
     **given
-        What is to be otherwise than the file says, by the names of the launcher's
-        parameters.
+        Parameters of the launcher that override the file.
+
+    Returns
+    -------
+    Launcher
+        One of `kit.launchers`.
 
     Raises
     ------
     InvalidArgumentError
-        For an unknown launcher or parameter, and for what is wrong in the file.
+        The launcher or a parameter is unknown, or the file has an error.
     NotFoundError
-        Where `KIT_LAUNCHERS` names a file that is not there.
+        `KIT_LAUNCHERS` names a file that does not exist.
 
     Examples
     --------
@@ -70,7 +74,7 @@ def from_site(name: str, **given: Any) -> Launcher:
 
 
 def launcher_for(asked: Launcher | str | None) -> Launcher | None:
-    """Return the launcher that a cluster is given, or the site's one of that name.
+    """Return the launcher that the user gave, or the site's launcher of that name.
 
     Raises `InvalidArgumentError` for anything else, and what `from_site` raises.
     """
@@ -87,13 +91,13 @@ def launcher_for(asked: Launcher | str | None) -> Launcher | None:
 def launcher_defaults(
     name: str, environ: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
-    """Return what the site's file says for the launcher `name`; nothing without one.
+    """Return the site's fields of the launcher `name`; empty without a file.
 
-    Raises `InvalidArgumentError` for what is wrong in the file, and `NotFoundError`
-    where KIT_LAUNCHERS names none.
+    Raises `InvalidArgumentError` for an error in the file, and `NotFoundError` if
+    KIT_LAUNCHERS names a file that does not exist.
     """
     path = site_file(environ)
-    # It is the user's own, which may well lead to a folder of settings elsewhere.
+    # Links are followed: the file is the user's own, and settings are often linked.
     real = path.resolve()
     if not real.exists():
         if environ.get(VARIABLE):
@@ -115,7 +119,7 @@ def launcher_defaults(
 
 
 def site_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the file is, or would be.
+    """Return the path of the site's file, which may not exist.
 
     >>> site_file({"KIT_LAUNCHERS": "/etc/psring.toml"})
     PosixPath('/etc/psring.toml')

@@ -1,4 +1,4 @@
-"""Hosts that one can log in to."""
+"""A launcher by ssh."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kit.wire.sockets import address_towards
 
 @dataclass(frozen=True)
 class SSH(Launcher):
-    """Start the tasks on hosts that this one can log in to with ssh.
+    """Start the tasks on hosts to which ssh can log in from here.
 
     Parameters
     ----------
     hosts : mapping of str to int
         How many tasks each host can hold, by its name for ssh: `"nodea"`,
-        `"me@nodea"`, `"nodea:2222"`. Parameter servers come first, then workers, host
-        after host.
+        `"me@nodea"`, `"nodea:2222"`. Hosts are filled in this order, with parameter
+        servers first and then workers.
     ssh_args : sequence of str
-        Arguments for ssh and scp, such as `["-i", "key"]`. A password is never asked
-        for.
+        Arguments for ssh and scp, such as `["-i", "key"]`. They never ask for a
+        password.
     address, python
         As for every launcher; python is `python3` by default.
 
@@ -54,7 +54,7 @@ class SSH(Launcher):
             )
 
     def n_processes(self, n_tasks: int) -> int:
-        """Return how many hosts are needed, the first ones."""
+        """Return how many hosts are needed, from the first on."""
         n_slots = 0
         for n_hosts, slots in enumerate(self.hosts.values(), 1):
             n_slots += slots
@@ -68,7 +68,7 @@ class SSH(Launcher):
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return those of ipyparallel's ssh launcher."""
+        """Return the traits of ipyparallel's ssh launcher."""
         options = self._options(folder)
         engines = {
             host: {
@@ -90,25 +90,33 @@ class SSH(Launcher):
             },
         }
 
+    def ending(self, folder: Path, job: str) -> list[str]:
+        """Return the command that closes the connections to all hosts."""
+        # ssh writes its process title over its environment, so the mark of its
+        # connections is gone and a stop does not find them.
+        sockets = f"{shlex.quote(str(folder))}/ssh-*"
+        script = f"for socket in {sockets}; do ssh -S $socket -O exit host; done"
+        return ["sh", "-c", script]
+
     @property
     def reached_at(self) -> str:
-        """The address of this machine at which the first host reaches it."""
+        """The address at which the first host reaches this machine."""
         if not self.address:
-            with suppress(UnavailableError):  # ssh alone may know the host by its name
+            with suppress(UnavailableError):  # the name may be known to ssh alone
                 return address_towards(_plain_host(next(iter(self.hosts))))
         return super().reached_at
 
     def _options(self, folder: Path | None = None) -> list[str]:
         chosen = ["BatchMode=yes", f"ConnectTimeout={CONNECT_S}"]
-        if folder is not None:  # one login serves all that is done at a host
+        if folder is not None:  # one login for all commands at a host
             chosen += ["ControlMaster=auto", "ControlPersist=10"]
             chosen += [f"ControlPath={folder}/ssh-%C"]
         return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
 
     async def check(self, n_tasks: int) -> None:
-        """Log in to each host that is needed and import there what a task needs.
+        """Log in to each needed host, and import there what a task needs.
 
-        Raises `StartFailed` with the host and the words of ssh or of its Python.
+        Raises `StartFailed` with the host, and the error of ssh or of its Python.
         """
         needed = list(self.hosts)[: self.n_processes(n_tasks)]
         answers = await asyncio.gather(*map(self._check_host, needed))
@@ -126,7 +134,7 @@ class SSH(Launcher):
         told = words.rpartition("\n")[2].rstrip(".")
         if status == 0:
             return ""
-        if status == 255:  # ssh(1): an error of its own
+        if status == 255:  # ssh(1): an error of ssh itself
             return f"{host} cannot be logged in to: {told}"
         return (
             f"{host} cannot run tasks with {self.python!r}: {told}. Install psring "

@@ -1,7 +1,7 @@
-"""What each engine is asked to do so that it becomes a task: start, connect, stop.
+"""The functions that make an engine a task: start, connect, stop.
 
-The functions travel to the engines by name and import there, so that the notebook's
-process needs no server. Tests put other functions in their place.
+They travel to the engines by name and import the server there, so that the notebook's
+process does not need it. Tests use other functions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Bootstrap:
     """Three functions that run on an engine.
 
     `start` gets job, index, credentials, transport, insecure, runtime_dir, settings and
-    host (its address; empty where all tasks are on one), and returns address, pid and
-    the host's name; in the place of a lost process it gets the address too. `connect`
-    gets the full spec, `{job: [address]}`.
+    host (its address; empty if all tasks are on one host), and returns address, pid and
+    the host's name; after a restart it also gets the address. `connect` gets the full
+    spec, `{job: [address]}`.
     """
 
     start: Callable[[dict[str, Any]], dict[str, Any]]
@@ -36,7 +36,7 @@ def start_server(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def connect_server(spec: Mapping[str, list[str]]) -> None:
-    """Tell this engine's server where all tasks are."""
+    """Give this engine's server the addresses of all tasks."""
     importlib.import_module(_SERVER).connect(spec)
 
 

@@ -1,9 +1,9 @@
-"""Run an ipyparallel engine in this process, which was forked a moment ago.
+"""Run an ipyparallel engine in this process, which was just forked.
 
 The engine's side of the door to ipyparallel; the notebook's side is `engines.py`. The
 engine is ipyparallel's own. Only its nanny (the small process that passes signals on
-and reports the engine's end to the hub) is forked here instead of being started anew,
-which saves half a second of imports for each engine.
+and reports the engine's end to the hub) is forked here instead of started as a new
+program, which saves half a second of imports for each engine.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from kit.cluster.processes.forks import HOST_ENGINE
 
 
 class ForkedNanny:
-    """A nanny that waits, already forked, for the engine to know its own identity.
+    """A nanny, already forked, that waits until the engine knows its own identity.
 
-    The fork happens before the engine has threads, sockets or a zmq context.
+    It has to fork before the engine has threads, sockets or a zmq context: none of
+    these survives a fork in a usable state.
     """
 
     def __init__(self) -> None:
         read, self._order = os.pipe()
         self._answer, write = os.pipe()
         if os.fork():
+            # Each side keeps its own ends only, so that the death of one is the end of
+            # the other's input.
             os.close(read)
             os.close(write)
             return
@@ -40,7 +43,7 @@ class ForkedNanny:
         _be_nanny(read, write)
 
     def start(self, **arguments: Any) -> tuple[str, IO[str]]:
-        """Do what ipyparallel's `start_nanny` does: return the URL and what to keep."""
+        """Replace ipyparallel's `start_nanny`: return the URL and the pipe to keep."""
         arguments["pid"] = os.getpid()
         arguments["config"] = {"Session": dict(arguments["config"].Session)}
         with os.fdopen(self._order, "w", encoding="utf-8") as order:
@@ -60,33 +63,33 @@ def _be_nanny(read: int, write: int) -> None:
     try:
         with os.fdopen(read, encoding="utf-8") as order:
             text = order.read()
-        if text:  # else the engine ended before it needed us
+        if text:  # else the engine ended before it needed a nanny
             arguments = ast.literal_eval(text)
             arguments["config"] = Config(arguments["config"])
             with os.fdopen(write, "w", buffering=1, encoding="utf-8") as answer:
                 KernelNanny.main(pipe=answer, **arguments)
     finally:
         sys.stderr.flush()
-        os._exit(0)  # nothing of the engine's interpreter may run twice
+        os._exit(0)  # without the engine's own handlers at exit, which run there
 
 
 def _reseed() -> None:
-    """Give this fork random numbers of its own (`random` does so by itself)."""
+    """Reseed numpy, or all forks draw the same numbers (`random` reseeds itself)."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
 
 
 def run(index: int, connection: Path, deadline_s: float) -> None:
-    """Be engine number `index` of the controller in this file until the end; blocks.
+    """Run engine number `index` of the controller in the file to its end; blocks.
 
-    It ends when the controller has not answered within the deadline.
+    It ends if the controller has not answered within the deadline.
     """
-    # Assigned by name, because ipyparallel offers no seam here; an ipyparallel without
-    # this name starts its nanny the slow way and works the same.
+    # Assigned by name, because ipyparallel has no parameter for it; an ipyparallel
+    # without this name starts its nanny the slow way and works the same.
     engine_app.start_nanny = ForkedNanny().start
     _reseed()
-    # Each is 0.7 s. A host that is cut off gives up soon, its tasks go with it.
+    # Each is 0.7 s. A host that is cut off gives up sooner, and its tasks end with it.
     misses = 20 if index == HOST_ENGINE else 50
     engine_app.IPEngine.launch_instance(
         argv=[

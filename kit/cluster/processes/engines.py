@@ -1,17 +1,17 @@
 """The door to ipyparallel: start its controller and engines, run calls on them.
 
-The notebook's side; `engine_process.py` is the engines' side. Nothing else imports
-ipyparallel. It starts and stops and talks; it does not judge: who lives and who is lost
-is decided in `cluster.py` by watching processes.
+The notebook's side; `engine_process.py` is the engines' side. It starts, stops and
+calls engines, but does not decide which are lost: `supervisor.py` does, by watching
+processes.
 
 What is set differently from ipyparallel's defaults, and why (measured with 4 engines):
 
-* the heart beats each 0.2 s, not each 3 s, because an engine is registered only after
-  two beats; 150 beats may be missed, so the patience stays at 30 s;
+* a heartbeat comes each 0.2 s, not each 3 s, because an engine is registered only after
+  two of them; 150 may be missed, so an engine still has 30 s;
 * the schedulers are threads of the controller: 2 processes instead of 9;
 * engines are forks of one fork server, started at the same time as the controller;
-* CURVE is on, and messages are signed besides: CURVE alone keeps strangers from
-  listening but lets in anyone who knows the server's public key;
+* CURVE is on, and messages are signed too: CURVE alone keeps strangers from listening,
+  but lets in anyone who knows the server's public key;
 * the hub keeps no copy of messages.
 """
 
@@ -51,10 +51,10 @@ _ASK_AGAIN_S = 0.2
 _LOG_LINES = 200  # of a controller that starts
 _JOIN_S = 0.5
 _GRACE_S, _KILL_S = 1.0, 5.0  # of an engine that is restarted
-_LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
+_STATUS_S = 0.9  # less than calls and cells wait for the news of a loss
 _BEAT_MS = 200
 _MISSES = 150
-# What an engine would import by itself in its first second, seen by comparing.
+# What an engine imports by itself in its first second, found by comparing.
 PRELOAD = (
     "numpy.random",
     "ipykernel.debugger",
@@ -66,10 +66,10 @@ PRELOAD = (
     "kit.server.engine",
 )
 
-# What the client raises for an engine that its controller has taken off the list.
+# What the client raises for an engine that the controller no longer knows.
 _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
-# In the log of a controller that chose a port and came too late to bind it. Only the
-# process or the thread for that port ends of it: engines then wait for a heart beat.
+# In the log of a controller that chose a port and was too late to bind it. Only the
+# process or the thread for that port ends then, and engines wait for its heartbeat.
 PORT_IN_USE = "Address already in use"
 
 
@@ -101,7 +101,7 @@ class Engines:
         self._port_watch: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         config = Config()
-        # -P: a file `random.py` in the working folder is no reason for a failing start.
+        # -P: else a file `random.py` in the working folder would make the start fail.
         config.LocalControllerLauncher.controller_cmd = [
             *(python, "-P", "-m", "ipyparallel.controller")
         ]
@@ -124,7 +124,7 @@ class Engines:
     def _launching(
         self, config: Any, environment: dict[str, str], python: str
     ) -> dict[str, Any]:
-        """Set in `config` how engines are launched; return more of the arguments."""
+        """Set in `config` how engines are launched; return more arguments."""
         config.ForkServerLauncher.environment = environment
         config.ForkServerLauncher.engine_cmd = [
             *(python, "-P", "-m", "kit.cluster.processes.fork_server")
@@ -163,7 +163,7 @@ class Engines:
                 self.ended.set_result(f"the controller lacks a port: {taken[0]}")
 
     def _write_key(self) -> None:
-        # In a file of the private folder: arguments and environments are less private.
+        # In a file of the private folder: other users can read arguments.
         path = self._folder / "ipython" / "profile" / "ipcontroller_config.py"
         path.touch(mode=0o600)
         path.write_text(f"c.Session.key = {secrets.token_hex(32).encode()!r}\n")
@@ -178,7 +178,7 @@ class Engines:
                 )
 
         launcher.on_stop(ended)
-        # One without a start time has ended already, and is found nowhere.
+        # With a start time of 0, which matches no process, if it has ended already.
         return reaper.find(launcher.pid) or Process(launcher.pid, 0)
 
     @property
@@ -191,12 +191,12 @@ class Engines:
         return self._forks.report()
 
     def add(self, name: str) -> int:
-        """Take in one more engine, which has yet to be forked; return its number."""
+        """Add an engine, which is not forked yet; return its number."""
         self._names.append(name)
         return len(self._names) - 1
 
     def fork_again(self, index: int) -> None:
-        """Order another process for engine `index`, whose last one is gone."""
+        """Order another process for engine `index` in place of a dead one."""
         self._forks.order(index, self._names[index], self.fork_server)
 
     async def processes(self) -> dict[int, Process]:
@@ -214,7 +214,7 @@ class Engines:
                 await _end_process(process)
             await self._unregistered(index)
         finally:
-            # Also when it is cancelled: orphans of what has ended are not found later.
+            # Also when it is cancelled: later, orphans of the engine are not found.
             reaper.end(family, _GRACE_S)
 
     def unregister(self, index: int) -> None:
@@ -223,7 +223,7 @@ class Engines:
         client._send(client._query_stream, "unregistration_request", {"id": index})
 
     async def _unregistered(self, index: int) -> None:
-        # Its nanny reports the end, so that one must not be ended before.
+        # The nanny reports the end, so it must not be ended before.
         while index in self.registered:
             await asyncio.sleep(_POLL_S)
 
@@ -236,40 +236,40 @@ class Engines:
 
     async def why_ended(self, index: int) -> str:
         """Say how the process of engine `index` ended, in words."""
-        # The fork server writes it a moment after the end was seen.
+        # The fork server writes the status a moment after the end is noticed here.
         for _ in range(50):
             status = self.report()[1].get(index)
             if status is not None:
                 return why(status)
             if self.fork_server is not None and not self.fork_server.is_running:
-                break  # nobody will write it
-            await asyncio.sleep(_LAST_WORD_S / 50)
+                break  # it will never be written
+            await asyncio.sleep(_STATUS_S / 50)
         return why(None)
 
     def where(self, index: int) -> tuple[Path, str]:
-        """Return the cluster's folder where engine `index` is, and where it can listen.
+        """Return the cluster's folder on the host of engine `index`, and its address.
 
-        That is an address of its host; empty where all are on one.
+        The address is one of the host; empty if all engines are on one host.
         """
         return self._folder, ""
 
     async def check_reach(self, addresses: Sequence[str]) -> None:
-        """Raise `UnavailableError` where one host cannot connect to another."""
+        """Raise `UnavailableError` if one host cannot connect to another."""
 
     def why_no_fork(self, index: int) -> str:
-        """Say why engine `index` cannot get a new process; empty if it can."""
+        """Return why engine `index` cannot get a new process; empty if it can."""
         return ""
 
     async def why_waiting(self) -> str:
-        """Say what is known of why the start takes so long."""
+        """Return what is known about why the start takes so long."""
         return ""
 
     async def leave(self) -> None:
-        """End what runs on other hosts."""
+        """End the processes on other hosts."""
 
     @property
     def killed_at_once(self) -> Process | None:
-        """The controller: it takes a third of a second to end, and is not needed."""
+        """The controller: an orderly end takes 0.3 s, and nothing needs it."""
         return self.controller
 
     def used_mib(self, process: Process) -> float | None:
@@ -285,7 +285,7 @@ class Engines:
     async def _connect_client(self, deadline_s: float) -> None:
         info = await self._cluster.controller.get_connection_info(deadline_s)
         while self._client is None:
-            with contextlib.suppress(TimeoutError):  # a busy hub; ask again
+            with contextlib.suppress(TimeoutError):  # the hub is busy; ask again
                 self._client = await in_thread(
                     partial(self._new_client, info["client"]),
                     name="kit-cluster-connect",
@@ -295,8 +295,8 @@ class Engines:
 
     def _new_client(self, info: Any) -> Any:
         context = zmq.Context()
-        # Else what was to go to a controller that was killed keeps the context's end
-        # waiting for ever: ipyparallel's loop closes its sockets without asking for 0.
+        # Otherwise messages to a killed controller keep the context from ending, for
+        # ever: ipyparallel's loop closes its sockets without `linger=0`.
         context.linger = 0
         try:
             return ipyparallel.Client(
@@ -311,18 +311,18 @@ class Engines:
             raise
 
     async def _learn_engines(self) -> None:
-        """Ask the hub which engines it has, besides what it tells; wait for news.
+        """Ask the hub which engines it has, and wait for news.
 
-        It tells each registration once, by publish and subscribe. Those that come
-        after its answer to the client and before the subscription takes effect, some
-        milliseconds later, are lost: with 16 engines in half of all starts.
+        The hub publishes each registration once. Those after its answer to the client
+        and before the subscription takes effect, some milliseconds later, are lost:
+        with 16 engines, in half of all starts.
         """
         client, known = self._client, self._known_engines
         answer = client._send(client._query_stream, "connection_request")
         while not answer.done() and self._known_engines == known:
             await asyncio.sleep(_POLL_S)
         if answer.done():
-            # In its own thread, where it learns the others.
+            # In the client's thread, which handles the published ones.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
         pause_until = time.monotonic() + _ASK_AGAIN_S
@@ -345,7 +345,7 @@ class Engines:
 
     @property
     def registered(self) -> frozenset[int]:
-        """The engines that the controller knows now."""
+        """The engines of tasks that the controller knows now."""
         return frozenset(one for one in self._known_engines if one < HOST_ENGINE)
 
     @property
@@ -365,7 +365,7 @@ class Engines:
             reply.set_result(_ended(index))  # errors of cells come as results
             return reply
 
-        # Before it is sent: output that comes at once would be missed later.
+        # Before it is sent, or the first output may be missed.
         def attach(future: Any) -> None:
             future.iopub_callbacks.append(on_message)
 
@@ -395,7 +395,7 @@ class Engines:
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.
 
-        Raises what ipyparallel and zmq do; nothing of it leaves a process.
+        Raises whatever ipyparallel and zmq do; no process is left in any case.
         """
         self.ended.cancel()
         if self._port_watch is not None:
@@ -405,7 +405,7 @@ class Engines:
             for launcher in (self._cluster.controller, self._cluster.engine_set):
                 if launcher is not None:
                     await launcher.join(timeout=_JOIN_S)
-            # Their callbacks come through the loop; then there is nothing to stop.
+            # Their callbacks run in the loop: after them there is nothing to stop.
             await asyncio.sleep(0)
             await self._cluster.stop_cluster()
         finally:
@@ -414,7 +414,7 @@ class Engines:
 
 
 def controller_args(misses: int) -> list[str]:
-    """Return the controller's arguments; so many beats of a heart may be missed."""
+    """Return the controller's arguments; `misses` heartbeats may be missed."""
     return [
         f"--HeartMonitor.period={_BEAT_MS}",
         f"--HeartMonitor.max_heartmonitor_misses={misses}",
@@ -439,7 +439,7 @@ def _close(client: Any) -> None:
 
 
 def _ended(index: int) -> Exception:
-    """Return what ipyparallel answers for an engine that ended during a call."""
+    """Return the error that ipyparallel answers for an engine that ends in a call."""
     text = f"Engine {index} is not registered any more"
     error: Exception = ipyparallel.RemoteError("EngineError", text, "")
     return error

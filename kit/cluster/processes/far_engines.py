@@ -1,10 +1,10 @@
-"""Engines on other hosts, which a launcher has brought there.
+"""Engines on other hosts, started there by a launcher.
 
     launch -> hosts register -> survey -> place -> fork there -> engines register
 
-Each host has an engine of its own, which is not a task. What concerns a host is called
-there (`host_calls.py`): what runs, how it ended, what it wrote. The answers are kept,
-asked for anew each second, and at once when the controller misses an engine.
+Each host has an engine that is not a task. Calls about the host run there
+(`host_calls.py`): which processes run, how they ended, what they wrote. The answers are
+kept, and refreshed each second, and at once when the controller misses an engine.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail, tail_of
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
 
-_LOOK_S, _REFRESH_S = 0.1, 1.0
+_CHECK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host
 _GRACE_S = 1.0  # of an engine that is restarted
 _LEAVE_S = 2.0  # until all hosts have left at a stop
-# Of heart beats (0.2 s each): a host that is cut off is lost after 8 s.
+# Of heartbeats (0.2 s each): a host that is cut off is lost after 8 s.
 MISSES = 40
 _CONNECTION = "connection.json"  # of the controller, in the shared folder
-_SAID = 4  # lines of a job's output
-# Those of ipyparallel's launchers that we replace; the others go by their names.
+_OUTPUT_LINES = 4  # of a job
+# The launchers of ipyparallel that we replace; it finds the others by name.
 _LAUNCHERS = {"ssh": SSHHostsLauncher}
 
 
 @dataclass(eq=False)
 class Host:
-    """A host with its own engine; `tasks` are the numbers of those placed there."""
+    """A host with its own engine; `tasks` are the numbers of the tasks placed there."""
 
     engine: int
     facts: HostFacts
@@ -61,7 +61,7 @@ class Host:
 
 
 class FarProcess(NamedTuple):
-    """A process of another host, by its numbers there."""
+    """A process of another host, by its pid and start time there."""
 
     pid: int
     started: int
@@ -69,14 +69,12 @@ class FarProcess(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """Whether it ran when the host was asked last."""
-        news = self.host.news
-        index = self._index
-        return not self.host.is_lost and index not in news.statuses
+        """Whether it was running when the host was last asked."""
+        return not self.host.is_lost and self._index not in self.host.news.statuses
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it stood still, until a SIGCONT, when the host was asked last."""
+        """Whether a signal had stopped it when the host was last asked."""
         return self._index in self.host.news.stopped
 
     @property
@@ -87,7 +85,7 @@ class FarProcess(NamedTuple):
 
 
 class FarEngines(Engines):
-    """An ipyparallel controller here, its engines where a launcher has brought them."""
+    """An ipyparallel controller here, and its engines where a launcher started them."""
 
     def __init__(self, *args: Any, launcher: Launcher, threads: int) -> None:
         self._launcher, self._threads = launcher, threads
@@ -121,7 +119,7 @@ class FarEngines(Engines):
         }
 
     async def launch(self) -> None:
-        """Start the controller, and what the launcher starts on the hosts."""
+        """Start the controller, and have the launcher start processes on the hosts."""
         await self._launcher.check(len(self._names))
         await self._launch_controller()
         if self._shared is not None:
@@ -138,11 +136,12 @@ class FarEngines(Engines):
         self._watcher = asyncio.create_task(self._watch())
 
     async def _share(self, folder: Path) -> None:
-        """Lay down the connection where the hosts read it, until the end."""
+        """Write the connection where the hosts read it; it is removed at the end."""
         info = await self._cluster.controller.get_connection_info()
         path = folder / _CONNECTION
         try:
             folder.mkdir(mode=0o700)
+            # Before the key is in it: it goes, however this process ends.
             self._processes.at_end(["rm", "-rf", str(folder)])
             path.touch(mode=0o600)
             path.write_text(json.dumps(info["engine"]))
@@ -153,19 +152,19 @@ class FarEngines(Engines):
             ) from error
 
     def _note_launched(self, launched: Any) -> None:
-        """See to it that the end of what was launched is noticed, and comes."""
+        """Watch what was launched, and have it ended with the cluster."""
         pid, self._job = getattr(launched, "pid", -1), getattr(launched, "job_id", "")
         if pid > 0:  # a process of this host, such as mpiexec
             self._started(launched, "what was launched")
             self._processes.add(reaper.find(pid) or Process(pid, 0))
-        if self._job and (command := self._launcher.ending(self._job)):
+        if command := self._launcher.ending(self._folder, self._job):
             self._processes.at_end(command)
 
     async def why_waiting(self) -> str:
-        """Say what is known of why the start takes so long."""
+        """Return what is known about why the start takes so long."""
         told = await self._launcher.waiting_for(self._job) if self._job else ""
         outputs = sorted(self._shared.glob("output*")) if self._shared else []
-        wrote = [words for path in outputs if (words := tail_of(path, _SAID))]
+        wrote = [words for path in outputs if (words := tail_of(path, _OUTPUT_LINES))]
         if wrote and not self._hosts:
             told += f"\nIt wrote:\n{wrote[0]}"
         here = ", ".join(host.facts.name for host in self._hosts)
@@ -180,7 +179,7 @@ class FarEngines(Engines):
     # -- hosts -------------------------------------------------------------------
 
     async def processes(self) -> dict[int, Any]:
-        """Survey the hosts that come, place the tasks, wait until all are forked."""
+        """Survey hosts as they register, place the tasks, wait until all are forked."""
         await self._connect_client(self._deadline_s)
         while sum(host.facts.slots for host in self._hosts) < len(self._names):
             await self._learn_engines()
@@ -188,7 +187,8 @@ class FarEngines(Engines):
                 if engine not in [host.engine for host in self._hosts]:
                     await self._meet(engine)
             await self._check_launched()
-        # Not before all have come: one on its way would not hear of the end.
+        # Not before all have registered: a host that registers after a failed start
+        # would not be told to end.
         for host in self._hosts:
             check_versions(host.facts)
         self._place()
@@ -202,11 +202,11 @@ class FarEngines(Engines):
             await self._call(host, host_calls.fork, names)
         while len(found := self.report()[0]) < len(self._names):
             await self._refresh()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
         return found
 
     async def _check_launched(self) -> None:
-        """Raise `StartFailed` for a host whose launched process has ended already."""
+        """Raise `StartFailed` if the process launched on a host has ended already."""
         met = {host.facts.label for host in self._hosts}
         launched = getattr(self._cluster.engine_set, "launchers", {})
         for label, one in launched.items():
@@ -222,7 +222,7 @@ class FarEngines(Engines):
         self._hosts.append(Host(engine, facts))
 
     def _place(self) -> None:
-        """Give each host as many tasks as it has slots: by rank, else as launched."""
+        """Give each host as many tasks as it has slots: as launched, else by rank."""
         named = self._order
 
         def order(host: Host) -> tuple[int, int, str]:
@@ -249,9 +249,9 @@ class FarEngines(Engines):
         return next(host for host in self._hosts if index in host.tasks)
 
     async def check_reach(self, addresses: Sequence[str]) -> None:
-        """Raise `UnavailableError` where one host cannot connect to a task of another.
+        """Raise `UnavailableError` if a host cannot connect to a task of another.
 
-        `addresses` are the tasks', in order; one of each host is tried.
+        `addresses` are those of the tasks, in order; one on each host is tried.
         """
         used = [host for host in self._hosts if host.tasks]
         targets = {addresses[host.tasks[0]]: host for host in used}
@@ -288,7 +288,7 @@ class FarEngines(Engines):
     # -- watch -------------------------------------------------------------------
 
     def report(self) -> tuple[dict[int, Any], dict[int, int]]:
-        """Return the processes and the exit statuses of the engines, as last heard."""
+        """Return the processes and exit statuses of the engines, as last reported."""
         processes: dict[int, Any] = {}
         statuses: dict[int, int] = {}
         for host in self._hosts:
@@ -298,19 +298,19 @@ class FarEngines(Engines):
         return processes, statuses
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
-        """Return the last lines that engine `index` wrote, as last heard."""
+        """Return the last lines that engine `index` wrote, as last reported."""
         for host in self._hosts:
             if index in host.news.logs:
                 return "\n".join(host.news.logs[index].splitlines()[-n_lines:])
         return ""
 
     def used_mib(self, process: Any) -> float | None:
-        """Return the memory of an engine's process, as last heard."""
+        """Return the memory of an engine's process, as last reported."""
         mib: float | None = process.host.news.mib.get(process.pid)
         return mib
 
     def why_no_fork(self, index: int) -> str:
-        """Say why engine `index` cannot get a new process; empty if it can."""
+        """Return why engine `index` cannot get a new process; empty if it can."""
         host = self._host(index)
         return f"its host {host.facts.name} does not answer" if host.is_lost else ""
 
@@ -319,16 +319,17 @@ class FarEngines(Engines):
         self._on_end[index] = process, callback
 
     async def _watch(self) -> None:
-        """Look whom the controller still knows; ask the hosts for the rest."""
+        """Check which engines the controller knows; ask the hosts for the rest."""
         clock = asyncio.get_running_loop().time
         asked = clock()
         missed: frozenset[int] = frozenset()
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
             known = self._known_engines
             for host in self._hosts:
                 host.is_lost = self._has_lost(host, known)
             gone = frozenset(self._on_end) - known
+            # How an engine ended is asked at once; the same one is not asked for again.
             if gone != missed or clock() - asked > _REFRESH_S:
                 missed = gone
                 await self._refresh()
@@ -342,7 +343,7 @@ class FarEngines(Engines):
                 callback()
 
     def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
-        """Tell whether a host is gone; `known` are the controller's engines."""
+        """Return whether a host is gone; `known` are the controller's engines."""
         return host.engine not in known
 
     async def _refresh(self) -> None:
@@ -350,7 +351,7 @@ class FarEngines(Engines):
         await asyncio.gather(*map(self._ask, here))
 
     async def _ask(self, host: Host) -> None:
-        with contextlib.suppress(Exception):  # it is asked again soon
+        with contextlib.suppress(Exception):  # the next refresh asks again
             async with asyncio.timeout(_ANSWER_S):
                 host.news = await self._call_engine(
                     host.engine, host_calls.news, with_memory=True
@@ -366,7 +367,7 @@ class FarEngines(Engines):
     # -- change and end ------------------------------------------------------------
 
     def fork_again(self, index: int) -> None:
-        """Order another process for engine `index`, whose last one is gone."""
+        """Order another process for engine `index` in place of a dead one."""
         host = self._host(index)
         payload = remote.pack(host_calls.fork, [{index: self._names[index]}], {})
         self.submit(host.engine, payload)
@@ -383,30 +384,30 @@ class FarEngines(Engines):
 
     async def leave(self) -> None:
         """End all that runs on the hosts, and wait until they have left."""
-        # Also those that have come but are not surveyed, or were refused.
+        # Including hosts that have registered but were not surveyed, or were refused.
         for engine in self._known_engines - self.registered:
             self.submit(engine, remote.pack(host_calls.stop_host, [], {}))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 while self._known_engines:
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_CHECK_S)
 
     @property
     def killed_at_once(self) -> Process | None:
-        """Nothing: the controller may still have to tell other hosts to end."""
+        """None: the controller may still have to carry the order to end to hosts."""
         return None
 
     async def forget(self) -> None:
         """Close the client and what ipyparallel has open, as far as it reacts."""
         if self._watcher is not None:
             self._watcher.cancel()
-        # It would ask each host again, which has ended what there was or is cut off.
+        # It would wait for each host, which has ended its processes or is cut off.
         self._cluster.engines.clear()
         await super().forget()
 
 
 def host_options(deadline_s: float, threads: int) -> list[str]:
-    """Return what each `host.py` of a cluster is told."""
+    """Return the options of each `host.py` of a cluster."""
     return [
         f"--deadline={deadline_s}",
         f"--preload={','.join(PRELOAD)}",

@@ -4,12 +4,12 @@
 
 Importing what an engine needs costs half a second of CPU and 50 MiB. With four engines
 and four nannies on two cores that was most of the start. Here it happens once, while
-the controller starts, and the forks share the pages. Nothing that a fork would break is
-touched before it: no thread, no event loop, no zmq context, no GPU.
+the controller starts, and the forks share the pages. Before a fork it uses nothing that
+a fork would break: no thread, no event loop, no zmq context, no GPU.
 
-What it is told and tells is in files of its folder (`forks.py`); it looks there at
-SIGUSR1. It lives on without engines, until it is told to end. On another host than the
-notebook's, one engine is the host's own (`host.py`): with that one, all others end.
+Its orders and its reports are files in its folder (`forks.py`); at SIGUSR1 it reads the
+orders. It goes on without engines until SIGTERM. On other hosts than the notebook's,
+one engine is the host's own (`host.py`): when that one ends, all others end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _adopt_orphans() -> None:
 
 
 def _preload(modules: str) -> None:
-    """Import ahead; what fails here fails again, and plainly, where it is used."""
+    """Import ahead; an import that fails does so again, visibly, where it is used."""
     for name in filter(None, modules.split(",")):
         try:
             importlib.import_module(name)
@@ -87,20 +87,23 @@ class EngineForkServer:
             pid = os.fork()
         if pid == 0:
             return True
-        # One that has ended already is found nowhere, and gets no signal.
+        # A start time of 0 matches no process, so one that has ended gets no signal.
         process = reaper.find(pid) or Process(pid, 0)
         self._engines[process] = index
         self._forks.tell(engine=index, pid=pid, started=process.started)
         return False
 
     def _stop(self) -> None:
-        """Let all engines end; their end is ours."""
+        """Ask all engines to end; `attend` returns after the last one."""
         self._is_stopping = True
         for process in list(self._engines):
             reaper.send(process, signal.SIGTERM)
 
     def attend(self) -> tuple[int, str] | None:
-        """Fork on order and report ends until stopped; in a fork, return its order."""
+        """Fork as ordered and report ends until stopped; in a fork, return its order.
+
+        The signals are blocked: each waits for `sigwait`, and none is lost meanwhile.
+        """
         news = signal.SIGUSR1  # there are orders already
         while True:
             if news == signal.SIGUSR1:
@@ -120,7 +123,7 @@ class EngineForkServer:
         return new
 
     def _reap(self) -> None:
-        """Report the engines that have ended; one signal may stand for several."""
+        """Report the engines that have ended; one SIGCHLD may stand for several."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 for process in [p for p in self._engines if p.pid == ended[0]]:
@@ -148,7 +151,8 @@ def main() -> None:
     """Fork the engines and attend to them; in an engine, run it."""
     arguments = _arguments()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Before a library starts a thread: that one would take the signals from `sigwait`.
+    # Before a library starts a thread: it would inherit an open mask, and take the
+    # signals from `sigwait`.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     _adopt_orphans()
     _preload(arguments.preload)
@@ -161,7 +165,7 @@ def main() -> None:
     if order is not None:
         _become_engine(*order, forks, arguments.deadline)
     elif HOST_ENGINE in forks.report()[0]:
-        # The reaper does so too, if the launcher has not ended it before.
+        # The reaper would do it, but the launcher may have killed the reaper.
         shutil.rmtree(forks.folder, ignore_errors=True)
 
 

@@ -1,11 +1,11 @@
-"""What a fork server is told and tells, in files of the folder that it serves.
+"""The orders and reports of a fork server, in files of its folder.
 
     orders           INDEX NAME, a line for each engine that it is to fork
     engines.jsonl    {"engine": 0, "pid": 17, "started": 4711} after the fork,
                      {"engine": 0, "status": -9} after the end (negative: the signal)
     logs/NAME.log    what the engine writes
 
-Lines are only ever added, each in one write. Who orders sends SIGUSR1 besides.
+Lines are only ever appended, each in one write. SIGUSR1 says that there is an order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 
-# The engine of a host itself, with which all others there end. Far above all tasks.
+# The number of a host's own engine, with which all others there end; above all tasks'.
 HOST_ENGINE = 1_000_000
 
 
@@ -46,7 +46,7 @@ class Forks:
             reaper.send(server, signal.SIGUSR1)
 
     def orders(self) -> list[tuple[int, str]]:
-        """Return all orders there ever were; none when the folder is gone."""
+        """Return all orders so far; none if the folder is gone."""
         try:
             lines = self._orders.read_text(encoding="utf-8").splitlines()
         except OSError:
@@ -56,7 +56,7 @@ class Forks:
 
     def tell(self, **line: int) -> None:
         """Append a line to the report; a write this short is not torn."""
-        # The engines are worth more than the news of them: the folder may be gone.
+        # The folder may be gone, and engines must survive that: they hold the state.
         with (
             contextlib.suppress(OSError),
             self._report.open("a", encoding="utf-8") as file,

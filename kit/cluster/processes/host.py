@@ -1,17 +1,17 @@
-"""The first process on a host that is not the notebook's; it becomes the fork server.
+"""The first process on a host other than the notebook's; it becomes the fork server.
 
     launcher --starts--> host.py =becomes=> fork server --forks--> the host's own engine
                                                         --forks--> tasks, as ordered
 
-ipyparallel's launchers start it in the place of an engine: the controller's connection
-is in the environment, or in a file that is named. It makes the cluster's folder on this
-host, and a reaper, which ends all and removes the folder when the fork server is gone.
-The host's own engine is not a task: the notebook calls there what concerns the host
-(`host_calls.py`), and it ends when the controller is gone for long; with it, all others
-end.
+ipyparallel's launchers start it instead of an engine: the controller's connection is in
+the environment, or in a file named by an option. It makes the cluster's folder on this
+host, and a reaper, which ends everything and removes the folder when the fork server is
+gone. The host's own engine is not a task: the notebook runs calls about the host there
+(`host_calls.py`). It ends when the controller has been gone for long, and then all
+others end with it.
 
-Where a launcher starts several processes on a host, the first one of them does this
-for all, and the others wait for its end.
+If a launcher starts several processes on a host, the first of them does this for all,
+and the others wait until it ends.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from kit.cluster.runtime import (
 )
 
 _CONNECTION = "IPP_CONNECTION_INFO"
-# What launchers call a process by among those of its host, and their number.
+# In these launchers put the rank of a process on its host, and the number of ranks.
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2); it outlasts becoming the fork server
-# What queues call the cores that a job may use.
+_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2); it survives execve, to the fork server
+# In these queues put the number of cores that a job may use.
 _CORES = ("PBS_NUM_PPN", "NCPUS", "NSLOTS", "LSB_DJOB_NUMPROC")
-_LOOK_S = 0.1
-_LEASE_S = 0.01  # of the fork server: nobody waits for its return
+_CHECK_S = 0.1
+_LEASE_S = 0.01  # of the fork server, which does not come back
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,9 +65,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _folder(launched_in: Path) -> Path:
-    """Use the folder that was made for the launch alone, if one was; else a new one."""
+    """Use the folder that was made for this launch, if there is one; else a new one."""
+    # A name in /tmp can be guessed: another user may have put a link or a folder there.
     if launched_in.name.startswith("psring-") and not launched_in.is_symlink():
-        launched_in.chmod(0o700)  # fails for a folder of somebody else
+        launched_in.chmod(0o700)  # fails for another user's folder
         return prepared(launched_in.resolve())
     return make_folder()
 
@@ -89,10 +90,11 @@ def _launched_here() -> int:
     return each[_variable(["SLURM_NODEID"], 0) % len(each)]
 
 
-def _wait_for_leader(deadline_s: float) -> None:
-    """Hold the place of a task that is forked elsewhere, as long as it may be needed.
+def _wait_for_first_process(deadline_s: float) -> None:
+    """Wait until the first of the processes launched on this host ends.
 
-    The launcher takes the end of one of its processes for a failure.
+    Its forks are the tasks. The others must not end before it: the launcher takes the
+    end of one of its processes for a failure.
     """
     parent = psutil.Process(os.getppid())
     give_up_at = time.monotonic() + deadline_s
@@ -103,13 +105,14 @@ def _wait_for_leader(deadline_s: float) -> None:
                 if any(theirs.get(name) == "0" for name in LOCAL_RANKS):
                     sibling.wait()
                     return
-        time.sleep(_LOOK_S)
+        time.sleep(_CHECK_S)
 
 
 def _end_with(parent: int) -> None:
     """Be killed when the thread that has started this process ends, however it does."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it was too early to be told
+    # It may have ended before: then there will be no signal.
+    if os.getppid() != parent:
         sys.exit(f"the process {parent} has ended")
 
 
@@ -119,13 +122,13 @@ def main() -> None:
     if arguments.parent is not None:
         _end_with(arguments.parent)
     if _variable(LOCAL_RANKS, 0) > 0:
-        _wait_for_leader(arguments.deadline)
+        _wait_for_first_process(arguments.deadline)
         return
     slots = arguments.slots or _launched_here()
     folder = _folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
     forks = Forks(folder)
     connection = forks.connection("engine")
-    connection.touch(mode=0o600)
+    connection.touch(mode=0o600)  # before the key is in it
     connection.write_text(
         arguments.connection.read_text()
         if arguments.connection
@@ -136,6 +139,7 @@ def main() -> None:
     forks.order(HOST_ENGINE, "host")
     cores = min(machine.cores(), _variable(_CORES, machine.cores()))
     threads = arguments.threads or threads_per_engine(slots, cores)
+    # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]

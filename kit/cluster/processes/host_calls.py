@@ -1,7 +1,7 @@
-"""What the notebook calls on a host's own engine: who it is, what runs there, the end.
+"""Functions that the notebook calls on a host's own engine: facts, forks, news, ends.
 
-Each function runs in that engine's process and sees that host: its files, its process
-numbers, its network. They return plain values.
+Each runs in that engine's process and sees that host: its files, its process numbers,
+its network. They return plain values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kit.wire.listening.address import TcpAddress, parse_address
 from kit.wire.sockets import address_towards, why_unreachable
 
 _PACKAGES = ("psring", "numpy", "ipyparallel")
-# The rank that the launcher has given this process, by what tells it.
+# Where launchers put the rank of a process.
 _RANKS = (
     *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PSRING_RANK"),
     *("PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID", "LSB_JOBINDEX"),
@@ -38,28 +38,28 @@ _RANKS = (
 
 @dataclass(frozen=True)
 class HostFacts:
-    """Who a host is; `address` is its own one towards the controller.
+    """The facts of a host; `address` is its own address towards the controller.
 
-    Two with the same `machine` are one: one boot of it and one network.
+    Two with the same `machine` are one host: the same boot and the same network.
     """
 
     label: str
     name: str
     machine: str
     slots: int
-    descriptors: int  # that a process may have there
+    descriptors: int  # how many a process may have there
     rank: int
     address: str
     folder: str
     versions: dict[str, str]
     cpu: str
-    blas: str  # the library and the kernel that it chose for this CPU
-    simd: tuple[str, ...]  # vector instructions that numpy uses, beyond its least ones
+    blas: str  # the library, and the kernel that it chose for this CPU
+    simd: tuple[str, ...]  # vector instructions that numpy uses beyond its baseline
 
 
 @dataclass
 class HostNews:
-    """What has become of the engines on a host, by number; `mib` is by pid."""
+    """The state of the engines on a host, by number; `mib` is by pid."""
 
     processes: dict[int, Process] = field(default_factory=dict)
     statuses: dict[int, int] = field(default_factory=dict)
@@ -73,26 +73,26 @@ def _forks() -> Forks:
 
 
 def versions() -> dict[str, str]:
-    """Return what must not differ between hosts, or is worth a word if it does."""
+    """Return the versions that should be the same on all hosts."""
     known = {name: version(name) for name in _PACKAGES}
     return {"Python": platform.python_version()} | known
 
 
 def blas() -> str:
-    """Return which BLAS numpy multiplies with here, such as `openblas 0.3.31 Zen`."""
+    """Return the BLAS that numpy uses here, such as `openblas 0.3.31 Zen`."""
     told = ("internal_api", "version", "architecture")
     found = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
     return ", ".join(" ".join(str(one.get(k) or "") for k in told) for one in found)
 
 
 def simd() -> tuple[str, ...]:
-    """Return the vector instructions, by numpy's names, that it uses where it can."""
+    """Return the vector instructions that numpy found here, by its names for them."""
     told: Any = numpy.show_config(mode="dicts")
     return tuple(told.get("SIMD Extensions", {}).get("found", ()))
 
 
 def cpu() -> str:
-    """Return the CPU's model by Linux's name, or only its kind where it has none."""
+    """Return the CPU's model as Linux names it, or else only its architecture."""
     told = Path("/proc/cpuinfo").read_text()
     found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
     return found[1] if found else platform.machine()
@@ -104,7 +104,7 @@ def _machine() -> str:
 
 
 def survey(controller: str) -> HostFacts:
-    """Return who this host is; `controller` is the address of the notebook's."""
+    """Return the facts of this host; `controller` is the address of the controller."""
     forks = _forks()
     told = json.loads((forks.folder / "host.json").read_text())
     rank = next((os.environ[name] for name in _RANKS if name in os.environ), "0")
@@ -130,14 +130,14 @@ def has_folder(folder: str) -> bool:
 
 
 def fork(names: Mapping[int, str]) -> None:
-    """Have an engine forked for each task, by number and name."""
+    """Order an engine for each task, by number and name."""
     forks, server = _forks(), reaper.find(os.getppid())
     for index, name in names.items():
         forks.order(index, name, server)
 
 
 def news(*, with_memory: bool, n_lines: int = 40) -> HostNews:
-    """Return what has become of the engines; with memory some 2 ms an engine more."""
+    """Return the state of the engines; their memory takes some 2 ms more for each."""
     forks = _forks()
     processes, statuses = forks.report()
     names = dict(forks.orders())
@@ -154,13 +154,14 @@ def news(*, with_memory: bool, n_lines: int = 40) -> HostNews:
 
 def end_engine(process: tuple[int, int], grace_s: float) -> list[tuple[int, int]]:
     """End an engine's process alone; return its family, for `end_all`. Blocks."""
+    # Before its end: orphans are not found by their parent later.
     family = reaper.descendants([Process(*process)])
     reaper.end_one(Process(*process), grace_s)
     return [(one.pid, one.started) for one in family]
 
 
 def end_all(processes: Sequence[tuple[int, int]], grace_s: float) -> None:
-    """End processes with all that they have started. Blocks."""
+    """End processes with everything that they have started. Blocks."""
     reaper.end([Process(*one) for one in processes], grace_s)
 
 
@@ -171,11 +172,11 @@ def _tcp(address: str) -> TcpAddress:
 
 
 def unreachable(addresses: Sequence[str], limit_s: float) -> dict[str, str]:
-    """Return which of the addresses no connection can be opened to, and why. Blocks."""
+    """Return the addresses to which no connection can be opened, and why. Blocks."""
     found = {address: why_unreachable(_tcp(address), limit_s) for address in addresses}
     return {address: why for address, why in found.items() if why}
 
 
 def stop_host() -> None:
-    """End the fork server and with it all of the cluster on this host, soon."""
+    """Tell the fork server to end, and with it all of the cluster on this host."""
     os.kill(os.getppid(), signal.SIGTERM)

@@ -1,9 +1,9 @@
-"""What must not differ between the hosts of a cluster, and what changes the last bits.
+"""Differences between the hosts of a cluster that are errors, or change the last bits.
 
 OpenBLAS has a kernel for each family of CPUs, and numpy has some of its functions, such
-as `exp`, once for each set of vector instructions. They sum and round in other orders,
-so equal programs on unlike CPUs may compute other last bits. Both choose when they are
-loaded, and a variable of the environment holds either back.
+as `exp`, once for each set of vector instructions. They sum and round in different
+orders, so the same program may compute different last bits on different CPUs. Both
+choose when they are loaded, and an environment variable restricts either choice.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kit.cluster.processes import host_calls
 from kit.cluster.processes.host_calls import HostFacts
 from kit.errors import StartFailed
 
-# OpenBLAS: the kernel to multiply with. numpy: the instructions not to use.
+# OpenBLAS: the kernel to use. numpy: the instructions not to use.
 _KERNEL, _DISABLED = "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES"
 
 
 def pins() -> list[str]:
-    """Return what the notebook says of kernels, as `NAME=VALUE` for all hosts."""
+    """Return the notebook's choice of kernels, as `NAME=VALUE` for all hosts."""
     values = {_KERNEL: os.environ.get(_KERNEL, "")}
-    # numpy takes spaces and commas, a launcher's command line rather commas.
+    # numpy takes spaces and commas, but a launcher's command line splits at spaces.
     values[_DISABLED] = ",".join(
         os.environ.get(_DISABLED, "").replace(",", " ").split()
     )
@@ -31,14 +31,14 @@ def pins() -> list[str]:
 
 
 def check_versions(facts: HostFacts) -> None:
-    """Raise `StartFailed` where functions and messages could be misunderstood.
+    """Raise `StartFailed` for versions that cannot exchange functions and messages.
 
-    Warn of a numpy that may compute other bits.
+    Warns of a numpy that may compute different bits.
     """
     here = host_calls.versions()
     for name, mine in here.items():
         theirs = facts.versions[name]
-        if name == "Python":
+        if name == "Python":  # pickled code travels between its patch releases
             mine, theirs = (one.rpartition(".")[0] for one in (mine, theirs))
         if mine == theirs:
             continue
@@ -54,7 +54,7 @@ def check_versions(facts: HostFacts) -> None:
 def check_addresses(hosts: Sequence[HostFacts]) -> None:
     """Raise `StartFailed` for two machines with one address: tasks could not connect.
 
-    Virtual machines have it so where each has a network of its own behind its host's.
+    So it is with virtual machines that each have a private network behind their host's.
     """
     first: dict[str, HostFacts] = {}
     for facts in hosts:
@@ -63,7 +63,7 @@ def check_addresses(hosts: Sequence[HostFacts]) -> None:
             raise StartFailed(
                 f"{one.name} and {facts.name} are two machines, and each of them sees "
                 f"itself at {facts.address}, so neither can be reached there by the "
-                f"other. Give them a network in which each has an address of its own."
+                f"other. Give them a network in which each has its own address."
             )
 
 
@@ -94,7 +94,7 @@ def compare_kernels(hosts: Sequence[HostFacts]) -> None:
 
 
 def _unlike(hosts: Sequence[HostFacts], of: Callable[[HostFacts], str]) -> str:
-    """Name a host for each value of a fact; nothing where all have the same."""
+    """Name one host for each value of a fact; empty if all have the same value."""
     found: dict[str, HostFacts] = {}
     for facts in hosts:
         found.setdefault(of(facts), facts)

@@ -1,6 +1,6 @@
-"""ipyparallel's launchers of engines, where ours differ from them.
+"""Variants of ipyparallel's launchers of engines.
 
-Both are launched in the place of engines what engines are forked from.
+Instead of engines they launch the processes from which engines are forked.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ForkServerLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped 
 class SSHHostLauncher(SSHEngineLauncher):  # type: ignore[misc]  # untyped base
     """Launch one process on one host.
 
-    It does not wait for that one's end, which would take an ssh for all the time that
-    the cluster lives; the controller knows who is there.
+    It does not wait for the end of that process, which would keep an ssh open for the
+    cluster's whole life; the controller knows which hosts are there.
     """
 
     def _start_waiting(self) -> None:
@@ -46,12 +46,12 @@ class SSHHostLauncher(SSHEngineLauncher):  # type: ignore[misc]  # untyped base
 class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped base
     """Launch one process on each of the first `n` hosts, on all at the same time.
 
-    ipyparallel's own starts one after the other, each in some seconds, and does nothing
-    else meanwhile.
+    ipyparallel's own starts them one after the other, in some seconds each, and blocks
+    the loop meanwhile.
     """
 
     async def start(self, n: int) -> list[str]:
-        """Start them; raises what the first failing start does."""
+        """Start them; raises the error of the first start that fails."""
         starts = [
             self._start_one(host, traits)
             for host, traits in list(self.engines.items())[:n]

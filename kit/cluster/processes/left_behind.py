@@ -1,9 +1,10 @@
-"""The clusters of this user on this machine: those at work, and those left behind.
+"""The clusters of this user on this machine: those in use, and those left behind.
 
-Each cluster's folder holds a record of its processes, each as pid and start time, kept
-up to date by the notebook that owns it. Nothing is ever looked up by name, and only
-clusters whose notebook is gone are ended here. A folder may be shared with a container,
-whose processes have numbers of their own: nothing is said of those.
+Each cluster's folder has a record of its processes, each as pid and start time, which
+the notebook that owns the cluster keeps up to date. Nothing is ever looked up by name,
+and only clusters with a dead notebook are ended here. A folder may be shared with a
+container, where process ids mean other processes: clusters of another container are
+listed, but never touched.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kit.cluster.processes import reaper as reaper
+from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 
 _FILE = "cluster.json"
@@ -26,7 +27,7 @@ _GRACE_S = 2.0
 
 
 class Owner(StrEnum):
-    """Who takes care of a cluster."""
+    """What takes care of a cluster."""
 
     HERE = "this process"
     OTHER = "another process"
@@ -49,7 +50,8 @@ class LeftBehind:
 
     @property
     def owner(self) -> Owner:
-        """Who takes care of it now."""
+        """What takes care of it now."""
+        # First: the pids of another namespace may be those of unrelated processes here.
         if self.pids_of not in ("", _pid_namespace()):
             return Owner.ELSEWHERE
         if self.kernel == reaper.find(os.getpid()):
@@ -61,7 +63,7 @@ class LeftBehind:
 
     @property
     def n_running(self) -> int:
-        """How many of its recorded processes run now."""
+        """How many of its recorded processes are running now."""
         return sum(process.is_running for process in self.processes)
 
     def __str__(self) -> str:
@@ -87,7 +89,7 @@ def record(
     processes: Iterable[Process],
     at_end: Iterable[Sequence[str]] = (),
 ) -> None:
-    """Write what `find` reads, whole or not at all; what fails is passed over."""
+    """Write the record for `find`, whole or not at all; errors are ignored."""
     draft = folder / f"{_FILE}.new"
     with contextlib.suppress(OSError):
         plain = {
@@ -136,15 +138,16 @@ def is_left_behind(one: LeftBehind) -> bool:
 
 
 def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
-    """End all clusters whose notebook is gone, and remove their folders; blocks.
+    """End all clusters with a dead notebook and remove their folders; blocks.
 
-    Returns what was there to end. One that is kept needs no cleaning; it goes sooner.
+    Returns those clusters. A cluster that its reaper keeps would end by itself; it ends
+    sooner this way.
     """
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
         reaper.run_all(one.at_end)
         reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
-        if one.reaper is not None:  # last: till here it would have done the rest
+        if one.reaper is not None:  # last: if this fails halfway, it does the rest
             reaper.end([one.reaper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)
     return gone

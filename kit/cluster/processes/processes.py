@@ -1,8 +1,8 @@
 """The record of every process that belongs to a cluster, and the watch over them.
 
-`Processes` lives in the cluster's loop thread. It knows the roots (what was started by
-hand), finds their descendants, tells the reaper, and calls back when a watched process
-ends. It never looks a process up by name.
+`Processes` belongs to the cluster's loop thread. It knows the roots (processes that we
+started), finds their descendants, keeps the reaper informed, and calls back when a
+watched process ends. It never looks up a process by name.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kit.cluster.processes import left_behind
-from kit.cluster.processes import reaper as reaper
+from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
 
-# How long a reaper may take to answer, and what is left then to those it did not end.
+# How long the reaper may take to answer, and then the processes that it did not end.
 _MARGIN_S = 0.5
 _LAST_GRACE_S = 0.5
 _LAST_KILL_S = 0.5
-_LOOK_S = 0.01
+_CHECK_S = 0.01
 
 
 class ReaperHandle:
-    """The kernel's end of the reaper process: tells it the record, orders the end.
+    """The kernel's end of the reaper process: sends it the record, orders the end.
 
-    The record is in the cluster's folder too, under `jobs`, for other notebooks.
+    The record is also in the cluster's folder, with `jobs`, for other notebooks.
     """
 
     def __init__(self, folder: Path, lease_s: float, jobs: str = "") -> None:
@@ -52,7 +51,8 @@ class ReaperHandle:
         )
         assert self._child.stdin is not None, "it was asked for"
         self._pipe = self._child.stdin
-        # A reaper that does not read (stopped by a signal) must not stop us too.
+        # Otherwise a reaper that does not read, because a signal has stopped it, would
+        # block us as soon as the pipe is full.
         os.set_blocking(self._pipe.fileno(), False)
         self._tell({"kernel": kernel, "lease_s": lease_s, "folder": str(folder)})
 
@@ -62,13 +62,13 @@ class ReaperHandle:
         return self._child.pid
 
     def update(self, processes: Iterable[Process]) -> None:
-        """Tell the whole record anew."""
+        """Send the whole record again."""
         self._record.processes = set(processes)
         self._tell({"processes": sorted(self._record.processes)})
         self._write()
 
     def at_end(self, command: list[str]) -> None:
-        """Have a command run at the end, whichever process brings it about."""
+        """Have a command run at the end, whichever process brings that about."""
         self._record.at_end.append(command)
         self._tell({"at_end": self._record.at_end})
         self._write()
@@ -80,17 +80,17 @@ class ReaperHandle:
         )
 
     def end(self, grace_s: float, at_once: Process | None = None) -> bool:
-        """Have everything that was recorded ended, its folder removed, the reaper gone.
+        """End all recorded processes, remove the folder, and end the reaper.
 
-        What is to be killed `at_once` gets no grace. The reaper does the rest, as it
-        has descriptors and memory of its own when this process is out of them; without
-        it, it is done from here. Returns whether all has ended. Blocks for less than
-        `grace_s` and 5 seconds. It uses no thread, because none can be started any more
-        at the interpreter's exit. Repeatable.
+        The process `at_once` gets no grace. The reaper does the rest, since it has
+        descriptors and memory when this process has run out of them; without a reaper
+        this process does it. Returns whether all have ended. Blocks for less than
+        `grace_s` and 5 seconds. It uses no thread, because none can be started while
+        the interpreter exits. Repeatable.
         """
         self._tell({"end": grace_s})
         self._child.send_signal(signal.SIGCONT)  # it may have been stopped
-        with contextlib.suppress(OSError, MemoryError):  # then it ends as all others
+        with contextlib.suppress(OSError, MemoryError):  # then it ends like the others
             if at_once is not None:
                 reaper.send(at_once, signal.SIGKILL)
         self._wait(grace_s + reaper.KILL_S + _MARGIN_S)
@@ -109,14 +109,14 @@ class ReaperHandle:
         deadline = time.monotonic() + timeout_s
         while self._child.poll() is None and time.monotonic() < deadline:
             self._send()
-            time.sleep(_LOOK_S)
+            time.sleep(_CHECK_S)
 
     def _tell(self, line: dict[str, object]) -> None:
         self._unsent += json.dumps(line).encode() + b"\n"
         self._send()
 
     def _send(self) -> None:
-        # A killed reaper takes the protection with it, but must not disturb anything.
+        # Without a reaper there is no protection, but everything else must go on.
         with contextlib.suppress(OSError, ValueError):
             while self._unsent:
                 n_sent = os.write(self._pipe.fileno(), self._unsent)
@@ -124,7 +124,7 @@ class ReaperHandle:
 
 
 class Processes:
-    """What this cluster started; call it from the cluster's loop only."""
+    """The processes of this cluster; for the cluster's loop only."""
 
     def __init__(self, reaper: ReaperHandle) -> None:
         self._reaper = reaper
@@ -134,7 +134,7 @@ class Processes:
 
     @property
     def known(self) -> frozenset[Process]:
-        """Every process seen so far that still belonged to us at the last look."""
+        """The processes that belonged to the cluster when it was last refreshed."""
         return frozenset(self._known)
 
     def add(self, *processes: Process) -> None:
@@ -144,14 +144,14 @@ class Processes:
             self._reaper.update(self._known)
 
     def at_end(self, command: list[str]) -> None:
-        """Have a command run at the end, whichever process brings it about."""
+        """Have a command run at the end, whichever process brings that about."""
         self._reaper.at_end(command)
 
     def refresh(self) -> None:
-        """Look for new descendants and forget the dead; some milliseconds."""
+        """Find new descendants and forget dead processes; takes some milliseconds."""
         try:
             found = reaper.descendants(self._known)
-        except OSError:  # out of descriptors; the next look may find some
+        except OSError:  # out of descriptors; the next refresh may get some
             return
         if found != self._known:
             self._known = found
@@ -176,7 +176,7 @@ class Processes:
         os.close(fd)
 
     def unwatch(self) -> None:
-        """Stop watching: what ends from now on ends because we end it."""
+        """Stop watching: from now on processes end because we end them."""
         for fd in list(self._watched):
             self._forget(fd)
 

@@ -1,14 +1,14 @@
 """The process that ends all others of a cluster: on order, or when the kernel dies.
 
     kernel --(stdin: one JSON line for each change)--> reaper
-    reaper watches the kernel by pidfd; kernel gone -> lease -> everything else too
+    reaper watches the kernel by pidfd; kernel gone -> lease -> all others end too
 
 The order is a line too, so a kernel without memory or descriptors can still give it.
-It runs as a script of its own (`python -I -S reaper.py`), so it imports the standard
+The reaper runs as a script (`python -I -S reaper.py`), so it imports the standard
 library only, starts in some 20 ms and survives whatever happens to the package. It
-never kills by name: a process is a pid together with its start time. What goes is what
-was recorded, what was started with the cluster's mark in its environment, wherever its
-parents are by then, and the descendants of these. It restarts nothing.
+never kills by name: a process is a pid together with its start time. It ends the
+recorded processes, those with the cluster's mark in their environment, even if their
+parents are gone, and the descendants of all these. It restarts nothing.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ MARK = "PSRING_CLUSTER"
 _STATE, _PARENT, _STARTED = 0, 1, 19  # fields of /proc/PID/stat, after the name
 _GRACE_S = 2.0
 KILL_S = 2.0
-_LOOK_S = 0.01
+_CHECK_S = 0.01
 _COMMAND_S = 2.0
 
 
 class Process(NamedTuple):
-    """One process for all times: a pid is reused, a pid with a start time is not."""
+    """One process, for ever: a pid is reused, a pid with a start time is not."""
 
     pid: int
     started: int  # clock ticks after boot
 
     @property
     def is_running(self) -> bool:
-        """Whether exactly this process still runs (a zombie does not)."""
+        """Whether exactly this process is still running (a zombie is not)."""
         return find(self.pid) == self
 
     @property
     def is_stopped(self) -> bool:
-        """Whether exactly this process stands still until it gets a SIGCONT."""
+        """Whether exactly this process is stopped until it gets a SIGCONT."""
         fields = _stat(self.pid)
         is_same = fields is not None and int(fields[_STARTED]) == self.started
         return fields is not None and is_same and fields[_STATE] == "T"
@@ -58,13 +58,13 @@ class Process(NamedTuple):
 def _stat(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the name, None without a process.
 
-    Raises OSError where this cannot be known, for want of a descriptor above all.
+    Raises OSError if this cannot be known, mostly for lack of a descriptor.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name may hold spaces and brackets: what counts is the last bracket.
+    # The name may have spaces and brackets in it: the last bracket ends it.
     return text[text.rindex(")") + 2 :].split()
 
 
@@ -85,9 +85,9 @@ def _has_mark(pid: int, folder: str) -> bool:
 
 
 def descendants(roots: Iterable[Process], folder: str = "") -> set[Process]:
-    """Return the running ones of `roots` and all their running descendants.
+    """Return the running processes of `roots` and all their running descendants.
 
-    With the folder of a cluster, those with its mark are roots too.
+    With the folder of a cluster, processes with its mark are roots too.
     """
     marked: list[Process] = []
     parents: dict[int, list[Process]] = {}
@@ -115,7 +115,7 @@ def open_pidfd(process: Process) -> int | None:
     except ProcessLookupError:
         return None
     try:
-        # Only now is the pid pinned: check that it still means who we mean.
+        # Only now is the pid pinned: check that it is still the same process.
         is_same = process.is_running
     except OSError:
         os.close(fd)
@@ -143,13 +143,12 @@ def send(process: Process, number: int) -> bool:
 def wait_gone(processes: Iterable[Process], timeout_s: float) -> set[Process]:
     """Wait until they are gone; return those that are not after `timeout_s`.
 
-    It looks again and again: a pidfd for each would need more descriptors than there
-    may be.
+    It polls: a pidfd for each might need more descriptors than are left.
     """
     deadline = time.monotonic() + timeout_s
     left = {process for process in processes if process.is_running}
     while left and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
+        time.sleep(_CHECK_S)
         left = {process for process in left if process.is_running}
     return left
 
@@ -161,15 +160,15 @@ def end(
     kill_s: float = KILL_S,
     folder: str = "",
 ) -> set[Process]:
-    """Terminate, after `grace_s` kill; return what lives on in spite of it (none).
+    """Terminate, and after `grace_s` kill; return the processes that survive (none).
 
-    All `descendants` go. They are looked up again after the grace, so a child born
-    meanwhile goes too.
+    All `descendants` are ended. They are looked up again after the grace, so that a
+    child born meanwhile ends too.
     """
     family = descendants(processes, folder)
     for process in family:
         send(process, signal.SIGTERM)
-        send(process, signal.SIGCONT)  # one that was stopped would never hear of it
+        send(process, signal.SIGCONT)  # a stopped process would not get the SIGTERM
     left = wait_gone(family, grace_s)
     family |= descendants(family, folder)
     for process in family:
@@ -188,7 +187,7 @@ def end_one(process: Process, grace_s: float, kill_s: float = KILL_S) -> bool:
 
 @dataclass
 class ProcessRecord:
-    """What the kernel has told: who it is, what it started, where its files are."""
+    """What the kernel has reported: its pid, the processes it started, its folder."""
 
     kernel: Process
     lease_s: float
@@ -200,17 +199,17 @@ class ProcessRecord:
 
     @classmethod
     def from_line(cls, line: str) -> ProcessRecord:
-        """Read the first line; raises ValueError or KeyError when it is not one."""
+        """Read the first line; raises ValueError or KeyError if it is not one."""
         plain = json.loads(line)
         kernel = Process(*plain["kernel"])
         return cls(kernel, float(plain["lease_s"]), str(plain["folder"]))
 
     def update(self, line: str) -> None:
-        """Take over a later line: `processes`, `at_end` or `end`.
+        """Apply a later line: `processes`, `at_end` or `end`.
 
-        `{"processes": [[pid, started]...]}` are those there are now; `{"at_end":
-        [command...]}` is what to run at the end; `{"end": grace_s}` is the order to
-        end them all.
+        `{"processes": [[pid, started]...]}` are those that there are now; `{"at_end":
+        [command...]}` are commands to run at the end; `{"end": grace_s}` is the order
+        to end them all.
         """
         plain = json.loads(line)
         self.processes = {Process(*p) for p in plain.get("processes", self.processes)}
@@ -224,8 +223,8 @@ def watch(record: ProcessRecord, source: int) -> float:
 
     Returns after how many seconds the end is due: at once, or after the lease.
 
-    The end of stdin alone says nothing: a fork of the kernel may hold it open, and the
-    kernel may close it early. Only the pidfd tells that the kernel is dead.
+    The end of stdin says nothing: a fork of the kernel may keep it open, and the kernel
+    may close it early. Only the pidfd shows that the kernel is dead.
     """
     kernel = open_pidfd(record.kernel)
     poller, rest = select.poll(), b""
@@ -233,14 +232,14 @@ def watch(record: ProcessRecord, source: int) -> float:
     if kernel is not None:
         poller.register(kernel, select.POLLIN)
     while not record.is_over:
-        # What was sent before the death is read first: it may be the order.
+        # What was sent before the death is read first: it may be the order to end now.
         ready = [fd for fd, _ in poller.poll(None if kernel is not None else 0)]
         if source in ready:
             data = os.read(source, 1 << 16)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 record.update(line.decode())
-            if not data:
+            if not data:  # or `poll` would return at once for ever
                 poller.unregister(source)
         elif kernel is None or kernel in ready:
             return record.lease_s
@@ -248,26 +247,26 @@ def watch(record: ProcessRecord, source: int) -> float:
 
 
 def run_all(commands: Iterable[Sequence[str]]) -> None:
-    """Run commands, each to its end or for some seconds; one that fails stops none."""
+    """Run commands, each for some seconds at most; a failure does not stop the rest."""
     for command in commands:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, timeout=_COMMAND_S, capture_output=True)
 
 
 def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
-    """End all that was recorded, remove the runtime folder; return what lives on."""
+    """End the recorded processes, remove the folder; return those that survive."""
     run_all(record.at_end)
     left = end(record.processes, record.grace_s, kill_s=kill_s, folder=record.folder)
     folder = Path(record.folder)
     with contextlib.suppress(OSError):
-        # A last check against a damaged record: only a folder of our making goes.
+        # A last check against a damaged record: only a folder that we made is removed.
         if folder.name.startswith("psring-") and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
     return left
 
 
 def main() -> None:
-    """Read the record from stdin and keep watch; the status is 0 if all has ended."""
+    """Read the record from stdin and keep watch; the status is 0 if all have ended."""
     source = sys.stdin.fileno()
     first = bytearray()
     while not first.endswith(b"\n"):
@@ -276,7 +275,7 @@ def main() -> None:
             return
         first += byte
     record = ProcessRecord.from_line(first.decode())
-    # Ctrl-C in a terminal is meant for the kernel, which then stops us cleanly.
+    # Ctrl-C in a terminal is meant for the kernel, which then ends us in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(watch(record, source))
     sys.exit(1 if clean_up(record) else 0)

@@ -1,6 +1,6 @@
 """The servers in the engines, which make them tasks: start, connect and stop them.
 
-The engines are asked by calls; what they then do is in the plan's `Bootstrap`.
+The engines are asked by calls; what they then do is in the options' `Bootstrap`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,23 @@ from typing import Any
 
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import TaskCalls
+from kit.cluster.options import ClusterOptions
 from kit.cluster.own_topologies import take
-from kit.cluster.plan import ClusterPlan
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
+
+
+def changed_spec(
+    spec: ClusterSpec, more: Mapping[Task, str], without: Task | None = None
+) -> ClusterSpec:
+    """Return a spec with the addresses of more tasks, or without a task."""
+    known = {task: spec.task_address(task.job, task.index) for task in spec.tasks()}
+    found: dict[str, dict[int, str]] = {}
+    for task, address in (known | dict(more)).items():
+        if task != without:
+            found.setdefault(task.job, {})[task.index] = address
+    return ClusterSpec(dict(found))
 
 
 class Servers:
@@ -24,34 +36,35 @@ class Servers:
 
     def __init__(
         self,
-        plan: ClusterPlan,
+        options: ClusterOptions,
         calls: TaskCalls,
         where: Callable[[Task], tuple[Path, str]],
         credentials: Credentials,
     ) -> None:
-        """`where` tells a task's folder and its host's address, if it needs one."""
-        self._plan, self._calls = plan, calls
+        """Take `where`, which gives a task's folder and, if needed, host address."""
+        self._options, self._calls = options, calls
         self._where, self._credentials = where, credentials
-        self._topologies: dict[str, bytes] = {}  # of one's own, that all tasks have
+        # The user's own, which a task with a new process needs too.
+        self._topologies: dict[str, bytes] = {}
 
     async def start(
         self, tasks: Sequence[Task], where: ClusterSpec | None = None
     ) -> dict[Task, Any]:
-        """Start servers; return what each tells of itself, its address above all.
+        """Start servers; return each one's reply, which has its address.
 
-        With `where` each listens at its address there, else at one of its own choice.
+        With `where` each listens at its address there, else it chooses one.
         """
         payloads = {task: self._start_payload(task, where) for task in tasks}
-        deadline_s = self._plan.start_deadline_s
-        told = await self._calls.perform(payloads, deadline_s, "start its server")
+        deadline_s = self._options.start_deadline_s
+        replies = await self._calls.perform(payloads, deadline_s, "start its server")
         if self._topologies:
             await self._give(tasks, self._topologies)
-        return told
+        return replies
 
     async def bring(
         self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
     ) -> None:
-        """Give tasks topologies of one's own, and those that start later as well."""
+        """Give the user's topologies to tasks, and to those that start later."""
         self._topologies |= topologies
         await self._give(tasks, topologies)
 
@@ -59,7 +72,7 @@ class Servers:
         self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
     ) -> None:
         payload = remote.pack(take, [dict(topologies)], {})
-        deadline_s, what = self._plan.start_deadline_s, "register a topology"
+        deadline_s, what = self._options.start_deadline_s, "register a topology"
         await self._calls.perform(dict.fromkeys(tasks, payload), deadline_s, what)
 
     def _start_payload(self, task: Task, where: ClusterSpec | None) -> bytes:
@@ -68,26 +81,26 @@ class Servers:
             "job": task.job,
             "index": task.index,
             "credentials": self._credentials.to_plain(),
-            "transport": self._plan.transport,
-            "insecure": self._plan.insecure,
+            "transport": self._options.transport,
+            "insecure": self._options.insecure,
             "runtime_dir": str(folder),
             "host": host,
-            "settings": dict(self._plan.settings or {}),
+            "settings": dict(self._options.settings or {}),
         }
         if where is not None:
             config["address"] = where.task_address(task.job, task.index)
-        return remote.pack(self._plan.bootstrap.start, [config], {})
+        return remote.pack(self._options.bootstrap.start, [config], {})
 
     async def connect(self, tasks: Sequence[Task], spec: ClusterSpec) -> None:
-        """Tell the tasks where all tasks are."""
-        payload = remote.pack(self._plan.bootstrap.connect, [spec.as_dict()], {})
-        deadline_s = self._plan.start_deadline_s
+        """Give the addresses of all tasks to these tasks."""
+        payload = remote.pack(self._options.bootstrap.connect, [spec.as_dict()], {})
+        deadline_s = self._options.start_deadline_s
         await self._calls.perform(dict.fromkeys(tasks, payload), deadline_s, "connect")
 
     async def stop(self, tasks: Sequence[Task]) -> None:
-        """Stop the tasks' servers as far as they react; never raises."""
-        payload = remote.pack(self._plan.bootstrap.stop, [], {})
-        deadline_s = self._plan.stop_deadline_s
-        # What does not stop by itself is ended a moment later anyway.
+        """Stop the tasks' servers that respond; never raises."""
+        payload = remote.pack(self._options.bootstrap.stop, [], {})
+        deadline_s = self._options.stop_deadline_s
+        # A server that does not stop by itself is killed a moment later anyway.
         with contextlib.suppress(Exception):
             await self._calls.perform(dict.fromkeys(tasks, payload), deadline_s, "stop")

@@ -1,6 +1,7 @@
 """One cluster from its first process to its last: start, watch, call, stop.
 
-Everything here runs in the cluster's loop thread; `Cluster` is what users hold.
+Everything here runs in the cluster's loop thread unless it says otherwise; users hold
+a `Cluster`.
 
     launch -> forked -> registered -> servers -> connected      all raced against
                                                                  any process's end
@@ -19,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from kit.cluster.cells.calls import TaskCalls, cancel
+from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.dask_workers.workers import DaskWorkers
 from kit.cluster.launchers import Launcher
 from kit.cluster.loop import to_the_end
-from kit.cluster.plan import ClusterPlan
+from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
 from kit.cluster.processes.far_engines import FarEngines
-from kit.cluster.processes.processes import Processes, ReaperHandle, why
-from kit.cluster.processes.servers import Servers
+from kit.cluster.processes.processes import Processes, ReaperHandle
+from kit.cluster.processes.servers import Servers, changed_spec
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
 from kit.errors import (
@@ -43,62 +45,72 @@ from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 
-_REFRESH_S, _LOOK_S = 5.0, 1.0
-# A stop: what is at work here gives up, the servers stop, the processes get a signal.
+_REFRESH_S, _CHECK_S = 5.0, 1.0
+# A stop: work under way here gives up, the servers stop, the processes get a signal.
 _GIVE_UP_S = 1.0
 _GRACE_S = 2.0
-_LAST_S = 3.5  # the rest of a stop that goes wrong in every part
+_LAST_S = 3.5  # the rest of a stop in which every part goes wrong
 
 
 class PortTaken(StartFailed):
-    """Somebody took a port after ipyparallel chose it; a new start chooses others."""
+    """Another process took a port that ipyparallel had chosen; a new start may work."""
 
 
 class Supervisor:
-    """The processes of one cluster and what is known of them."""
+    """The processes of one cluster and what is known about them."""
 
-    def __init__(self, plan: ClusterPlan) -> None:
-        self.plan = plan
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
         self.status = {
-            task: TaskStatus(task, ClusterState.STARTING) for task in plan.tasks
+            task: TaskStatus(task, ClusterState.STARTING) for task in options.tasks
         }
-        #: The numbers of their engines; those of tasks that are gone stay unused.
-        self.numbers = {task: number for number, task in enumerate(plan.tasks)}
+        # Of their engines. Numbers of removed tasks are not used again: late news of
+        # an old engine would be taken for news of the new one.
+        self.numbers = {task: number for number, task in enumerate(options.tasks)}
         self.spec: ClusterSpec | None = None
         self.controller_lost = ""
         self.fork_server_lost = ""
         self.has_ended = False
         self._engine_of: dict[Task, reaper.Process] = {}
         self._stopped_since: dict[reaper.Process, float] = {}
-        self._dead_after_s = Settings.from_plain(plan.settings or {}).dead_after_s
+        self._dead_after_s = Settings.from_plain(options.settings or {}).dead_after_s
         self._loop = asyncio.get_running_loop()
         self._phase = "the processes"
         self._began = self._loop.time()
         self._failed: asyncio.Future[str] = self._loop.create_future()
         self._refresher: asyncio.Task[None] | None = None
+        # The loop itself keeps only weak references to its tasks.
         self._endings: set[asyncio.Task[None]] = set()
         self.restarts: dict[Task, asyncio.Task[Any]] = {}  # those under way
         self.folder = make_folder()
         try:
-            self._reaper = ReaperHandle(self.folder, plan.lease_s, plan.as_arguments)
+            self._reaper = ReaperHandle(
+                self.folder, options.lease_s, options.as_arguments
+            )
         except OSError:
             remove_folder(self.folder)
             raise
         self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
-        self.calls = TaskCalls(plan.tasks, self._submit)
-        is_tcp = plan.transport == "tcp" or plan.launcher is not None
-        encrypted = is_tcp and not plan.insecure
+        self.calls = TaskCalls(options.tasks, self._submit)
+        is_tcp = options.transport == "tcp" or options.launcher is not None
+        encrypted = is_tcp and not options.insecure
         self.credentials = Credentials.new(certificate=encrypted)
-        self._servers = Servers(plan, self.calls, self._where, self.credentials)
+        self._servers = Servers(options, self.calls, self._where, self.credentials)
 
     @property
     def processes(self) -> frozenset[reaper.Process]:
         """Every recorded process, without the reaper."""
         return self._processes.known
 
+    @property
+    def launched(self) -> Engines:
+        """The engines, for whatever can happen only after their launch has begun."""
+        assert self.engines is not None, "engines have been launched"
+        return self.engines
+
     def used_mib(self) -> dict[Task, float]:
-        """Return the memory of each task that runs; some 2 ms a task of this host."""
+        """Return the memory of each running task; some 2 ms for each on this host."""
         if self.engines is None:
             return {}
         found = {t: self.engines.used_mib(p) for t, p in self._engine_of.items()}
@@ -106,8 +118,7 @@ class Supervisor:
 
     def log_path(self, task: Task) -> Path:
         """Return where a task's log is, on its host."""
-        assert self.engines is not None, "a ready supervisor has engines"
-        return self.engines.log_path(self.numbers[task])
+        return self.launched.log_path(self.numbers[task])
 
     def log_tail(self, task: Task, n_lines: int = 12) -> str:
         """Return the last lines of a task's log; empty if there are none."""
@@ -124,10 +135,11 @@ class Supervisor:
             either: set[asyncio.Future[Any]] = {stages, self._failed}
             await asyncio.wait(
                 either,
-                timeout=self.plan.start_deadline_s,
+                timeout=self.options.start_deadline_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if self._failed.done():
+                # First: when a process has ended, it is also why the stages failed.
                 reason = self._failed.result()
                 kind = PortTaken if PORT_IN_USE in reason else StartFailed
                 raise kind(f"the cluster did not start: {reason}")
@@ -135,34 +147,37 @@ class Supervisor:
                 raise StartFailed(await self._too_late())
             stages.result()
         except BaseException:
+            # A second Ctrl-C must not interrupt this: processes would be left behind.
             await to_the_end(self.stop(stages))
             raise
 
     async def _stages(self) -> None:
         self._set_phase("waits for the controller")
-        names = [task.short for task in self.plan.tasks]
-        environment = engine_environment(self.folder, self.plan.threads)
+        names = [task.short for task in self.options.tasks]
+        environment = engine_environment(self.folder, self.options.threads)
         arguments = (
-            *(self.folder, names, environment, self.plan.python),
-            *(self.plan.start_deadline_s, self._processes),
-            _logger(self.plan.log_level),
+            *(self.folder, names, environment, self.options.python),
+            *(self.options.start_deadline_s, self._processes),
+            _logger(self.options.log_level),
         )
         self.engines = engines = (
             Engines(*arguments)
-            if self.plan.launcher is None
-            else _far_engines(self.plan.launcher)(
-                *arguments, launcher=self.plan.launcher, threads=self.plan.threads
+            if self.options.launcher is None
+            else _far_engines(self.options.launcher)(
+                *arguments, launcher=self.options.launcher, threads=self.options.threads
             )
         )
+        # Before the launch: the controller may end at once.
         engines.ended.add_done_callback(self._set_ended)
         await engines.launch()
         self._phase = "the engines to be forked"
         processes = await engines.processes()
         for index, process in processes.items():
-            self.watch_engine(self.plan.tasks[index], process)
+            self.watch_engine(self.options.tasks[index], process)
         self._phase = "the engines to register"
         self._set_phase("registers")
-        await engines.connect(self.plan.start_deadline_s)
+        await engines.connect(self.options.start_deadline_s)
+        # `engines.ended` counts during the start only; these notice their loss later.
         for helper, ended in (
             (engines.controller, self._controller_ended),
             (engines.fork_server, self._fork_server_ended),
@@ -176,15 +191,15 @@ class Supervisor:
 
     async def _start_servers(self) -> None:
         self._set_phase("starts its server")
-        replies = await self._servers.start(self.plan.tasks)
+        replies = await self._servers.start(self.options.tasks)
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
             self._set(task, host=str(reply.get("host", "")))
         self.spec = ClusterSpec(dict(addresses))
-        assert self.engines is not None, "servers have started in them"
-        await self.engines.check_reach([str(r["address"]) for r in replies.values()])
-        await self._connect(self.plan.tasks)
+        # Before the tasks are connected: they would only time out, without the reason.
+        await self.launched.check_reach([str(r["address"]) for r in replies.values()])
+        await self._connect(self.options.tasks)
 
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
@@ -192,26 +207,28 @@ class Supervisor:
         await self._connect([task])
 
     async def start_new_server(self, task: Task) -> None:
-        """Start the server of a task that was admitted; tell all tasks where it is."""
+        """Start the server of an admitted task; tell all tasks its address."""
         (reply,) = (await self._servers.start([task])).values()
         self._set(task, host=str(reply.get("host", "")))
         assert self.spec is not None, "the others have their addresses"
-        self.spec = _with(self.spec, {task: str(reply["address"])})
+        self.spec = changed_spec(self.spec, {task: str(reply["address"])})
         await self.connect_all()
         self.set_ready(task)
 
     async def connect_all(self) -> None:
-        """Tell the tasks that can be reached where all tasks are."""
+        """Give the addresses of all tasks to those that can be reached."""
         assert self.spec is not None, "it was made of their addresses"
         await self._servers.connect(self._in_reach(), self.spec)
 
     async def bring(self, topologies: Mapping[str, bytes]) -> None:
-        """Give topologies of one's own to all tasks that there are, or will be."""
+        """Give the user's own topologies to all present and future tasks."""
         while True:
             here = self._in_reach()
             try:
                 await self._servers.bring(here, topologies)
-            except PeerLost:  # those that are left may go on without it
+            except PeerLost:
+                # The others can do without the lost task. If nothing is lost as far as
+                # we know, trying again would never end.
                 if self._in_reach() == here:
                     raise
             else:
@@ -225,23 +242,23 @@ class Supervisor:
         ]
 
     def admit(self, task: Task, number: int) -> None:
-        """Take in a new task, whose engine has that number."""
-        self.plan = replace(self.plan, tasks=(*self.plan.tasks, task))
+        """Add a new task, with the number of its engine; it cannot be called yet."""
+        self.options = replace(self.options, tasks=(*self.options.tasks, task))
         self.numbers[task] = number
         self.status[task] = TaskStatus(task, ClusterState.STARTING)
         self._began = self._loop.time()
         self.calls.lose(task, PeerLost(f"{task.short} is being started."))
 
     def dismiss(self, task: Task) -> None:
-        """Forget a task; its number is not given again."""
-        left = tuple(one for one in self.plan.tasks if one != task)
-        self.plan = replace(self.plan, tasks=left)
+        """Forget a task; its number is not used again."""
+        left = tuple(one for one in self.options.tasks if one != task)
+        self.options = replace(self.options, tasks=left)
         self.numbers.pop(task)
         self.status.pop(task)
         gone = f"{task.short} was removed from the cluster."
         self.calls.lose(task, PeerLost(gone, task=str(task)))
         if self.spec is not None:
-            self.spec = _with(self.spec, {}, without=task)
+            self.spec = changed_spec(self.spec, {}, without=task)
 
     async def _connect(self, tasks: Sequence[Task]) -> None:
         assert self.spec is not None, "it was made of their addresses"
@@ -253,27 +270,27 @@ class Supervisor:
         waiting = [
             t.short for t, s in self.status.items() if s.state is ClusterState.STARTING
         ]
-        log = self.log_tail(Task.parse(waiting[0]) if waiting else self.plan.tasks[0])
+        slow = Task.parse(waiting[0]) if waiting else self.options.tasks[0]
+        log, limit_s = self.log_tail(slow), self.options.start_deadline_s
         why_waiting = await self.engines.why_waiting() if self.engines else ""
         told = f" {why_waiting}" if why_waiting else ""
         return (
-            f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
-            f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
-            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.{told}\n{log}"
+            f"the cluster was not ready within {limit_s:g} s: still waiting for "
+            f"{self._phase} ({', '.join(waiting)}). A busy machine may need "
+            f"start_deadline_s={2 * limit_s:g}.{told}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------
 
     def watch_engine(self, task: Task, process: reaper.Process) -> None:
-        """Take over a new process of a task: its end is the task's loss."""
+        """Note a task's new process, and watch it: when it ends, the task is lost."""
         self._set(task, pid=process.pid)
         self._engine_of[task] = process
-        assert self.engines is not None, "they have forked it"
         ended = partial(self._engine_ended, task, process)
-        self.engines.on_end(self.numbers[task], process, ended)
+        self.launched.on_end(self.numbers[task], process, ended)
 
     def forget_engine(self, task: Task) -> reaper.Process | None:
-        """Return a task's process, whose end is expected; fail the calls to it."""
+        """Return a task's process, which is about to be ended; fail the calls to it."""
         self._set(task, state=ClusterState.STARTING, pid=None, reason="", ready_s=None)
         self._began = self._loop.time()
         self.calls.lose(
@@ -294,12 +311,11 @@ class Supervisor:
         if self._engine_of.get(task) != process:
             return  # it was replaced
         ending = asyncio.create_task(self._find_reason(task, process))
-        self._endings.add(ending)  # the loop itself keeps no reference
+        self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
 
     async def _find_reason(self, task: Task, process: reaper.Process) -> None:
-        index = self.numbers[task]
-        reason = await self.engines.why_ended(index) if self.engines else why(None)
+        reason = await self.launched.why_ended(self.numbers[task])
         if self._engine_of.get(task) != process:
             return  # it was replaced meanwhile
         self.set_lost(task, reason)
@@ -311,13 +327,12 @@ class Supervisor:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=ClusterState.LOST, reason=reason, phase="")
         remedy = f"begin it anew with cluster.restart({task.short!r})."
-        index = self.numbers[task]
-        if self.engines is not None and (why_not := self.engines.why_no_fork(index)):
+        if why_not := self.launched.why_no_fork(self.numbers[task]):
             remedy = f"it cannot be restarted, because {why_not}: start a new cluster."
         self.calls.lose(task, PeerLost(f"{task.short} {reason}. {hope} {remedy}"))
 
-    def _look_for_stopped(self) -> None:
-        """Take tasks for lost whose processes stand still for long, until these run."""
+    def _check_stopped(self) -> None:
+        """Count tasks as lost while their processes have been stopped for long."""
         now, limit_s = self._loop.time(), self._dead_after_s
         for task, process in list(self._engine_of.items()):
             is_lost = self.status[task].state is ClusterState.LOST
@@ -336,8 +351,9 @@ class Supervisor:
                 self.set_lost(task, reason, hope)
 
     def _take_back(self, task: Task) -> None:
-        """Let a task be used again that was stopped for long and goes on."""
-        if self.engines is None or self.numbers[task] in self.engines.registered:
+        """Let a task be used again that had been stopped for long and runs again."""
+        # The controller drops an engine without a heartbeat, and calls do not reach it.
+        if self.numbers[task] in self.launched.registered:
             self._set(task, state=ClusterState.READY, reason=self.fork_server_lost)
             self.calls.find_again(task)
         else:
@@ -348,7 +364,7 @@ class Supervisor:
             f"the cluster's controller (pid {pid}) has ended, so no call reaches the "
             f"engines any more. Call cluster.stop() and start a new one."
         )
-        for task in self.plan.tasks:
+        for task in self.options.tasks:
             self.calls.lose(task, ControllerLost(self.controller_lost))
 
     def _fork_server_ended(self, pid: int) -> None:
@@ -372,7 +388,8 @@ class Supervisor:
 
     def check_can_fork(self, task: Task, what: str = "restarted") -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
-        fork_server = self.engines.fork_server if self.engines is not None else None
+        fork_server = self.launched.fork_server
+        # It would take no order, and give no answer: orders are lines of a file.
         if fork_server is not None and fork_server.is_stopped:
             raise FailedPreconditionError(
                 f"{task.short} cannot be {what}: the cluster's fork server (pid "
@@ -381,8 +398,8 @@ class Supervisor:
                 task=str(task),
             )
         reason = self.fork_server_lost
-        if self.engines is not None and not reason and task in self.numbers:
-            reason = self.engines.why_no_fork(self.numbers[task])
+        if not reason and task in self.numbers:
+            reason = self.launched.why_no_fork(self.numbers[task])
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
@@ -393,13 +410,27 @@ class Supervisor:
             )
 
     def _where(self, task: Task) -> tuple[Path, str]:
-        assert self.engines is not None, "a server starts in one of them"
-        return self.engines.where(self.numbers[task])
+        return self.launched.where(self.numbers[task])
+
+    # -- cells: the `TaskAccess` of `CellRun`, called from any thread ---------
+
+    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+        """Run code on a task; return the future of its reply."""
+        return self.launched.execute(self.numbers[task], code, on_message)
+
+    def interrupt(self, tasks: Sequence[Task]) -> None:
+        """Send SIGINT to the tasks."""
+        self.launched.interrupt([self.numbers[task] for task in tasks])
+
+    def reason_of_loss(self, task: Task) -> str:
+        """Return why a task is gone or away; empty while it can be used."""
+        status = self.status[task]
+        if self.controller_lost and status.state is not ClusterState.LOST:
+            return "cannot be reached"
+        return status.why_away
 
     def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
-        if self.engines is None:
-            raise StartFailed(f"{task.short} has no process yet.")
-        return self.engines.submit(self.numbers[task], payload)
+        return self.launched.submit(self.numbers[task], payload)
 
     def _set_ended(self, ended: asyncio.Future[str]) -> None:
         if not ended.cancelled():
@@ -413,37 +444,37 @@ class Supervisor:
         self.status[task] = replace(self.status[task], **changes)
 
     def _set_phase(self, phase: str) -> None:
-        for task in self.plan.tasks:
+        for task in self.options.tasks:
             self._set(task, phase=phase)
 
     async def _keep_fresh(self) -> None:
         while True:
-            for _ in range(round(_REFRESH_S / _LOOK_S)):
-                await asyncio.sleep(_LOOK_S)
+            for _ in range(round(_REFRESH_S / _CHECK_S)):
+                await asyncio.sleep(_CHECK_S)
                 with contextlib.suppress(OSError):  # out of descriptors for a moment
-                    self._look_for_stopped()
+                    self._check_stopped()
             self._processes.refresh()
 
     # -- stop ------------------------------------------------------------------
 
     @property
     def stop_s(self) -> float:
-        """How long a stop may take; after that, who waits for it calls `end`."""
-        return _GIVE_UP_S + self.plan.stop_deadline_s + _GRACE_S + _LAST_S
+        """How long a stop may take; after that, the waiting thread calls `end`."""
+        return _GIVE_UP_S + self.options.stop_deadline_s + _GRACE_S + _LAST_S
 
     async def stop(self, *under_way: asyncio.Future[Any]) -> None:
         """End everything; leaves no process, no file, no socket. Never raises.
 
-        What is `under_way` is cancelled first. Calls and restarts raise.
+        Work that is `under_way` is cancelled first. Calls and restarts raise.
         """
         try:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(_GIVE_UP_S + self.plan.stop_deadline_s):
+                async with asyncio.timeout(_GIVE_UP_S + self.options.stop_deadline_s):
                     await self._ask_to_stop(*under_way)
         finally:
             # Whatever has failed or hung there, this ends the processes.
             self.end(_GRACE_S)
-            for task in self.plan.tasks:
+            for task in self.options.tasks:
                 self._set(task, state=ClusterState.STOPPED)
             # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
             if self.engines is not None:
@@ -451,25 +482,28 @@ class Supervisor:
                     await self.engines.forget()
 
     async def _ask_to_stop(self, *under_way: asyncio.Future[Any]) -> None:
+        # What would start processes, or report their ends as losses, comes first.
         await cancel(*under_way)
         await cancel(*self._endings, *([self._refresher] if self._refresher else []))
         alive = [t for t, s in self.status.items() if s.state is ClusterState.READY]
-        for task in self.plan.tasks:
+        for task in self.options.tasks:
             self._set(task, state=ClusterState.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
         if self.engines is not None and not self.controller_lost:
             await self.engines.leave()
+        # Last: a restart that is cancelled while it ends an engine ends its children
+        # too, and that blocks this loop.
         await cancel(*self.restarts.values())
 
     def end(self, grace_s: float) -> None:
-        """End all processes and remove the folder; blocks, for any thread.
+        """End all processes and remove the folder; blocks; for any thread.
 
-        Only what the system itself does not let go of outlives it; `has_ended` tells.
+        Only a process that the system cannot kill survives; see `has_ended`.
         """
-        for task in self.plan.tasks:
+        for task in self.options.tasks:
             self.calls.lose(task, self._stopped())
-        # What ends from now on ends because we end it.
+        # From now on processes end because we end them: these are not losses.
         self._processes.unwatch()
         at_once = self.engines.killed_at_once if self.engines is not None else None
         self.has_ended = self._reaper.end(grace_s, at_once)
@@ -482,26 +516,14 @@ class Supervisor:
             raise DeadlineExceededError(
                 f"some processes of the cluster have not ended {self.stop_s:g} s after "
                 f"the stop began, though they were killed: see ps -o pid,stat,wchan "
-                f"-p {pids}. Call stop() again when the system has let "
-                f"go of them."
+                f"-p {pids}. Call stop() again when the system has let go of them."
             )
 
     def _stopped(self) -> CancelledError:
         return CancelledError(
             f"the cluster was stopped, and the calls under way with it. Start a new "
-            f"one, Cluster({self.plan.as_arguments}).start(), and call there."
+            f"one, Cluster({self.options.as_arguments}).start(), and call there."
         )
-
-
-def _with(
-    spec: ClusterSpec, more: Mapping[Task, str], without: Task | None = None
-) -> ClusterSpec:
-    known = {task: spec.task_address(task.job, task.index) for task in spec.tasks()}
-    found: dict[str, dict[int, str]] = {}
-    for task, address in (known | dict(more)).items():
-        if task != without:
-            found.setdefault(task.job, {})[task.index] = address
-    return ClusterSpec(dict(found))
 
 
 def _far_engines(launcher: Launcher) -> type[FarEngines]:

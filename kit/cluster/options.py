@@ -1,4 +1,4 @@
-"""What a cluster is asked to be."""
+"""The options of a cluster, and checks of what its user gives."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 from kit.cluster.launchers import Launcher
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
+from kit.errors import InvalidArgumentError
 from kit.task import Task
 
 
 @dataclass(frozen=True)
-class ClusterPlan:
-    """What a cluster is asked to be; plain values, checked by `Cluster`."""
+class ClusterOptions:
+    """What the user asked of a cluster; plain values, checked by `Cluster`."""
 
     tasks: tuple[Task, ...]
     threads: int
@@ -38,12 +39,12 @@ class ClusterPlan:
 
     @property
     def as_arguments(self) -> str:
-        """The jobs as one would write them: `ps=1, worker=3`."""
+        """The jobs as arguments of `Cluster`: `ps=1, worker=3`."""
         return as_arguments(self.jobs)
 
 
 def as_arguments(jobs: Mapping[str, int]) -> str:
-    """Return numbers of tasks as one would give them to `Cluster`.
+    """Return numbers of tasks as arguments of `Cluster`.
 
     >>> as_arguments({"worker": 2}), as_arguments({"chief": 1, "worker": 2})
     ('ps=0, worker=2', "ps=0, worker=2, jobs={'chief': 1}")
@@ -52,3 +53,29 @@ def as_arguments(jobs: Mapping[str, int]) -> str:
     more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
     text = [f"{job}={n}" for job, n in named.items() if job not in more]
     return ", ".join(text + ([f"jobs={more}"] if more else []))
+
+
+def merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of tasks of each job; `more` are those with other names.
+
+    >>> merge_jobs(0, 2, {"chief": 1})
+    {'worker': 2, 'chief': 1}
+    """
+    taken = {"ps", "worker"} & more.keys()
+    if taken:
+        raise InvalidArgumentError(
+            f"jobs={dict(more)!r} names {' and '.join(sorted(taken))}, which have "
+            f"their own arguments: Cluster(ps=..., worker=..., jobs=...)."
+        )
+    named = {"ps": ps, "worker": worker} | dict(more)
+    return {job: n for job, n in named.items() if n != 0 or job == "worker"}
+
+
+def check_times(**seconds: float) -> None:
+    """Refuse values that are not a time to wait, with the name of the argument.
+
+    >>> check_times(lease_s=1.5)
+    """
+    for name, value in seconds.items():
+        if not 0 < value < float("inf"):
+            raise InvalidArgumentError(f"{name}={value!r}: give seconds, more than 0.")
