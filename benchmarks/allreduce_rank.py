@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 
 Float32 = np.ndarray[tuple[int], np.dtype[np.float32]]
 

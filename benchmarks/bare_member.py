@@ -1,4 +1,4 @@
-"""A member of an exchange in a process of its own, without server, thread or training.
+"""A member of an exchange in a separate process, without server, thread or training.
 
 The ports, programs and waits are those of a training; only what surrounds them is gone.
 """
@@ -82,7 +82,7 @@ class Links:
 
 
 class BareMember:
-    """Exchanges one float32 array; the sum lies in `array`, or the mean in `result`."""
+    """Exchanges one float32 array; the sum is in `array`, or the mean in `result`."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ A training of a digits classifier goes on in stretches with and without a board 
 on off, ...), in a real kernel: the board asks for news, draws, and sends to a page that
 takes everything at once and draws nothing. Each pair gives one ratio of step rates. A
 browser on the same machine costs what it draws, on top of that. The kernel's processor
-time tells what a board takes where other work disturbs the rates.
+time shows what a board takes even if other work disturbs the rates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The notebook's side of `benchmarks.board`: trainings with and without a board.
 
-Runs in a kernel. The page is missing: the board is told that it is looked at, and sends
-what a page would be sent.
+Runs in a kernel. There is no page: the board is told that it is visible, and sends what
+a page would be sent.
 """
 
 from __future__ import annotations

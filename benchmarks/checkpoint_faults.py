@@ -49,7 +49,7 @@ def a_folder(*, on_disk: bool = False) -> Iterator[Path]:
 
 
 def byte_classes(checkpoint: Path) -> Spans:
-    """Return where each class of bytes of a checkpoint lies: name -> file and bytes."""
+    """Return the place of each class of bytes: name -> file and bytes."""
     found: Spans = {}
     for shard in sorted(checkpoint.glob("*.safetensors")):
         data = shard.read_bytes()

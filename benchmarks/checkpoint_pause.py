@@ -2,12 +2,12 @@
 
     python -m benchmarks.checkpoint_pause [--quick] [--json FILE] [--sizes BYTES ...]
 
-Two workers in processes of their own train over a ring, with momentum; each owns half
+Two workers in separate processes train over a ring, with momentum; each owns half
 of the parameters and of the slots, so in a save each copies as many bytes as there are
 parameters. The pause is the time between two steps where a save is due, less the usual
 time between two steps. In each step each worker also copies all parameters once, by
-`np.copyto`, and tells how long that took as its loss: so both are of the same steps, in
-the same processes, on the same memory.
+`np.copyto`, and reports how long that took as its loss: so both are of the same steps,
+in the same processes, on the same memory.
 """
 
 from __future__ import annotations

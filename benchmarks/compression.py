@@ -2,7 +2,7 @@
 
     python -m benchmarks.compression [--quick] [--json FILE]
 
-Bare processes train on a ring whose links have a speed of their own (`link=`); their
+Bare processes train on a ring with shaped links (`link=`); their
 steps compute next to nothing. Timed is a whole step: to compress, exchange, decode and
 update. The formula is the bytes that a task sends over the bandwidth; what is saved by
 it is the difference to a training that sends its gradients as they are.

@@ -86,7 +86,7 @@ class Report:
 
 
 class Servers:
-    """The process with the servers, and the pipe through which it tells how it is."""
+    """The process with the servers, and the pipe through which it reports its state."""
 
     def __init__(self, transport: str, log: Path) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""The servers that `benchmarks.fuzz` sends nonsense to, in a process of their own.
+"""The servers that `benchmarks.fuzz` sends nonsense to, in a separate process.
 
 One parameter server and two workers, a training and a session that go on all the time:
 what ends is begun again. Frames of each kind that are really sent meanwhile are kept,

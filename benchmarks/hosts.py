@@ -3,7 +3,7 @@
     python -m benchmarks.hosts [--quick] [--json FILE]
 
 Bare processes train, half of them on each of two hosts: they play these on one machine,
-with links of their own speed between them (`link=`), and memory within each. The
+with shaped links between them (`link=`), and memory within each. The
 formula is what the topology says of itself: bytes from a host over the bandwidth, and
 messages in a row times the latency. It is for one or the other: with both, a ring's
 many messages hide the latency.

@@ -1,4 +1,4 @@
-"""What a long training costs the notebook that looks at it.
+"""What a long training costs the notebook that watches it.
 
     python -m benchmarks.long_run [--quick] [--steps N] [--json FILE]
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.losses [--quick] [--json FILE] [--model NAME ...] [--kills N]
 
-A server and three workers in processes of their own. Tasks are killed in turn at random
+A server and three workers in separate processes. Tasks are killed in turn at random
 moments; each is restarted and takes part again before the next one is killed. The time
 is from the kill to the end of the first step that had not been committed before. The
 second table compares the rate of steps with and without `elastic`, by turns. Where an
@@ -140,7 +140,7 @@ def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
     os.kill(pid, signal.SIGKILL)
 
     def done() -> tuple[int, list[tuple[int, int]]]:
-        """Return the last step before the loss, and what was told since."""
+        """Return the last step before the loss, and what was reported since."""
         told = _told(steps)
         last = max(step for step, end in told if end <= at + _STILL_NS)
         return last, [(step, end) for step, end in told if end > at + _STILL_NS]

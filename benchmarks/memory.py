@@ -61,7 +61,7 @@ def growth(problem: Path, steps: int) -> dict[str, Sizes]:
 
 
 def watch(on: RankGroup, how: Training, problem: Path, steps: int, what: str) -> Sizes:
-    """Train, and look at the memory of all tasks until the training is over."""
+    """Train, and measure the memory of all tasks until the training is over."""
     begin(on, how, problem, steps)
     looks, over = [], False
     while not over:

@@ -1,7 +1,7 @@
 """The model of the training benchmarks: a perceptron with two hidden layers, in numpy.
 
 `step` and `write` have the two forms that `kit.train` takes. The gradients of the first
-are new arrays each time, as a user's would be; `write` puts them where it is told.
+are new arrays each time, as a user's would be; `write` puts them into given arrays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which peers can be compared with here: asked of each interpreter, never assumed.
 
 The own interpreter is asked first, then those given with `--python`: peers may live in
-environments of their own, since two MPI libraries do not fit into one.
+separate environments, since two MPI libraries do not fit into one.
 """
 
 from __future__ import annotations

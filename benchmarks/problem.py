@@ -50,7 +50,7 @@ class Problem:
         return sum(value.nbytes for value in self.params.values())
 
     def part(self, step: int, worker: int, n_workers: int) -> Batch:
-        """Return a worker's examples: the parts of a mini-batch lie side by side.
+        """Return a worker's examples: the parts of a mini-batch are side by side.
 
         >>> one = make("4-3-2")
         >>> x, y = one.part(7, worker=1, n_workers=2)

@@ -1,9 +1,11 @@
-"""Start the processes of a comparison and lead them, one system after the other.
+"""Start the processes of a comparison and direct them, one system after the other.
 
 Every system that is compared, ours and its peers, is a *rank group*: n processes that
-were started alike, hold one line to this process, and sleep in a read until it is their
-turn. So all systems are up at the same time, and their rounds alternate (A B A B): what
-else the machine does then hits all of them. Nothing here knows what is measured.
+were started alike, have one connection (a *line*) to this process, and sleep in a read
+until it is their turn. So all systems are up at the same time, and their rounds
+alternate (A B A B): whatever else the machine does hits all of them. In each process
+`obey` answers. Nothing here knows what is measured, and nothing is needed but the
+standard library, so that a peer's own environment can run it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+Handlers = Mapping[str, Callable[..., Any]]
 
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 60.0
@@ -102,7 +107,7 @@ class RankGroup:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        traceback: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
         for line in self._lines.values():
             line.close()  # the end of its line ends a rank
@@ -149,6 +154,27 @@ class Line:
         """Close both."""
         self._file.close()
         self._socket.close()
+
+
+def obey(rank: int, handlers: Handlers) -> None:
+    """Be one process of a rank group: answer orders until the line ends.
+
+    `{"do": name, ...}` calls the handler with the rest. The first message on the line
+    says which rank this is. An error is sent back as text and ends nothing.
+    """
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(os.environ["BENCH_LINE"])
+        line = Line(sock)
+        line.write({"rank": rank})
+        while True:
+            try:
+                order = line.read(None)
+            except (OSError, ValueError):
+                return
+            try:
+                line.write({"result": handlers[order.pop("do")](**order)})
+            except Exception:
+                line.write({"error": traceback.format_exc()})
 
 
 @contextmanager

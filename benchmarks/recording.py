@@ -2,7 +2,7 @@
 
     python -m benchmarks.recording [--quick] [--json FILE]
 
-The digits model with four tasks, each in a process of its own. The two are trained in
+The digits model with four tasks, each in a separate process. The two are trained in
 turn (without with, with without, ...); each pair gives one ratio of step rates. Beside
 it: the bytes of a recording, how fast a replay is, and how long it takes to compute
 steps chosen at random from the newest kept state before them.

@@ -2,13 +2,13 @@
 
     python -m benchmarks.rehearsal [--quick] [--json FILE] [--seed N] [--groups N]
 
-Groups of tasks, links, sizes and times of computing are drawn, none of them used to
-make anything fit. For each every topology is rehearsed and then carried out by bare
-processes, whose links are so slow that they and not this machine decide. Their step
-functions sleep as long as they are said to compute, so that tasks without a core of
-their own do so too. What is compared is the time from the end of a step to that of the
-next one; bytes and messages of both must be equal, else this ends. A recommendation
-agrees when no other topology was measured to be more than 2 % quicker.
+Groups of tasks, links, sizes and computing times are drawn at random; no rates are
+fitted to them. For each, every topology is rehearsed and then carried out by bare
+processes, with links so slow that they decide, and not this machine. Step functions
+sleep instead of computing, so that tasks which share a core do so at the same time.
+Compared is the time from the end of a step to that of the next; bytes and messages of
+both must be equal, else the benchmark ends. A recommendation agrees if no other
+topology was measured to be more than 2 % quicker.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kit.trace.trace import STEP_KINDS, Trace
 _WAIT_S = 300.0
 _WARM, _STEPS = 3, 7  # steps that are not counted, and those that are
 _LEAST_S, _MOST_S = 0.25, 2.5  # of a step: longer than what a machine adds to it
-_SAME, _STEADY = 1.02, 1.03  # how much may lie between as good as equal times
+_SAME, _STEADY = 1.02, 1.03  # the most that practically equal times may differ
 _TRIES = 4
 _QUICK, _ALL = 4, 16  # groups
 
 
 class Drawn(NamedTuple):
-    """Who exchanges how much over which links, and how long each computes."""
+    """The tasks, what they exchange over which links, and how long each computes."""
 
     ps: int
     worker: int

@@ -2,7 +2,7 @@
 
     python -m benchmarks.resizes [--quick] [--json FILE] [--model NAME ...] [--turns N]
 
-A server and three workers in processes of their own, with Adam. Workers are let go and
+A server and three workers in separate processes, with Adam. Workers are let go and
 taken back by `run.resize`, by turns. The *pause* is the longest time between the ends
 of two steps around the change, without a step's own time (the median of those before).
 Then a worker is killed and started again; the *newcomer's* time is from the moment at

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 from kit.session.transport import serialization
 from kit.task import Task
 from kit.wire import Bounds, FrameKind, Link, Role

@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling [--quick] [--json FILE] [--workers N]... [--sizes S]...
 
-Every task goes through the steps of a training, in a process of its own; its gradient
+Every task goes through the steps of a training, in a separate process; its gradient
 is ready, so what is measured is handing over, exchange and update. The time of an
 exchange goes from the last worker's arrival to the last worker's finish. Bytes and
 messages are the meters', and a step that moves others than its formula ends this. The

@@ -4,7 +4,7 @@ Arguments: rank, number of ranks, number of parameter servers. The task goes thr
 very steps of a training (`kit.training.member.epoch_runner`): it reads its rows, calls
 a step function whose gradient is ready, checks and copies it, exchanges, updates,
 commits.
-Only who decides about epochs is missing: the benchmark says when steps are done.
+Only the coordinator is missing: the benchmark says when steps are done.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bare_member import Links, paired
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 from kit.exchange.layout import Range, Spec
 from kit.exchange.plan import GRAD, NOW
 from kit.exchange.ports.memory import Array

@@ -45,7 +45,7 @@ Times = dict[str, dict[str, dict[str, list[float]]]]  # client, case, system
 
 @contextmanager
 def kit_group() -> Iterator[RankGroup]:
-    """Give the four processes of ours, whose tasks know each other."""
+    """Give our four processes, with tasks that know each other."""
     from kit.wire.handshake.credentials import Credentials
 
     with (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 
 N_LARGE = 1 << 24  # of four bytes: 64 MiB
 TARGET = 1

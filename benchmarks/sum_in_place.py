@@ -1,10 +1,10 @@
 """An all-reduce that sums in place, made of a training's plan.
 
 Pure. A training keeps the parameters of the last step until the next are complete, so
-its exchange ends in a second array. A sum left where the summands were, as MPI's and
-Gloo's users want it, needs no such array: the finished chunks are handed out
-where they were summed. Then nobody may write anew before his readers have read, which
-the last message of a call tells.
+its exchange ends in a second array. A sum that replaces the summands, as users of MPI
+and Gloo want it, needs no such array: finished chunks are handed out where they were
+summed. So no member may write again before its readers have read, which the last
+message of a call says.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m benchmarks.switch_pause [--quick] [--json FILE] [--model NAME ...]
 
-A server and two workers in processes of their own train with momentum, whose slots move
+A server and two workers in separate processes train with momentum, whose slots move
 with every switch, and switch again every few steps. The pause is the time in which no
 worker is in a step, where a switch lies between two.
 """

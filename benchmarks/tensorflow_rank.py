@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from benchmarks import mlp
 from benchmarks.problem import load
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 
 _SPARE_TOKENS = 64
 

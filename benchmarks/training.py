@@ -108,7 +108,7 @@ def _ddp(python: str, n_workers: int) -> AbstractContextManager[RankGroup]:
 
 @contextmanager
 def _tensorflow(python: str, n_workers: int) -> Iterator[RankGroup]:
-    """Give a parameter server and the workers, whose servers know each other."""
+    """Give a parameter server and the workers, with servers that know each other."""
     module = "benchmarks.tensorflow_rank"
     with rank_group("tensorflow", module, 1 + n_workers, "1", python=python) as started:
         started.order(do="listen", ports=started.order(do="find_port"))

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import mlp
 from benchmarks.problem import Problem, load
-from benchmarks.rank import obey
+from benchmarks.rank_group import obey
 
 Times = dict[str, Any]
 _WAIT_S = 300.0
@@ -105,7 +105,7 @@ class KitTask:
         }
 
     def look(self) -> dict[str, Any]:
-        """Read the news of the training, as who watches it does, and the memory."""
+        """Read the news of the training, as an observer does, and the memory."""
         from kit.training.member.snapshot import poll
 
         member = self._member

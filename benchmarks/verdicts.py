@@ -2,12 +2,11 @@
 
     python -m benchmarks.verdicts [--quick] [--cases N] [--seed N] [--json FILE]
 
-Each case is a training in processes of their own, into which one cause is put, of a
-random kind and size: a worker that computes longer, data that come slowly, a costly
-optimizer, slow links, one slow link, latency, more tasks that compute than cores, or
-nothing but balanced computing. All but the one about cores sleep where they are slow,
-so that a busy machine does not add a cause of its own; what it adds all the same is
-shown as the verdict says it.
+Each case is a training in separate processes with one cause, of a random kind and size:
+a worker that computes longer, slow data, a costly optimizer, slow links, one slow link,
+latency, more computing tasks than cores, or nothing but balanced computing. All but the
+one about cores sleep where they are slow, so that a busy machine does not add another
+cause; what it adds all the same is shown as the verdict says it.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class SlowDescent:
 
 
 def step_function(slow: Slowness) -> Callable[..., Any]:
-    """Return a step that takes as long as it is told."""
+    """Return a step that takes as long as given."""
 
     def step(params: Any, batch: Batch) -> Any:
         (number,) = batch
@@ -125,7 +124,7 @@ class Case(NamedTuple):
     """A training, and what makes it slow."""
 
     cause: Cause
-    task: str  # who is to be named; "" if nobody
+    task: str  # the task that must be named; "" if none
     n_workers: int
     slow: Slowness
     n_bytes: int

@@ -82,7 +82,7 @@ class Slice:
 
 
 def checked(one: Slice) -> Slice:
-    """Return a rectangle that lies within its whole, else `InvalidArgumentError`."""
+    """Return the rectangle if it is within its whole, else `InvalidArgumentError`."""
     rows = list(zip(one.whole, one.begin, one.sizes, strict=False))
     is_even = len(one.whole) == len(one.begin) == len(one.sizes)
     if not is_even or any(b < 0 or n < 0 or b + n > size for size, b, n in rows):
@@ -102,6 +102,7 @@ def cut_out(wanted: Slice, parts: Sequence[tuple[Slice, Array]], dtype: Any) -> 
     if math.prod(wanted.sizes) > sum(values.size for _, values in parts):
         raise _incomplete(wanted)  # and no memory taken for it
     made = np.empty(wanted.sizes, dtype)
+    # Counting elements would not do: the parts may overlap, and leave a gap.
     is_there = np.zeros(wanted.sizes, bool)
     for part, values in parts:
         target, source = _common(wanted, part)
@@ -170,6 +171,8 @@ def write_bundle(
         pieces.append(Piece.whole(name, value))
     data, mark = _data(prefix, 0, 1), secrets.token_hex(4)
     if is_at_once:
+        # Beside the data that the old index names: until the index is replaced, the old
+        # bundle is whole.
         names_of_data = (_data(prefix, number, 1) for number in itertools.count())
         data = next(path for path in names_of_data if not path.exists())
     draft = _draft(data, mark)
@@ -221,7 +224,7 @@ def merge(parts: Sequence[str], prefix: str, files: Files = FILES) -> None:
 
 
 class TensorBundle:
-    """What lies under a prefix."""
+    """The checkpoint under a prefix."""
 
     def __init__(self, prefix: str) -> None:
         """Read the index.
@@ -368,11 +371,13 @@ def _write_index(
     manifest = Manifest(0, shards=tuple(shards), extra=extra)
     manifest.check()
     draft = _draft(_index(prefix), mark)
+    # The index is renamed last: there is a bundle only when all its data have names.
     write_file(files, draft, manifest.to_bytes())
     for source, target in renames:
         files.rename(source, target)
     files.rename(draft, _index(prefix))
     files.sync_folder(_index(prefix).parent)
+    # Data that the new index does not name belonged to the bundle that it replaced.
     named = {target for _, target in renames}
     _forget([one for one in files_of(prefix)[1:] if one not in named], files)
 

@@ -1,8 +1,8 @@
 """The one door to the disk for checkpoints: create, write, sync, rename, remove.
 
 A write is not on the disk when it returns, and neither is a rename; so code that needs
-the order says `sync`. Another `Files` with the same methods may be given wherever one
-is taken: that is how tests record the calls, fail one of them or die at it.
+the order calls `sync`. Wherever a `Files` is taken another one may be given: that is
+how tests record the calls, let one of them fail, or end the process at it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Files:
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new file; one that exists is an error."""
+        # O_EXCL also refuses a link: nobody can make us write elsewhere.
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
 
     def write(self, descriptor: int, data: Buffer) -> int:
@@ -89,17 +90,17 @@ def write_file(files: Files, path: Path, data: bytes) -> None:
         files.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes, files: Files = FILES) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Write a file that appears whole, in place of an older one."""
     draft = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
     try:
-        write_file(files, draft, data)
-        files.rename(draft, path)
+        write_file(FILES, draft, data)
+        FILES.rename(draft, path)
     except BaseException:
         with suppress(OSError):
-            files.remove(draft)
+            FILES.remove(draft)
         raise
-    files.sync_folder(path.parent)
+    FILES.sync_folder(path.parent)
 
 
 def remove_tree(files: Files, folder: Path) -> None:
@@ -109,7 +110,7 @@ def remove_tree(files: Files, folder: Path) -> None:
     except FileNotFoundError:
         return
     for path in inside:
-        if path.is_dir() and not path.is_symlink():
+        if path.is_dir() and not path.is_symlink():  # never what a link points to
             remove_tree(files, path)
         else:
             files.remove(path)

@@ -2,11 +2,11 @@
 
     step-400/               a checkpoint: manifest.json, and one shard or several
     step-400.2/             step 400 once more, saved later
-    step-500.tmp-9f3a21/    a draft: being written, or left by somebody who died
+    step-500.tmp-9f3a21/    a draft: being written, or left by a process that ended
 
 A draft becomes a checkpoint by one rename, when all its bytes are on the disk. Drafts
-that somebody left are removed by the next `draft`; so one writer at a time works in a
-folder, and it is up to the user not to start several. Any number may read.
+that were left are removed by the next `draft`; so only one writer at a time may work in
+a folder, and it is up to the user not to start several. Any number may read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 
 # --------------------------------------------------------------------------------------
-# Which checkpoints and drafts lie in a folder, judged by their names alone.
+# Which checkpoints and drafts a folder has, judged by their names alone.
 
 
 _WHOLE = re.compile(r"step-(0|[1-9]\d*)(?:\.([2-9]|[1-9]\d+))?", re.ASCII)
@@ -73,8 +73,13 @@ def next_place(folder: Path, step: int) -> CheckpointName:
 
 
 def drafts(folder: Path) -> list[Path]:
-    """Return all drafts, those that somebody left included."""
+    """Return all drafts, those that were left included."""
     return [folder / name for name in _names(folder) if _DRAFT.fullmatch(name)]
+
+
+def _draft_mark() -> str:
+    """Return a new ending for the name of a draft."""
+    return f".tmp-{secrets.token_hex(4)}"
 
 
 def _names(folder: Path) -> list[str]:
@@ -114,7 +119,6 @@ class Folder:
         path: str | Path,
         keep: int = 5,
         files: Files = FILES,
-        random: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
         """`keep` is how many stay when a new one is there, at least 2.
 
@@ -126,8 +130,7 @@ class Folder:
                 f"keep must be at least {LEAST_KEPT}, not {keep}: a damaged checkpoint "
                 f"must have one before it."
             )
-        self.path, self.keep = Path(path), keep
-        self.files, self._random = files, random
+        self.path, self.keep, self.files = Path(path), keep, files
 
     # -- writing -----------------------------------------------------------------------
 
@@ -151,7 +154,7 @@ class Folder:
             self._make_folder(self.path)
             for left in drafts(self.path):
                 remove_tree(self.files, left)
-            made = self.path / f"step-{step}.tmp-{self._random()}"
+            made = self.path / f"step-{step}{_draft_mark()}"
             self.files.make_folder(made, is_private=True)
         except OSError as exc:
             raise refused(self.path, exc) from exc
@@ -175,6 +178,8 @@ class Folder:
             manifest.check()
             looks_whole(draft, manifest)
             try:
+                # The manifest, its name, and last the name of the checkpoint: after a
+                # crash there is a draft, or all of it.
                 write_file(self.files, draft / NAME, manifest.to_bytes())
                 self.files.sync_folder(draft)
                 whole = self.path / next_place(self.path, manifest.step).name
@@ -184,6 +189,8 @@ class Folder:
         except BaseException:
             self.discard(draft)
             raise
+        # From here on it is a checkpoint, whatever fails: it is not discarded. The old
+        # ones go when its name is on the disk, or a crash could leave neither.
         try:
             self.files.sync_folder(self.path)
             self._remove_old()
@@ -217,6 +224,7 @@ class Folder:
         Raises as `draft` does.
         """
         try:
+            # The newest first: if this is interrupted, no gap is left.
             for place in reversed(places(self.path)):
                 if place.step > step:
                     self._remove(place)
@@ -285,7 +293,7 @@ class Folder:
                     path, manifest
                 )
             except KitError as exc:
-                if path.exists():  # else it was old, and a writer has removed it
+                if path.exists():  # else a writer has just removed it, as an old one
                     passed_over.append((path, exc.message))
         if not passed_over:
             raise NotFoundError(
@@ -314,6 +322,7 @@ class Folder:
     def _remove_old(self) -> None:
         """Remove what is older than the newest `keep` that look whole."""
         kept: list[CheckpointName] = []
+        # A damaged one does not count: `keep` good ones must be left.
         for place in reversed(places(self.path)):
             if len(kept) == self.keep:
                 self._remove(place)
@@ -321,8 +330,9 @@ class Folder:
                 kept.append(place)
 
     def _remove(self, place: CheckpointName) -> None:
-        # First its name: half a checkpoint must never look like a damaged one.
-        draft = self.path / f"{place.name}.tmp-{self._random()}"
+        # First its name: if this is interrupted, what is left is a draft, and not a
+        # damaged checkpoint.
+        draft = self.path / f"{place.name}{_draft_mark()}"
         self.files.rename(self.path / place.name, draft)
         remove_tree(self.files, draft)
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: one small file, written last, that vouches for all others.
+"""What a checkpoint holds: one small file, written last, with digests of all others.
 
 Pure. The text is JSON in one canonical form that ends with its own SHA-256, and reading
 it compares every byte with that form: a manifest is right, or it is not a manifest.
@@ -114,6 +114,8 @@ class Manifest:
         )
         if found.format != FORMAT:
             _refuse(f"its format is {found.format}, and this version reads {FORMAT}")
+        # Compared whole, and not only the digest: JSON allows spaces, repeated keys and
+        # more fields, in which damage could hide.
         try:
             is_same = found.to_bytes() == data
         except InvalidArgumentError as exc:
@@ -167,6 +169,7 @@ def shard_from_plain(plain: Any) -> ShardEntry:
         sha256=_field(plain, "sha256", str),
         pieces=tuple(_piece(one) for one in _field(plain, "pieces", list)),
     )
+    # It comes from elsewhere: its file must not be outside of the folder.
     if not _FILE_NAME.fullmatch(entry.file) or entry.file in (".", "..", NAME):
         _refuse(f"{entry.file!r} is not a name of a shard")
     if not _SHA256.fullmatch(entry.sha256) or entry.begin < 0:
@@ -177,7 +180,7 @@ def shard_from_plain(plain: Any) -> ShardEntry:
 def _piece(plain: Any) -> PieceEntry:
     shape = tuple(_field(plain, "shape", list))
     is_shape = all(type(size) is int and size >= 0 for size in shape)
-    # Also of an empty tensor: numpy has no array of any shape.
+    # Of an empty tensor too: numpy refuses a shape whose other sizes are too large.
     n_elements = math.prod(max(1, size) for size in shape) if is_shape else 0
     if not 0 < n_elements <= _MOST_ELEMENTS or len(shape) > _MOST_AXES:
         _refuse(f"{list(shape)} is not a shape")

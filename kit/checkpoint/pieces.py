@@ -20,7 +20,7 @@ from kit.errors import CheckpointFailed, InvalidArgumentError
 Array: TypeAlias = npt.NDArray[Any]
 
 TEXT: Final = "string"
-# Names of dtypes here, and of those that the safetensors layout knows.
+# Names of dtypes here, and in the safetensors format, which lacks some.
 DTYPES: Final[Mapping[str, str | None]] = {
     "bool": "BOOL",
     "int8": "I8",
@@ -122,7 +122,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def storage(dtype: str) -> np.dtype[Any]:
-    """Return how elements of a dtype lie in the file (of numbers).
+    """Return how numbers of a dtype are stored in the file.
 
     >>> storage("float32").str
     '<f4'

@@ -1,7 +1,7 @@
-"""Read shards, and believe nothing that a digest does not confirm.
+"""Read shards, and trust nothing that a digest does not confirm.
 
-Each file is read once, from its first byte to its last, and hashed on the way. What was
-read is handed out when all digests agree, and not before: there is no partial result.
+Each file is read once, from its first byte to its last, and hashed on the way. Values
+are returned when all digests agree, and not before: there is no partial result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
     Costs one reading of the files and the memory of the values. Raises
     `CheckpointFailed` for any damage.
     """
-    looks_whole(folder, manifest)  # nothing is allocated that no file has room for
+    # First: a manifest may claim tensors for which no file has room, and no memory is
+    # to be taken for those.
+    looks_whole(folder, manifest)
     found = _empty(manifest, manifest.tensors())
     for shard in manifest.shards:
         _read_shard(folder / shard.file, shard, found)
@@ -68,7 +70,7 @@ def read_some(
 ) -> dict[str, Array]:
     """Return some tensors, reading only their pieces, each checked by its own sum.
 
-    With `all_bytes` the files in which they lie are read and compared whole. Raises
+    With `all_bytes` the files that hold them are read and compared whole. Raises
     `NotFoundError` for a name that the checkpoint does not hold, `CheckpointFailed` for
     damage of what is read.
     """
@@ -132,6 +134,7 @@ def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
     digest = hashlib.sha256()
     try:
         with open_regular(path, CheckpointFailed) as file:
+            # Of the open file: the name may stand for another one since `looks_whole`.
             size = os.fstat(file.fileno()).st_size
             if size != shard.size:
                 raise _other_size(path, size, shard)
@@ -163,12 +166,12 @@ def _read_pieces(path: Path, shard: ShardEntry, into: Flat) -> None:
 def _read_piece(
     file: BinaryIO, piece: PieceEntry, path: Path, into: Flat, digest: Any = None
 ) -> None:
-    """Read a piece to its place, or to nowhere if nobody wants its tensor."""
+    """Read a piece to its place; only check it if its tensor is not wanted."""
     if piece.name not in into:
         _check(path, piece, _skip(file, piece.n_bytes, path, digest))
         return
     place = into[piece.name][0][piece.offset : piece.offset + piece.count]
-    # Numbers that lie there as in memory go straight into the tensor.
+    # Numbers that are stored as they are in memory go straight into the tensor.
     is_direct = piece.dtype != TEXT and storage(piece.dtype) == place.dtype
     data = place.view(np.uint8).data if is_direct else bytearray(piece.n_bytes)
     _check(path, piece, _fill(file, memoryview(data), path, digest))
@@ -189,7 +192,7 @@ def _fill(file: BinaryIO, data: memoryview, path: Path, digest: Any) -> int:
     crc32 = 0
     for start in range(0, data.nbytes, BLOCK_BYTES):
         block = rest = data[start : start + BLOCK_BYTES]
-        while rest.nbytes:
+        while rest.nbytes:  # a read may give less than was asked for
             count = file.readinto(rest)  # type: ignore[attr-defined]
             if not count:
                 raise CheckpointFailed(f"{path} ends too early.")

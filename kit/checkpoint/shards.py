@@ -4,7 +4,7 @@ The layout is that of safetensors, so other tools can open it; it is written her
 because each byte is hashed on its way, and each call to the disk may be made to fail.
 
     8 bytes   how long the header is
-    header    JSON: for each piece dtype, shape and where it lies; padded with spaces
+    header    JSON: for each piece dtype, shape and where it is; padded with spaces
     pieces    one after the other, without gaps
 
 What a reader trusts is not the header but the entry that `write_shard` returns and that
@@ -38,7 +38,7 @@ class ShardEntry:
         file: the file's name in the folder of the checkpoint.
         size: in bytes.
         sha256: of the whole file, in hex digits.
-        pieces: what lies in it, in this order, up to the end of the file.
+        pieces: what it holds, in this order, up to the end of the file.
     """
 
     file: str
@@ -69,7 +69,7 @@ def write_shard(
     away as a whole), and `InvalidArgumentError` for pieces that contradict themselves
     or have one name.
     """
-    data = [to_bytes(piece) for piece in pieces]
+    data = [to_bytes(piece) for piece in pieces]  # views, but of texts
     header = _header(pieces, data)
     try:
         descriptor = files.create(path)
@@ -129,7 +129,7 @@ def _header(pieces: Sequence[Piece], data: Sequence[memoryview]) -> bytes:
         if entry.key in described:
             raise InvalidArgumentError(f"two pieces of a shard are {entry.key!r}.")
         dtype = DTYPES[entry.dtype]
-        # What the layout has no dtype for lies there as bytes.
+        # What the format has no dtype for is declared as bytes.
         shape = list(entry.shape) if entry.is_whole else [entry.count]
         described[entry.key] = {
             "dtype": dtype or "U8",

@@ -60,7 +60,7 @@ def after(
     options: Any = None,
     run_metadata: Any = None,
 ) -> None:
-    """Tell each hook what came out of its fetches, None if it had none."""
+    """Give each hook the values of its fetches, None if it had none."""
     for hook in hooks:
         values = SessionRunValues(results.get(hook), options, run_metadata)
         hook.after_run(context, values)

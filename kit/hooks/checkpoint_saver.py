@@ -17,7 +17,24 @@ from kit.hooks.timer import SecondOrStepTimer
 
 
 class CheckpointSaverListener:
-    """Base of what a `CheckpointSaverHook` calls when it saves."""
+    """Base of what a `CheckpointSaverHook` calls when it saves.
+
+    Derive a class and override the moments that it needs. `session` is the one that is
+    being saved, and `global_step_value` the number of steps that are done.
+
+    Examples
+    --------
+    Stop when the third checkpoint is written::
+
+        class Three(kit.hooks.CheckpointSaverListener):
+            n_saved = 0
+
+            def after_save(self, session, global_step_value):
+                self.n_saved += 1
+                return self.n_saved == 3
+
+        kit.hooks.CheckpointSaverHook("run-1", save_steps=10, listeners=[Three()])
+    """
 
     def begin(self) -> None:
         """Get ready for a training that is about to begin."""
@@ -26,10 +43,16 @@ class CheckpointSaverListener:
         """Do what is due before a checkpoint is written."""
 
     def after_save(self, session: Any, global_step_value: int) -> bool | None:
-        """Do what is due after a checkpoint is written; True asks for the end.
+        """Do what is due after a checkpoint is written.
 
         In `kit.train` that is some steps later, as it is written beside them. It is
         not called for a checkpoint that could not be written.
+
+        Returns
+        -------
+        bool or None
+            True asks for the end of the training. After the first checkpoint, made
+            before any step, that is ignored.
         """
 
     def end(self, session: Any, global_step_value: int) -> None:
@@ -79,7 +102,6 @@ class CheckpointSaverHook(StepHook):
         listeners: Sequence[CheckpointSaverListener] | None = None,
         save_graph_def: bool = True,
     ) -> None:
-        """`save_graph_def`: also write down the graph."""
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
         self._folder, self._basename = os.fspath(checkpoint_dir), checkpoint_basename
@@ -108,17 +130,20 @@ class CheckpointSaverHook(StepHook):
         if self._describes:
             self._backend.describe(session, step)
         self._save(session, step)
+        # As in TensorFlow, a listener cannot end a training at its first checkpoint,
+        # even if that is written only some steps later.
         self._asked = [(one, False) for one, _ in self._asked]
         self._timer.update_last_triggered_step(step)
 
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Save if it is time, and tell what was written meanwhile."""
+        """Save if it is time, and report what was written meanwhile."""
         if self._asked and self._told(run_context.session):
             run_context.request_stop()
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
+        # What came along may be of before the update; a file's name must be exact.
         step = int(run_context.session.run(self._step))
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)
@@ -148,14 +173,14 @@ class CheckpointSaverHook(StepHook):
         return self._told(session)
 
     def _told(self, session: Any) -> bool:
-        """Tell of what is written by now; whether a listener asks for the end."""
+        """Report what is written by now; whether a listener asks for the end."""
         assert self._backend is not None
         wants_end = False
         while self._asked:
             step, may_end = self._asked[0]
             is_written = self._backend.is_written(step)
             if is_written is None:
-                break
+                break  # those after it are later still: listeners hear them in order
             del self._asked[0]
             for listener in self._listeners if is_written else ():
                 if listener.after_save(session, step) and may_end:

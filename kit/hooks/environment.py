@@ -1,12 +1,12 @@
 """Where hooks run: what counts the steps there, what can be fetched, saved and logged.
 
-The same hook works in a session of a graph and in `kit.train`. What differs is asked
-here. The caller of hooks says where they are:
+The same hook works in a session of a graph and in `kit.train`; hooks ask here for what
+differs. The caller of hooks sets where they are:
 
     with environment.inside(mine):
         hook.begin()
 
-Outside of such a block the one that was registered for the process holds.
+Outside of such a block, the environment registered for the process applies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CheckpointBackend(Protocol):
 
 
 class Measuring(Protocol):
-    """Looks at a training between two steps, and records what was measured."""
+    """Reads a training between two steps, and records what was measured."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters after the last step, as arrays of the caller's own."""
@@ -59,7 +59,7 @@ class Measuring(Protocol):
 
 
 class Environment(Protocol):
-    """What hooks ask of the place where they run."""
+    """What hooks ask of the session or training in which they run."""
 
     def global_step(self) -> Any | None:
         """Return a fetch that gives the number of updates; None if none counts them.
@@ -102,15 +102,16 @@ class Environment(Protocol):
         """Report the state, in place of the last report if possible."""
 
     def info(self, text: str) -> None:
-        """Tell something that happens now and then, for those who want to know."""
+        """Log something that happens now and then, for those who want to know."""
 
     def warning(self, text: str) -> None:
-        """Tell something that the user should know."""
+        """Log something that the user should know."""
 
     def error(self, text: str) -> None:
-        """Tell why things are about to end."""
+        """Log why the training is about to end."""
 
 
+# A context variable: threads of several trainings may call hooks at the same time.
 _blocks: ContextVar[Environment | None] = ContextVar("kit_hooks", default=None)
 _of_the_process: list[Callable[[], Environment]] = []
 
@@ -142,5 +143,5 @@ def inside(environment: Environment) -> Iterator[None]:
 
 
 def register(make: Callable[[], Environment]) -> None:
-    """Let `make()` be where hooks run outside of blocks; the last one counts."""
+    """Let `make()` give the environment outside of blocks; the last one counts."""
     _of_the_process.append(make)

@@ -1,4 +1,4 @@
-"""What a hook of a training loop is: five moments, and what it may ask for in a run.
+"""What a hook of a training loop is: five methods, and what it may ask for in a run.
 
 Pure. `kit.hooks.calls` calls them, in the right order.
 
@@ -74,7 +74,6 @@ class SessionRunContext:
     """
 
     def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
-        """`session` runs things without calling hooks."""
         self._original_args, self._session = original_args, session
         self._stop_requested = False
 
@@ -99,13 +98,13 @@ class SessionRunContext:
 
 
 class SessionRunHook:
-    """Base of all hooks: a class below it says what it does at which moment."""
+    """Base of all hooks: a derived class overrides the moments that it needs."""
 
     def begin(self) -> None:
         """Do what is needed before there is a session; operations may be added now."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Look at a new session, at the start and after each recovery.
+        """Use a new session, at the start and after each recovery.
 
         The graph cannot be changed any more.
 
@@ -135,7 +134,7 @@ class SessionRunHook:
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Look at what came out; not called if the run failed.
+        """Use what came out; not called if the run failed.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Hooks that look at the global step: end at one, wait for one, tell its speed."""
+"""Hooks on the global step: end at one, wait for one, report the speed."""
 
 from __future__ import annotations
 
@@ -83,18 +83,19 @@ class StopAtStepHook(StepHook):
     ) -> None:
         """Ask for the end if it was the last step."""
         assert self._last_step is not None
-        # What came along was read before or after the update: look again if in doubt.
+        # The step that came along was read before or after the run's own update, in no
+        # fixed order; where that matters it is read once more.
         may_be_last = run_values.results + 1 >= self._last_step
         if may_be_last and run_context.session.run(self._step) >= self._last_step:
             run_context.request_stop()
 
 
-_LOOK_S = 0.5
-_TELL_S = 10.0
+_LOOK_S = 0.5  # between two reads of the step
+_TELL_S = 10.0  # between two reports that it still waits
 
 
 class GlobalStepWaiterHook(StepHook):
-    """Waits before the first run for a global step. It looks twice a second.
+    """Waits before the first run for a global step, which it reads twice a second.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ class GlobalStepWaiterHook(StepHook):
     ------
     DeadlineExceededError
         The step has not moved for `run_deadline_s` of the settings, so nobody trains.
-        The original waits for ever.
+        TensorFlow waits without end.
     RuntimeError
         When it begins, no global step is counted.
     """
@@ -210,8 +211,9 @@ class StepCounterHook(StepHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Count, and tell if it is time."""
+        """Count, and report the rate if it is time."""
         seen = int(run_values.results)
+        # `seen` may be of before the update: see `StopAtStepHook`.
         if self._timer.should_trigger_for_step(seen + 1):
             step = int(run_context.session.run(self._step))
             if self._timer.should_trigger_for_step(step):
@@ -231,7 +233,7 @@ class StepCounterHook(StepHook):
     def _log_and_record(
         self, elapsed_steps: int, elapsed_time: float, global_step: int
     ) -> None:
-        """Tell the rate; a class below may do something else with it."""
+        """Report the rate; a derived class may do something else with it."""
         rate = elapsed_steps / elapsed_time if elapsed_time > 0 else float("inf")
         environment.current().progress(
             f"global_step/sec: {rate:g} (step {global_step})"

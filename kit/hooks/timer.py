@@ -77,7 +77,10 @@ class SecondOrStepTimer:
     ) -> tuple[float, int] | tuple[None, None]:
         """Note that it happened at `step`.
 
-        Returns the seconds and the steps since the time before, two None at first.
+        Returns
+        -------
+        tuple of float and int
+            The seconds and the steps since the time before; (None, None) at first.
         """
         now, then, before = self._clock(), self._last_time, self._last_step
         self._last_time, self._last_step = now, step

@@ -86,6 +86,8 @@ class ValidationHook(SessionRunHook):
         step, where = int(run_values.results), environment.current().measuring()
         if step + 1 < self._due and not where.is_last(step):
             return
+        # The next multiple, not `every` steps on: a training that resumes then measures
+        # at the same steps.
         self._due = ((step + 1) // self._every + 1) * self._every
         found = self._function(where.parameters(), self._data)
         where.measured(step, {PREFIX + k: v for k, v in _numbers(found).items()})

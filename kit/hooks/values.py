@@ -1,4 +1,4 @@
-"""Hooks on the values of a run: fed, told, checked, evaluated at the end."""
+"""Hooks on the values of a run: fed, logged, checked, evaluated at the end."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class LoggingTensorHook(SessionRunHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Tell their values."""
+        """Log their values."""
         if self._is_due:
             self._tell(run_values.results)
         self._n_runs += 1
 
     def end(self, session: Any) -> None:
-        """Tell the values at the end."""
+        """Log the values at the end."""
         if self._at_end:
             self._tell(session.run(self._fetches))
 
@@ -132,7 +132,7 @@ class NanLossDuringTrainingError(RuntimeError):
     """The loss has become NaN.
 
     Raised by a `NanTensorHook`, which ends the training. The caller lowers the learning
-    rate or looks at the data, and goes on from an older checkpoint. A retry from the
+    rate or checks the data, and goes on from an older checkpoint. A retry from the
     same state mostly meets it again.
     """
 
@@ -161,7 +161,7 @@ class NanTensorHook(SessionRunHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Look at the loss; raises `ValueError` if it is several numbers."""
+        """Check the loss; raises `ValueError` if it is several numbers."""
         loss = np.asarray(run_values.results)
         if loss.size > 1:
             raise ValueError(

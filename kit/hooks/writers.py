@@ -75,7 +75,7 @@ class ProfilerHook(StepHook):
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
         """Write what was noted."""
-        # Read before the run's own update, as a rule; else it is written a run early.
+        # Usually read before the run's own update; if not, this writes one run early.
         before = int(run_values.results["global_step"])
         if self._next is None:
             # The first run is unlike all others: it makes the plan.
@@ -145,7 +145,7 @@ class SummarySaverHook(StepHook):
         super().begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Say so if there is something to write, and nobody to write it."""
+        """Warn if there is something to write, and nothing to write it with."""
         if self._writer is None and self._summaries() is not None:
             environment.current().warning(
                 "SummarySaverHook writes nothing: there are no event files here. Give "

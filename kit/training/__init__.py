@@ -2,5 +2,5 @@
 
     kit.train ──► Run ──link──► a member on each task: its epochs, steps and saves
 
-`launch` is the front door. Which gradient goes where is decided in `kit.exchange`.
+It begins in `train`. Which gradient goes where is decided in `kit.exchange`.
 """

@@ -1,7 +1,7 @@
 """Which trainings may have workers that do not agree on parameters after a step.
 
-Pure. What such a topology is, `kit.exchange.topologies.topology` says; what workers
-have instead of agreed parameters, `kit.training.worker.local_steps`.
+Pure. `kit.exchange.topologies.topology` says what such a topology is, and
+`kit.training.worker.local_steps` what workers have instead of agreed parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_apart(job: Job, topology: Topology) -> None:
             f"checkpoints of this training have no place for them; begin it with "
             f"topology={name!r} and switch then, or leave out checkpoint."
         )
-    steps_to_all(topology, job.group)
+    steps_to_all(topology, job.group)  # raises where news would never reach all
 
 
 def check_switch(job: Job, name: str, synchronous: bool = True) -> None:

@@ -372,7 +372,7 @@ class Job:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each parameter lies, and behind them what compressed ones travel in."""
+        """Where each parameter is; behind them, what compressed gradients travel in."""
         size = self.settings.bucket_bytes
         return replace(
             lay_out(self.specs, len(self.workers), size),
@@ -443,8 +443,8 @@ class Job:
     def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
         """Rebuild a job from `to_plain`; every field is checked again.
 
-        Optimizers of one's own do not travel over links: they are those of `known`, a
-        job of the same training.
+        Optimizers of the user's own class do not travel over links: they are those of
+        `known`, a job of the same training.
         Raises `InvalidArgumentError` for anything that `to_plain` would not write.
         """
         values = check("job", _FIELDS, plain)

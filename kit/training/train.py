@@ -42,7 +42,7 @@ from typing import Any, Protocol, SupportsIndex, overload
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
@@ -396,13 +396,13 @@ def _begin(
         topology = chosen.topology
     job = job_with(topology)
     if recorder is not None:
-        recorder.take(job)
+        recorder.take(job)  # refuses what cannot be recorded, before anything has begun
     run = cluster.launch(job, work)
     run.began(work, recorder)
     run.recommendation = chosen
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
-        run.look()
+        run.look()  # else `resumed_from` would not be known before the first news
         resumed = run.resumed_from
         if resumed is not None and resumed.passed_over:
             warnings.warn(f"the training {resumed}", stacklevel=3)

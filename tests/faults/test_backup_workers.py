@@ -215,7 +215,7 @@ def test_coordinator_and_servers_cannot_be_spared(
     assert isinstance(error, PeerLost)
     assert error.task == str(Task.parse(task))
     if task == "worker:0":
-        assert "leads this training, which ends" in error.message
+        assert "coordinates this training, which ends" in error.message
 
 
 def test_worker_that_wakes_after_it_was_lost_ends_its_part_alone(

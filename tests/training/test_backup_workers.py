@@ -17,7 +17,15 @@ from kit.testing.cluster import LocalCluster
 from kit.trace.traffic import TransferKind
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.test_training_bits import settled, wait_for_step
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    by_kind,
+    fit,
+    initial,
+    quick_cluster,
+    same_bits,
+)
 from tests.training.toy import replayed as all_replayed
 
 pytestmark = pytest.mark.slow
@@ -60,11 +68,6 @@ def await_steps(run: kit.Run) -> None:
     pause = threading.Event()
     while run.step == 0 and not run.done:
         pause.wait(0.01)
-
-
-def by_kind(run: kit.Run, kind: TransferKind) -> int:
-    totals = run.trace.totals
-    return int(totals["bytes"][totals["kind"] == kind].sum())
 
 
 @pytest.mark.parametrize("n_ps", [1, 2, 3])

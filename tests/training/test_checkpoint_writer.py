@@ -1,4 +1,4 @@
-"""A member's writer of checkpoints, before a desk that a test leads."""
+"""A member's writer of checkpoints, with a coordinator that a test controls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kit.training.member.context import MemberContext
 ME, FILE = 1, "worker-1.safetensors"
 
 
-class SlowDesk:
+class SlowClient:
     """The way to a coordinator that answers when the test says so."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,16 +59,16 @@ class SlowDesk:
 
 
 class AnswerWhileWaiting(threading.Event):
-    """An event: as soon as somebody waits for it, the desk answers."""
+    """An event: as soon as somebody waits for it, the coordinator answers."""
 
-    def __init__(self, desk: SlowDesk) -> None:
+    def __init__(self, client: SlowClient) -> None:
         super().__init__()
         self.set()
-        self._desk = desk
+        self._client = client
 
     def wait(self, timeout: float | None = None) -> bool:
         if timeout:
-            self._desk.may_answer.set()
+            self._client.may_answer.set()
         return super().wait(timeout)
 
 
@@ -90,11 +90,13 @@ class Scene:
         self._memory = self._own_arena.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
         history = History("", job.tasks[ME])
-        self.desk = SlowDesk(folder)
+        self.client = SlowClient(folder)
         parts = (Meter(ME), self._endpoint, self._memory, history)
         context, told = MemberContext(job, ME, *parts), threading.Event()
-        self.checkpoint_writer = writer.CheckpointWriter(context, self.desk, None, told)
-        self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.desk)
+        self.checkpoint_writer = writer.CheckpointWriter(
+            context, self.client, None, told
+        )
+        self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.client)
         self.checkpoint_writer.adopted(
             [Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True
         )
@@ -105,7 +107,7 @@ class Scene:
         self._memory.leaf(physical(NOW, 0), leaf)[...] = step
 
     def close(self) -> None:
-        self.desk.may_answer.set()
+        self.client.may_answer.set()
         self.checkpoint_writer.close()
         self._endpoint.close()
         self._own_arena.arena.close()
@@ -130,16 +132,16 @@ def saved(folder: Path) -> list[float]:
 def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follows(
     scene: Scene, tmp_path: Path
 ) -> None:
-    scene.desk.drops.add((3, 0))
+    scene.client.drops.add((3, 0))
     scene.after(3)
     scene.checkpoint_writer.committed(3)  # refused, but nobody was told yet
     scene.after(4)
 
     scene.checkpoint_writer.save((4, 2), 4)
 
-    until(lambda: bool(scene.desk.handed_in), 30)
-    assert scene.desk.asked == [(3, 0), (4, 2)]
-    assert scene.desk.handed_in == [((4, 2), True, "")]
+    until(lambda: bool(scene.client.handed_in), 30)
+    assert scene.client.asked == [(3, 0), (4, 2)]
+    assert scene.client.handed_in == [((4, 2), True, "")]
     assert saved(tmp_path) == [4.0] * 4
 
 
@@ -148,9 +150,9 @@ def test_save_that_all_know_of_waits_for_no_writer(scene: Scene) -> None:
 
     scene.checkpoint_writer.committed(6)
 
-    scene.desk.may_answer.set()
-    until(lambda: len(scene.desk.handed_in) == 2, 30)
-    (first, second) = scene.desk.handed_in
+    scene.client.may_answer.set()
+    until(lambda: len(scene.client.handed_in) == 2, 30)
+    (first, second) = scene.client.handed_in
     assert first == ((3, 0), True, "")
     assert second == ((6, 0), False, "it was still writing the checkpoint before.")
 
@@ -159,9 +161,9 @@ def test_what_is_written_is_the_state_of_the_copy(scene: Scene, tmp_path: Path) 
     scene.after(3)
     scene.checkpoint_writer.committed(3)
     scene.after(5)  # steps go on before anything is on disk
-    scene.desk.may_answer.set()
+    scene.client.may_answer.set()
 
-    until(lambda: bool(scene.desk.handed_in), 30)
+    until(lambda: bool(scene.client.handed_in), 30)
 
     assert saved(tmp_path) == [3.0] * 4
 
@@ -169,12 +171,12 @@ def test_what_is_written_is_the_state_of_the_copy(scene: Scene, tmp_path: Path) 
 def test_member_that_went_past_the_step_says_so_and_writes_nothing(
     scene: Scene, tmp_path: Path
 ) -> None:
-    scene.desk.may_answer.set()
+    scene.client.may_answer.set()
 
     scene.checkpoint_writer.committed(4)
 
-    until(lambda: bool(scene.desk.handed_in), 30)
-    assert scene.desk.handed_in == [
+    until(lambda: bool(scene.client.handed_in), 30)
+    assert scene.client.handed_in == [
         ((3, 0), False, "it went past step 3 without a copy.")
     ]
     assert not (tmp_path / FILE).exists()

@@ -17,7 +17,7 @@ from tests.cases import for_each
 from tests.cluster.test_own_topology import Hub
 from tests.training import compressed
 from tests.training.compressed import DATA, Oracle, fit, initial, replayed
-from tests.training.toy import BATCH, quick_cluster, same_bits
+from tests.training.toy import BATCH, Hasty, quick_cluster, same_bits
 
 TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
 COMPRESSORS: list[tuple[Any, Oracle]] = [
@@ -54,14 +54,6 @@ def test_any_compressor_has_the_bits_of_its_replay_on_every_topology(
     assert not same_bits(run.params, initial())
     assert all(entry.agrees for entry in run.traffic)
     assert all(measured == formula for _, measured, formula in run.moved_once)
-
-
-class Hasty(kit.GradientDescent):
-    """A user's rule: it writes `out` before it has read the gradient."""
-
-    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
-        out[...] = v
-        out -= g * v.dtype.type(0.1)
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ import kit
 from kit.errors import GradientMismatch, InvalidArgumentError, NotFinite, StepFailed
 from kit.exchange import Compressor, Exchanged, Spec
 from kit.exchange.compression.compressor import Exchange
-from kit.exchange.compression.int8 import Int8
-from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.quantization import Int8, compressor_of
 from kit.exchange.compression.stages import checked_specs
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
-from kit.training.worker import dict_gather as module
-from kit.training.worker.dict_gather import DictGather, dict_gather
-from kit.training.worker.native import FEW, compiled
+from kit.training.worker import native as module
+from kit.training.worker.native import FEW, DictGather, compiled, dict_gather
 from tests.cases import for_each
 from tests.exchange.models import models
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.server import gathered_news
+from kit.server import watchers
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.client import observer
@@ -96,7 +96,7 @@ def assert_all_steps_are_known(run: kit.Run, steps: int) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody counts as late because the machine is busy."""
-    monkeypatch.setattr(gathered_news, "_LATE_S", 30.0)
+    monkeypatch.setattr(watchers, "_LATE_S", 30.0)
     with kit.settings(suspect_after_s=30.0, dead_after_s=40.0):
         yield
 
@@ -119,17 +119,17 @@ def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One member's answer, of 10 rows of a kind, is more than the others may add to.
-    monkeypatch.setattr(gathered_news, "_MOST_BYTES", 1)
-    monkeypatch.setattr(gathered_news, "MOST_ROWS", 10)
-    told, plain = list[int](), gathered_news.GatheredNews.take
+    monkeypatch.setattr(watchers, "_MOST_BYTES", 1)
+    monkeypatch.setattr(watchers, "MOST_ROWS", 10)
+    told, plain = list[int](), watchers.GatheredNews.take
 
-    def take(self: gathered_news.GatheredNews, *asked: Any) -> Any:
+    def take(self: watchers.GatheredNews, *asked: Any) -> Any:
         found = plain(self, *asked)
         sizes = [n_bytes for *_, n_bytes, _ in found[0]["others"]]
         told.append(sum(size > 0 for size in sizes))
         return found
 
-    monkeypatch.setattr(gathered_news.GatheredNews, "take", take)
+    monkeypatch.setattr(watchers.GatheredNews, "take", take)
     dialled = dialled_in(cluster, monkeypatch)
     run = begin(cluster, 300).wait(30)
 
@@ -141,7 +141,7 @@ def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
 def test_member_that_answers_late_delays_no_news_and_is_asked_directly(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathered_news, "_LATE_S", 0.3)
+    monkeypatch.setattr(watchers, "_LATE_S", 0.3)
     dialled, may_answer = dialled_in(cluster, monkeypatch), threading.Event()
     before_polls(cluster, monkeypatch, SLOW, lambda: may_answer.wait(30))
     run = begin(cluster)

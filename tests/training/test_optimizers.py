@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
@@ -26,27 +25,7 @@ from kit.training.optimizers.rules import (
     to_plain,
 )
 from tests.cases import for_each
-
-Array = npt.NDArray[Any]
-DTYPES = [np.float32, np.float64]
-
-
-def new_slots(optimizer: Optimizer, like: Array) -> list[Array]:
-    return [np.full(like.shape, s.initial, like.dtype) for s in optimizer.slots]
-
-
-def trained(optimizer: Optimizer, start: Array, gradients: Sequence[Array]) -> Array:
-    value, slots = start.copy(), new_slots(optimizer, start)
-    for step, gradient in enumerate(gradients):
-        optimizer.apply(value, gradient, slots, value, step)
-    return value
-
-
-def problem(dtype: Any, n: int = 1000, steps: int = 12) -> tuple[Array, list[Array]]:
-    rng = np.random.default_rng(7)
-    start = rng.uniform(-0.02, 0.02, n).astype(dtype)
-    return start, [rng.normal(0, 0.01, n).astype(dtype) for _ in range(steps)]
-
+from tests.training.flat import DTYPES, Array, new_slots, problem, trained
 
 # The oracles: one generator per rule, fed with gradients, in the dtype of `v`. They are
 # written as the formulas stand in the papers and allocate as they please.

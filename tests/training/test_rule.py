@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +23,7 @@ from kit.training.optimizers.rules import (
     RMSProp,
 )
 from tests.cases import for_each
-
-Array = npt.NDArray[Any]
-DTYPES = [np.float32, np.float64]
+from tests.training.flat import DTYPES, Array, new_slots, problem, trained
 
 EVERY: list[Optimizer] = [
     GradientDescent(0.3),
@@ -38,23 +34,6 @@ EVERY: list[Optimizer] = [
     RMSProp(0.03, decay=0.8, momentum=0.6, centered=True),
     Adam(0.03, beta1=0.8, beta2=0.99, epsilon=1e-6),
 ]
-
-
-def new_slots(optimizer: Optimizer, like: Array) -> list[Array]:
-    return [np.full(like.shape, s.initial, like.dtype) for s in optimizer.slots]
-
-
-def trained(optimizer: Optimizer, start: Array, gradients: Sequence[Array]) -> Array:
-    value, slots = start.copy(), new_slots(optimizer, start)
-    for step, gradient in enumerate(gradients):
-        optimizer.apply(value, gradient, slots, value, step)
-    return value
-
-
-def problem(dtype: Any, n: int = 1000, steps: int = 12) -> tuple[Array, list[Array]]:
-    rng = np.random.default_rng(7)
-    start = rng.uniform(-0.02, 0.02, n).astype(dtype)
-    return start, [rng.normal(0, 0.01, n).astype(dtype) for _ in range(steps)]
 
 
 @given(

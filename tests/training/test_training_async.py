@@ -10,15 +10,10 @@ import pytest
 
 import kit
 from kit.trace.traffic import TransferKind
-from tests.training.toy import BATCH, DATA, X, fit, initial, quick_cluster
+from tests.training.toy import BATCH, DATA, X, by_kind, fit, initial, quick_cluster
 
 STEPS = 60
 SIZE = sum(value.nbytes for value in initial().values())
-
-
-def by_kind(run: kit.Run, kind: TransferKind) -> int:
-    totals = run.trace.totals
-    return int(totals["bytes"][totals["kind"] == kind].sum())
 
 
 @pytest.mark.parametrize("n_ps", [1, 2])

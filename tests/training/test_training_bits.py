@@ -17,6 +17,7 @@ from kit.training.optimizers.rule import Optimizer
 from tests.training.toy import (
     BATCH,
     DATA,
+    Hasty,
     Params,
     fit,
     initial,
@@ -44,14 +45,6 @@ TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
 def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
     given: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
     return kit.train(fit, initial(), DATA, **given)
-
-
-class Hasty(kit.GradientDescent):
-    """A user's rule: it writes `out` before it has read the gradient."""
-
-    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
-        out[...] = v
-        out -= g * v.dtype.type(0.1)
 
 
 @pytest.mark.slow

@@ -104,6 +104,16 @@ def test_name_that_was_never_yielded_is_named() -> None:
     assert "'scale'" in error.message
 
 
+def refused(step: Any, topology: str, words: str) -> Params:
+    """Train until a gradient is refused in these words; return the parameters."""
+    with quick_cluster(0, 3, bucket_bytes=8) as cluster:
+        chosen: dict[str, Any] = {"topology": topology, "steps": 5, "batch": BATCH}
+        run = kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+        with pytest.raises(NotFinite, match=words):
+            run.wait(20)
+        return run.params
+
+
 def test_nan_in_a_written_gradient_is_refused_and_changes_nothing() -> None:
     def broken(params: Params, batch: Any, grads: Params) -> float:
         loss = writing(params, batch, grads)
@@ -111,20 +121,9 @@ def test_nan_in_a_written_gradient_is_refused_and_changes_nothing() -> None:
             grads["w"][0] = np.nan
         return loss
 
-    with quick_cluster(0, 3, bucket_bytes=8) as cluster:
-        run = kit.train(
-            broken,
-            initial(),
-            DATA,
-            topology="ring",
-            steps=5,
-            batch=BATCH,
-            cluster=cluster,
-        )
-        with pytest.raises(NotFinite, match="'w' holds 1 NaN"):
-            run.wait(20)
+    params = refused(broken, "ring", "'w' holds 1 NaN")
 
-        assert same_bits(run.params, replayed(1, 3, kit.GradientDescent(), bucket=8))
+    assert same_bits(params, replayed(1, 3, kit.GradientDescent(), bucket=8))
 
 
 @pytest.mark.parametrize("in_parts", [False, True])
@@ -166,20 +165,9 @@ def test_last_gradient_refused_after_the_first_has_travelled_changes_nothing() -
             yield name
         return loss
 
-    with quick_cluster(0, 3, bucket_bytes=8) as cluster:
-        run = kit.train(
-            broken,
-            initial(),
-            DATA,
-            topology="mesh",
-            steps=5,
-            batch=BATCH,
-            cluster=cluster,
-        )
-        with pytest.raises(NotFinite, match="'w' holds 0 NaN and 1 infinite"):
-            run.wait(20)
+    params = refused(broken, "mesh", "'w' holds 0 NaN and 1 infinite")
 
-        assert same_bits(run.params, replayed(1, 3, kit.GradientDescent(), bucket=8))
+    assert same_bits(params, replayed(1, 3, kit.GradientDescent(), bucket=8))
 
 
 class Derived(kit.GradientDescent):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 import kit
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.trace.traffic import TransferKind
 from kit.training.data.splits import shuffled
 from kit.training.optimizers.rule import Optimizer
 from tests.exchange import replay
@@ -51,6 +52,14 @@ def fit(params: Params, batch: Sequence[Array]) -> tuple[float, Params]:
         "b": np.full(2, slope.sum()),
         "scale": np.array((slope * inner).sum()),
     }
+
+
+class Hasty(kit.GradientDescent):
+    """A user's rule: it writes `out` before it has read the gradient."""
+
+    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
+        out[...] = v
+        out -= g * v.dtype.type(0.1)
 
 
 def rows(step: int, batch: int = BATCH, seed: int = 0) -> Array:
@@ -114,6 +123,12 @@ def replayed(
         update,
         bucket,
     )
+
+
+def by_kind(run: kit.Run, kind: TransferKind) -> int:
+    """Return the bytes of all transfers of a kind."""
+    totals = run.trace.totals
+    return int(totals["bytes"][totals["kind"] == kind].sum())
 
 
 def same_bits(one: Params, other: Params) -> bool:

@@ -1,7 +1,7 @@
 """Which gradients a step is made of, when it waits for the first R of N only.
 
 Pure. A `Quorum` is the account that every parameter server keeps; it depends on nothing
-but the order in which gradients arrive at the first server, so servers that are told
+but the order in which gradients arrive at the first server, so servers that learn
 this order agree on every step.
 
     R = 2    worker 0 --gradient of step 4--> counts
@@ -19,8 +19,10 @@ added in the order of the workers in which all of them would be added.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
+
+import numpy as np
 
 from kit.errors import InternalError
 from kit.exchange.layout import Range, intersect
@@ -71,7 +73,7 @@ class Quorum:
         self.counted: list[int] = []  # in the step under way
         self.alive = set(workers)
         self._needed = needed
-        self._away = set(workers)  # who is still to send something
+        self._away = set(workers)  # those that still have something to send
 
     @property
     def is_ending(self) -> bool:
@@ -96,7 +98,7 @@ class Quorum:
     def arrive(self, worker: int, step: int, halts: bool = False) -> Fate:
         """Take a worker's gradient; `halts`: it asks for a boundary after its step.
 
-        A late one that asks gets its boundary after the step under way. The worker is
+        If it is late, the boundary comes after the step under way. The worker is
         answered at once if it is `LATE`, else when the step is complete.
         """
         if worker not in self._away or step > self.step:
@@ -141,6 +143,24 @@ def order_of(chunk: int, n_workers: int, counted: Collection[int]) -> tuple[int,
     return tuple(rank for rank in chain(chunk, n_workers) if rank in counted)
 
 
+class Sums:
+    """Adds up the gradients of some workers, piece by piece."""
+
+    def __init__(
+        self, n: int, pieces: Sequence[tuple[int, Array, Mapping[int, Array]]]
+    ) -> None:
+        """Each piece's chunk, where its sum goes, and what each of `n` gave."""
+        self._n, self._pieces = n, pieces
+
+    def add(self, ranks: Collection[int]) -> None:
+        """Set each sum to that of the gradients of these workers."""
+        for number, out, views in self._pieces:
+            first, *rest = order_of(number, self._n, ranks)
+            np.copyto(out, views[first])
+            for rank in rest:
+                np.add(out, views[rank], out)
+
+
 class QuorumUpdate:
     """The `Update` of a step of some workers: the optimizer, fed with their mean."""
 
@@ -154,6 +174,8 @@ class QuorumUpdate:
 
     def weigh(self, counted: Collection[int]) -> None:
         """Say whose gradients the next sum is made of."""
+        # The gradients are weighted by n * examples / batch already: this turns their
+        # sum into the mean over the examples that count.
         examples = sum(self._examples[rank] for rank in counted)
         self.factor = self._batch / (len(self._examples) * examples)
 

@@ -107,7 +107,7 @@ class Saving:
         look: Callable[[], dict[str, Any]],
         check: Callable[[], bool],
     ) -> None:
-        """Ask; `check` raises what the training failed with, and tells its end."""
+        """Ask; `check` raises what the training failed with, or says if it is over."""
         self._ticket = secrets.token_hex(8)
         self._look, self._check = look, check
         ask(self._ticket)
@@ -126,6 +126,7 @@ class Saving:
         give_up = None if timeout is None else time.monotonic() + timeout
         pause = threading.Event()
         while True:
+            # In this order: an answer that came just before the end is then seen.
             is_over = self._check()
             answer = self._answer()
             if answer is not None and answer["error"]:

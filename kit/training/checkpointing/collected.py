@@ -13,8 +13,8 @@ and the coordinator's task writes the file in its place:
 
 Each block is answered before the next one is sent, so no more than one is on its way,
 and the writer's disk is the coordinator's, errors included. An empty block at the end
-asks for all to be on the disk. A block that is heard twice, because its answer was
-lost, lies before the end of the file and is only answered. The manifest has the digest
+asks for all to be on the disk. A block that comes twice, because its answer was lost,
+begins before the end of the file and is only answered. The manifest has the digest
 of what the writer meant to write; what came is read against it, as from any disk.
 
 The blocks travel beside the training: they cost its links nothing but bandwidth.

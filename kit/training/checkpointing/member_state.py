@@ -1,8 +1,8 @@
 """What a member writes into a checkpoint: a copy of the ranges that it updates.
 
 Every range of the parameters has one writer, the first of its owners. The writer copies
-it, and the optimizer's slots beside it, into a buffer of its own; the pieces that a
-shard is made of are views of that buffer, made once for all copies.
+it, and the optimizer's slots beside it, into a buffer; the pieces that a shard is made
+of are views of that buffer, made once for all copies.
 """
 
 from __future__ import annotations

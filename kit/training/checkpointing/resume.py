@@ -42,9 +42,9 @@ from kit.training.checkpointing.save_coordinator import (
 from kit.training.job import Job, first_few
 
 # --------------------------------------------------------------------------------------
-# Whose folder this is: the mark of the training that saves into it, and how far it is.
+# Which training saves into a folder, and how far it is: a mark in the folder.
 #
-# The mark is a file that its owner has locked. The system lets go of the lock when the
+# The mark is a file that its owner has locked. The system releases the lock when the
 # owner's process ends, however it does; so a dead owner's mark is simply taken over.
 # Its first eight bytes are the owner's step, written as an assignment to mapped memory:
 # what a killed training had reached can be read when it goes on.
@@ -63,8 +63,9 @@ class FolderLock:
         """Lock the folder for a run; it must exist.
 
         An earlier generation of the same run may have it, in a process that is stopped:
-        its mark is replaced. When that wakes up it can write nothing but what is
-        written again, with the same bits.
+        its mark is replaced. When that process wakes up it can write nothing but what
+        is written again, with the same bits.
+
         Raises `FailedPreconditionError`, naming the owner, while another training has
         it, and `CheckpointFailed` if the mark cannot be written.
         """
@@ -76,6 +77,7 @@ class FolderLock:
         try:
             check_regular(path, os.fstat(self._file), CheckpointFailed)
             self._lock(folder, run)
+            # Under the lock: before it, the last owner may still count.
             before = os.pread(self._file, _SIZE, 0)
             self.left_at = int.from_bytes(before[:_STEP], "little")
             os.ftruncate(self._file, _SIZE)
@@ -99,7 +101,7 @@ class FolderLock:
     def close(self) -> None:
         """Let go of the folder."""
         if self._file >= 0:
-            self._step.release()
+            self._step.release()  # first: a view keeps the mapping from being closed
             self._memory.close()
             # A process that was forked meanwhile has the lock as well, and may stay.
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -121,6 +123,8 @@ class FolderLock:
     def _replace(self, path: Path) -> None:
         """Put our own mark in place of one that is locked."""
         old = self._file
+        # The old file keeps its lock and loses its name: the next one that looks for
+        # the mark finds ours. O_EXCL lets one of two that replace it at once fail.
         path.unlink()
         self._file = os.open(path, _FLAGS | os.O_EXCL, 0o600)
         os.pwrite(self._file, os.pread(old, _SIZE, 0), 0)
@@ -190,9 +194,9 @@ class CheckpointStore:
     def __init__(
         self, job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
     ) -> None:
-        """Claim the folder and read the checkpoint that the job goes on from.
+        """Lock the folder and read the checkpoint that the job goes on from.
 
-        Blocks for reading it whole. Raises `FailedPreconditionError` for a folder that
+        Blocks while it is read. Raises `FailedPreconditionError` for a folder that
         belongs to another training or is not empty for one that starts afresh,
         `InvalidArgumentError` naming what differs from the model,
         `NotFoundError` for a checkpoint that is not there, `CheckpointFailed` when all
@@ -203,6 +207,7 @@ class CheckpointStore:
         files = _Crashing(job) if job.crash else FILES
         self._folder = Folder(wanted.folder, wanted.keep, files)
         _make(self._folder)
+        # Before `prepare`, which removes drafts: they may be another training's.
         task = str(job.tasks[job.coordinator])
         self._claim = FolderLock(self._folder.path, name_of(job), task)
         try:
@@ -228,7 +233,7 @@ class CheckpointStore:
         self._claim.reached(step)
 
     def status(self) -> dict[str, Any]:
-        """Return what the notebook is told."""
+        """Return what is reported to the notebook."""
         return {**self.save_coordinator.status(), "resumed": self._resumed}
 
     def account(self) -> dict[str, Any]:
@@ -287,6 +292,7 @@ class CheckpointStore:
         self.save_coordinator.go_on_from(
             step, found.path, drops_later=bool(job.restore)
         )
+        # A training that goes back to an older checkpoint on request has lost nothing.
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in found.passed_over)
         return Resumed(step, str(found.path), lost, over)
@@ -294,7 +300,7 @@ class CheckpointStore:
     def _own(self, job: Job, steps: list[int]) -> Resumed | None:
         """Go on from what an earlier generation has saved, if it has.
 
-        With which checkpoint the training began is past then, and so are later ones.
+        It does not matter then with which checkpoint the training itself began.
         """
         own = [step for step in steps if self._is_own(job, step)]
         self.save_coordinator.n_saved = len(own)  # the others were removed, or counted
@@ -315,7 +321,8 @@ class CheckpointStore:
 
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
         held, tensors = texts_of(found, "states"), found.manifest.tensors()
-        # Where workers agree, one that may have kept something may have kept nothing.
+        # A worker of a topology that makes all agree may have kept nothing, though the
+        # checkpoint has a place for it: then any training can go on from there.
         has_any = any(0 not in tensors[name].shape for name in held if name in tensors)
         if {*held} != {*job.states} and (has_any or job.states):
             there, here = (

@@ -1,4 +1,4 @@
-"""The coordinator's book of checkpoints: what is being written, what came of it.
+"""The coordinator's account of checkpoints: what is being written, what came of it.
 
 Theory of operation
 -------------------
@@ -15,14 +15,14 @@ saves that all members know from the step's number alone). There is one at a tim
 `every_steps` of them a copy is due, and nobody has to meet for it. All other saves make
 the members meet, and the verdict there is SAVE: those by the clock, those of
 asynchronous members by the number of updates, a user's (with a ticket, by which its
-answer is found), a hook's, and the last one, which the end of the training waits for.
+answer is found), a hook's, and the last one, for which the end of the training waits.
 
 *Who writes what.* Each range of the parameters has one writer, the first of its owners.
-It copies what is its own, with the slots, between two steps, and a thread of its own
-writes that as one shard while the next steps go on. The first of the writers adds the
-parameters without elements. The coordinator's task makes the draft, in the thread that
-also concludes; it does so even if it owns nothing. A writer that is there first is told
-to wait, and one that does not see the draft sends its shard (`collected.py`).
+It copies its ranges, with their slots, between two steps, and a thread writes the copy
+as one shard while the next steps go on. The first of the writers adds the parameters
+without elements. The coordinator's task makes the draft, in the thread that also
+concludes; it does so even if it owns nothing. A writer that is there first has to wait,
+and one that does not see the draft sends its shard (`collected.py`).
 
 *When a save counts.* All writers have handed in an entry. In a synchronous training
 without backup workers, all that hold parameters have confirmed too, by their digests,
@@ -62,7 +62,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
@@ -84,6 +84,22 @@ class ShardPath(NamedTuple):
 
     state: str  # "write", "wait" or "drop"
     path: str = ""
+
+
+class SaveClient(Protocol):
+    """What a member asks of the save coordinator, in this process or over a link."""
+
+    def kept(self) -> bytes:
+        """Ask what this member's step function had kept by the checkpoint."""
+
+    def where(self, key: Key) -> ShardPath:
+        """Ask where the shard of a checkpoint belongs."""
+
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        """Have a block of a shard written on the coordinator's host."""
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """Hand in the entry of a shard, as plain data, or why there is none."""
 
 
 @dataclass
@@ -204,6 +220,8 @@ class SaveCoordinator:
 
         By the clock, and for asynchronous members by the number of updates.
         """
+        # Without the lock: it is asked before each step, and what an attempt that ends
+        # at this moment delays is due at the next one.
         if self._attempt is not None:
             return False
         every = 0 if synchronous else self._wanted.steps
@@ -248,7 +266,8 @@ class SaveCoordinator:
     ) -> bool:
         """Take up a save; False if another one is being written, or it is there."""
         with self._changed:
-            # Also when it is refused: a later question must not wait for it.
+            # Also when it is refused: its writers then drop their copies, and do not
+            # wait.
             self._seen = max(self._seen, key)
             if not key[1] and key[0] in self.own:
                 return False  # the step is done again, with the same bits
@@ -261,6 +280,8 @@ class SaveCoordinator:
                 self._note(key[0], self._clock(), text)
                 return False
             tickets: list[str] = []
+            # A request is answered by a save that was agreed after it; one that all
+            # know by its step may be of an older state.
             if key[1]:
                 tickets, self._tickets = self._tickets, []
             now = self._clock()
@@ -269,7 +290,9 @@ class SaveCoordinator:
             self._attempt.wrong = self._damage or self._early.get(key, "")
             early = {one: some for one, some in self._confirmed.items() if one >= key}
             self._confirmed = early
+            # One set for both: `confirm` adds to it by the key, before this and after.
             self._attempt.confirmed = early.setdefault(key, set())
+            # Other trainings have no state that all members hold at the same step.
             if synchronous and not self._job.has_backups:
                 self._attempt.witnesses = who | frozenset(self._job.workers)
             self._early = {one: why for one, why in self._early.items() if one > key}
@@ -279,7 +302,7 @@ class SaveCoordinator:
         return True
 
     def where(self, key: Key) -> ShardPath:
-        """Tell a writer where its shard belongs, if that is known already."""
+        """Return where a writer's shard belongs, if that is known already."""
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
@@ -308,7 +331,7 @@ class SaveCoordinator:
                 path = attempt.draft / shard_file(self._job.tasks[member])
                 file = CollectedFile(path, self._folder.files)
                 attempt.collected[member] = file
-        file.take(offset, block)
+        file.take(offset, block)  # without the lock: the disk may take seconds
 
     def wrote(self, member: int, key: Key, entry: Any, wrong: str) -> None:
         """Take what a writer has written (as plain data), or why it has not."""
@@ -319,7 +342,7 @@ class SaveCoordinator:
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
-                is_early = key > self._seen  # its member was the faster one
+                is_early = key > self._seen  # the member was the faster one
                 if found is None and is_early and len(self._early) < _MOST_EARLY:
                     self._early[key] = f"{self._name(member)}: {wrong}"
                 return  # else it was given up meanwhile
@@ -333,7 +356,7 @@ class SaveCoordinator:
         """Note that the parameters that a member would save are those of the others."""
         with self._changed:
             is_open = self._attempt is not None and self._attempt.key == key
-            if is_open or key > self._seen:  # it may be there before the coordinator
+            if is_open or key > self._seen:  # it may be faster than the coordinator
                 self._confirmed.setdefault(key, set()).add(member)
                 self._changed.notify_all()
 
@@ -365,7 +388,7 @@ class SaveCoordinator:
 
         Raises nothing: what came of it is in `status`.
         """
-        attempt = self._attempt
+        attempt = self._attempt  # only this thread ends one
         if attempt is None or attempt.key != key:
             return
         path: Path | None = None
@@ -383,7 +406,7 @@ class SaveCoordinator:
             self._settle(attempt, path)
 
     def status(self) -> dict[str, Any]:
-        """Return what the notebook is told, as data that JSON can carry."""
+        """Return what is reported to the notebook, as data that JSON can carry."""
         with self._changed:
             attempt = self._attempt
             return {
@@ -421,6 +444,7 @@ class SaveCoordinator:
 
     def _commit(self, attempt: SaveAttempt) -> Path:
         assert attempt.draft is not None
+        # `Folder.commit` checks this too, but cannot name the task.
         for member, entry in attempt.entries.items():
             if not (attempt.draft / entry.file).exists():
                 raise CheckpointFailed(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,30 +29,14 @@ from kit.training.checkpointing.member_state import (
     writers_of,
 )
 from kit.training.checkpointing.resume import CheckpointStore
-from kit.training.checkpointing.save_coordinator import Key, ShardPath
+from kit.training.checkpointing.save_coordinator import Key, SaveClient
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 from kit.training.worker import kept_state
 
 _LOOK_S = 0.01
-_DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
+_DROP_S = 2.0  # to learn that a save was refused: one question to the coordinator
 _LAST_WORDS_S = 2.0  # a save under way when the training fails may still succeed
-
-
-class Desk(Protocol):
-    """The way to the save coordinator."""
-
-    def kept(self) -> bytes:
-        """Ask what this member's step function had kept by the checkpoint."""
-
-    def where(self, key: Key) -> ShardPath:
-        """Ask where a shard belongs."""
-
-    def collect(self, key: Key, offset: int, block: Any) -> None:
-        """Have a block of a shard written where the coordinator is."""
-
-    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """Hand in the entry of a shard, or why there is none."""
 
 
 class WriterTask(NamedTuple):
@@ -69,17 +53,17 @@ class CheckpointWriter(StepObserver):
     def __init__(
         self,
         context: MemberContext,
-        desk: Desk,
+        client: SaveClient,
         store: CheckpointStore | None,
         told: threading.Event,
     ) -> None:
         """`store` is the coordinator's own; the others have none.
 
-        `told` is set when the coordinator is to be told of digests at once.
+        `told` is set when digests are to be reported to the coordinator at once.
         """
         job = context.job
         assert job.checkpoints is not None
-        self._context, self._desk, self._store = context, desk, store
+        self._context, self._client, self._store = context, client, store
         self._told = told
         self._save_coordinator = store.save_coordinator if store else None
         self._wanted, self._every = job.checkpoints.steps, 0
@@ -88,7 +72,7 @@ class CheckpointWriter(StepObserver):
         self._empty: tuple[Piece, ...] = ()
         self._last_due = 0
         self._tasks: queue.SimpleQueue[WriterTask | None] = queue.SimpleQueue()
-        self._is_idle = threading.Event()
+        self._is_idle = threading.Event()  # set while the buffer may be written
         self._is_idle.set()
         self._is_over = threading.Event()
         self._give_up = float("inf")
@@ -103,10 +87,12 @@ class CheckpointWriter(StepObserver):
         keeps = job.states.values()
         writers = {*writers_of(owners, job.coordinator), *keeps}
         self._writers = tuple(sorted(writers))
+        # What a worker kept is in the checkpoint's shards, which the coordinator alone
+        # has read: ask for it once, before the first step.
         is_restored = step > 0 and context.endpoint.stamp.epoch == 1
         is_empty = not context.state and not context.compression
         if is_restored and context.me in keeps and is_empty:
-            context.keep(self._desk.kept())
+            context.keep(self._client.kept())
         ranges = ranges_of(owners, self._context.me)
         is_first = self._context.me == self._writers[0]
         self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
@@ -114,6 +100,7 @@ class CheckpointWriter(StepObserver):
         # Asynchronous members skip steps: then the coordinator alone says when.
         self._every = self._wanted if synchronous else 0
         if self._every:
+            # What was due before this epoch is saved, or is not made up for.
             self._last_due = max(self._last_due, step - step % self._every)
         if self._thread is None and (
             self._save_coordinator or self._context.me in self._writers
@@ -141,6 +128,7 @@ class CheckpointWriter(StepObserver):
         save_coordinator, me = self._save_coordinator, self._context.me
         if save_coordinator is not None:
             number, context = self._context.endpoint.stamp.epoch, self._context
+            # The others ask `where`, whose answer is to drop what is not begun here.
             if not save_coordinator.begin(
                 key, number, context.synchronous, self._writers
             ):
@@ -164,8 +152,8 @@ class CheckpointWriter(StepObserver):
 
     def _copied(self, key: Key, step: int) -> WriterTask:
         context = self._context
-        # When a save was agreed, the coordinator knows of no other: what the buffer has
-        # then is of one that it refused, and the thread is about to hear of that.
+        # A save is agreed only while no other is under way, so what the buffer holds
+        # then belongs to one that was refused, and the thread is about to learn that.
         is_agreed = key[1] > 0
         if not self._is_idle.wait(_DROP_S if is_agreed else 0):
             return WriterTask(key, None, "it was still writing the checkpoint before.")
@@ -190,16 +178,18 @@ class CheckpointWriter(StepObserver):
             try:
                 self._take_part(task)
             except KitError:
-                continue  # the coordinator is gone, and the training with it
+                continue  # the coordinator is gone, and with it the training
 
     def _take_part(self, task: WriterTask) -> None:
+        # In the coordinator's task one thread makes the draft, writes its shard and
+        # waits for all others: saves are concluded one after the other.
         save_coordinator = self._save_coordinator
         is_open = (
             save_coordinator is None or save_coordinator.open(task.key) is not None
         )
         if task.pieces is None:
             if task.wrong and is_open:
-                self._desk.wrote(task.key, None, task.wrong)
+                self._client.wrote(task.key, None, task.wrong)
         elif is_open:
             self._write(task.key, task.pieces)
         else:
@@ -217,19 +207,19 @@ class CheckpointWriter(StepObserver):
                 return
             file = draft / shard_file(self._context.task)
             is_here = _sees(draft)  # else it is on the coordinator's host alone
-            files = FILES if is_here else SentFile(partial(self._desk.collect, key))
+            files = FILES if is_here else SentFile(partial(self._client.collect, key))
             entry = write_shard(file, pieces, files).to_plain()
         except Exception as error:  # no memory, no disk: the save fails, nothing else
             wrong = getattr(error, "message", repr(error))
         finally:
-            # Before the coordinator knows of it: the next save may come at once.
+            # Before the entry is handed in: the next save may be agreed at once.
             self._is_idle.set()
-        self._desk.wrote(key, entry, wrong)
+        self._client.wrote(key, entry, wrong)
 
     def _draft(self, key: Key) -> Path | None:
         """Wait until the coordinator says where to write; None if nowhere."""
         give_up = time.monotonic() + self._context.job.settings.save_deadline_s
-        while (place := self._desk.where(key)).state == "wait":
+        while (place := self._client.where(key)).state == "wait":
             if time.monotonic() > min(give_up, self._give_up):
                 return None
             time.sleep(_LOOK_S)

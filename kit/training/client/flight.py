@@ -1,7 +1,8 @@
 """What each task of a training did last and waits for, and where the waiting begins.
 
-Pure: the observer of a training gives what its members have told, and the time. A task
-that waits names for whom; who is waited for and waits for nobody is the first cause.
+Pure: the observer of a training gives what its members have reported, and the time. A
+task that waits names those it waits for; one that is waited for and waits for nobody is
+the first cause.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kit.trace.traffic import Phase, Transfer, TransferKind
 from kit.training.client.changes import listed
 from kit.training.client.report import rows_table
 
-#: Seconds that somebody must have waited before anybody is called the cause.
+#: Seconds that a task must have waited before another is called the cause.
 LEAST_S = 0.5
 _SILENT_S = 2.0  # a task that answers is heard ten times a second
 _NEWEST = 2  # messages and spans that are shown of a task
@@ -192,7 +193,7 @@ def _seconds(one: Seen, now: int) -> float:
 
 
 def _held_up(seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], now: int) -> int:
-    """Return who has waited longest, if that is long; -1 if not.
+    """Return the member that has waited longest, if that is long; -1 if not.
 
     A server that takes no part in the steps waits for the workers all the time.
     """
@@ -208,7 +209,7 @@ def _held_up(seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], now: int)
 def _end_of_chain(
     seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], begin: int, now: int
 ) -> list[int]:
-    """Return who waits for whom, from `begin` on; the last one twice in a circle."""
+    """Return who waits for whom, from `begin` on; in a circle the last one twice."""
     chain = [begin]
     while ahead := waits[chain[-1]]:
         # Of several, one that waits for nobody, else the one that has waited longest.

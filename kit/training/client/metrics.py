@@ -16,10 +16,13 @@ import numpy as np
 
 from kit.errors import FailedPreconditionError
 from kit.exchange import state_transfer
+from kit.exchange.plan import Owned
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import TransferKind
+from kit.training.coordination.membership import Epoch
 from kit.training.job import Job
+from kit.training.member.moves import moves
 
 
 @dataclass(frozen=True)
@@ -87,36 +90,30 @@ def account(
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     """Return (epoch, measured, formula) of the bytes that move once, at its start."""
     found = []
-    before, was_asynchronous = None, False
-    generation = 0
+    owned: tuple[Owned, ...] = ()
+    before, generation = job.start, 0
     for row in trace.epochs:
         if row.generation != generation:  # it begins as a training does
-            generation, before, was_asynchronous = row.generation, None, False
-        after = job.owners_on(by_name(row.plain_topology))
-        n_slots = len(job.optimizer.slots)
-        if before is None and row.resumes:
-            moved = state_transfer.resumed(after, job.group, n_slots)
-        elif before is None and row.first_step:
-            coordinator = job.coordinator
-            moved = state_transfer.restored(
-                job.layout, job.group, coordinator, after, n_slots
-            )
-        elif before is None:
-            moved = state_transfer.broadcast(job.layout, job.group, job.coordinator)
-        else:
-            moved = state_transfer.handover(before, after, n_slots, job.group)
-            if was_asynchronous and not row.is_asynchronous:
-                moved = (*state_transfer.refresh(before, job.workers), *moved)
-            joined = row.joined.split(",")
-            fresh = [n for n, task in enumerate(job.tasks) if task.short in joined]
-            moved = (*state_transfer.refresh(after, fresh), *moved)
+            before, owned, generation = job.start, (), row.generation
+        joined = row.joined.split(",")
+        epoch = Epoch(
+            before.number + 1,  # of its generation; a trace counts on
+            row.plain_topology,
+            synchronous=not row.is_asynchronous,
+            first_step=row.first_step,
+            joined=tuple(
+                (n, 0) for n, task in enumerate(job.tasks) if task.short in joined
+            ),
+        )
+        owners = job.owners_on(by_name(row.plain_topology))
+        moved = moves(job, before, owned, epoch, owners, resumes=row.resumes)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
         found.append(
             (row.number, measured, sum(state_transfer.traffic(moved).values()))
         )
-        before, was_asynchronous = after, row.is_asynchronous
+        before, owned = epoch, owners
     return found
 
 
@@ -148,6 +145,7 @@ class StepRecord(TypedDict):
 
 def records(trace: Trace) -> list[StepRecord]:
     """Return the records of all steps that every worker's rows are known of."""
+    # Rows without examples are those of servers, and of gradients that came too late.
     counts = trace.steps["examples"] > 0
     table = trace.steps[counts]
     table = table[np.lexsort((table["task"], table["step"]))]
@@ -180,7 +178,7 @@ def records(trace: Trace) -> list[StepRecord]:
     return found
 
 
-_N_MEASURED = 20  # of the newest steps of each worker; fewer tell too little
+_N_MEASURED = 20  # of the newest steps of each worker
 _FEWEST_MEASURED = 3
 
 
@@ -218,7 +216,7 @@ def measured_shares(job: Job, trace: Trace) -> dict[str, float]:
 def _pushed(trace: Trace) -> dict[int, set[int]]:
     """Return whose gradients the servers took in each step, as far as that is kept.
 
-    A worker that is killed once its gradient has arrived leaves no row of its own.
+    A worker that is killed once its gradient has arrived leaves no row itself.
     """
     if not (trace.totals["kind"] == TransferKind.LATE).any():
         return {}

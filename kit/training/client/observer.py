@@ -1,9 +1,9 @@
-"""Looks at all members of a training and learns when it is over.
+"""Watches all members of a training and learns when it is over.
 
 The coordinator is asked for the news of all, over one link. A member that it cannot
-ask, or that has failed, is asked directly from then on, by a thread of its own, and so
+ask, or that has failed, is asked directly from then on, by a separate thread, and so
 are all when the coordinator is gone: a member that hangs delays no other's news, and
-each says itself why it ended. Members answer from threads of their own, so the observer
+each says itself why it ended. Members answer from separate threads too, so the observer
 holds nothing up. It asks each directly from the start where workers may come back, and
 where it is one of many: in a task.
 """
@@ -30,30 +30,24 @@ from kit.errors import (
     UnavailableError,
     to_plain,
 )
-from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight import Flight, Seen, flight
-from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.report import LOOK
-from kit.training.client.requests import CommandSender, Newest
+from kit.training.client.requests import (
+    CommandSender,
+    Dial,
+    Newest,
+    dial_in,
+    next_generation,
+)
 from kit.training.client.watched import Once, Watched, gone, take_gathered, unwatchable
 from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
-
-
-def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
-    """Return how the tasks are reached in the generation of a training."""
-    generation = job.generation
-    if generation is None or not generation.addresses:
-        return dial
-    addresses = dict(zip(job.tasks, generation.addresses, strict=True))
-    return lambda task, run: dial(task, run, addresses[task])
-
 
 T = TypeVar("T")
 Others = dict[int, Watched]  # by the number of the member
@@ -71,11 +65,11 @@ class Observer:
         self.finished: Future[None] = Future()
         self.finished.set_running_or_notify_cancel()
         self._job, self._process = job, dial
-        self._dial = _dial_in(job, dial)
+        self._dial = dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
-        # Where each task looks at all, the coordinator would have to ask for each of
-        # them. Where a lost worker may come back, its next process must not be asked
-        # for the news of the last one: a link to a process ends with it.
+        # Where each task watches all others, the coordinator would have to ask for each
+        # of them. Where a lost worker may come back, its next process must not be asked
+        # for the news of the last one: a link to a process ends with the process.
         self._gathers = trusted is None and not job.has_backups
         is_elastic = job.generation is not None
         self._watched = [
@@ -85,8 +79,9 @@ class Observer:
         self._guard = threading.Lock()
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._begins_by = 0.0  # when all tasks know the newest generation
-        self._give_up = float("inf")  # when those that still say nothing are left
-        # To the members. Those to the last ones are closed when all has been learned.
+        self._give_up = float("inf")  # when to stop waiting for members that are silent
+        # To the members. They are kept open until all has been learned: a task lets go
+        # of a training when its watchers have gone.
         self._links = set[ReconnectingCaller]()
         self._requests = CommandSender(job, self._dial, self.finished.done)
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
@@ -97,10 +92,10 @@ class Observer:
         self._begin_watches()
 
     def at_end(self, call: Callable[[KitError | None], None]) -> bool:
-        """Call, before `finished` gets its result, with what the training failed with.
+        """Call back with what the training failed with, before `finished` is set.
 
         The tasks still answer then. Returns whether it will be called: not when the
-        training is over.
+        training is over already.
         """
         with self._guard:
             if self._left:
@@ -136,6 +131,7 @@ class Observer:
         with self._guard:
             if not self._left:
                 return
+            # Under the same guard as `_end_of_one`: the training cannot end in between.
             self._left += 1
             # The thread that watched the last process goes on with what it has.
             new = self._watched[member].come_back(incarnation)
@@ -180,7 +176,7 @@ class Observer:
                 is_known = self.coordinator.has_begun or not self._may_begin(job)
                 if is_early and self._job is job and is_known:
                     raise
-            if self._job is job:
+            if self._job is job:  # else ask the next generation at once
                 self._pause.wait(_LOOK_S)
 
     def wait(self, timeout: float | None) -> None:
@@ -292,7 +288,8 @@ class Observer:
         except Exception as error:  # else a wait for the end would never return
             watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
-        if goes_on or self._job is not job:  # nobody asks this generation any more
+        # A generation that another follows does not end the training.
+        if goes_on or self._job is not job:
             with self._guard:
                 self._links.discard(caller)
             caller.close()
@@ -315,7 +312,8 @@ class Observer:
             says_so_itself = False
         finally:
             self._watch_directly(others, job, list(others))
-        # An elastic training finds out by itself, and may have moved on.
+        # The coordinator hears of a member's own error from the member. An elastic
+        # training finds losses by itself, and may have moved on.
         is_told = says_so_itself or job.generation is not None
         if watched.error and not is_told:
             self._tell(member, watched, watched.error)
@@ -326,7 +324,7 @@ class Observer:
             return bool(others) or self._has_failed()
 
         def dial(_: float) -> Caller:
-            # By the run's name the task knows for whom to keep what it knows.
+            # With the run's name: the task then keeps what it knows for this watcher.
             return self._reach(member, job.run, is_useless)
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
@@ -366,6 +364,8 @@ class Observer:
         limits, pause_s = job.settings, _FIRST_POLL_S
         last_news_by = float("inf")
         while True:
+            # A coordinator that is slow to answer for all is doubted sooner: the others
+            # can be asked directly meanwhile.
             limit = limits.suspect_after_s if others else limits.dead_after_s
             question = {"run": job.run, "cursors": watched.cursors}
             if others:
@@ -375,6 +375,7 @@ class Observer:
             try:
                 reply, blob = caller.call("run.poll", limit, question)
             except InvalidArgumentError:
+                # The task does not know this generation, or does not know it yet.
                 if watched.has_begun or not self._may_begin(job):
                     raise
                 self._pause.wait(_LOOK_S)
@@ -395,6 +396,8 @@ class Observer:
                 unreached = [one for one in unreached if others[one].has_begun]
             self._watch_directly(others, job, unreached)
             if watched.is_over:
+                # The others end at about the same time, and can be asked through it a
+                # little longer; those that are left then are asked directly.
                 last_news_by = min(last_news_by, time.monotonic() + _LAST_NEWS_S)
                 if not others or watched.error or time.monotonic() > last_news_by:
                     return
@@ -403,7 +406,8 @@ class Observer:
                 return
             if not watched.more and not any(one.more for one in others.values()):
                 self._pause.wait(pause_s)
-                # Longer each time: nobody waits half as long again as a training took.
+                # Longer each time: a wait for the end lasts at most half as long again
+                # as the training, however short that was.
                 longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
                 pause_s = min(1.5 * pause_s, longest_s)
 
@@ -412,7 +416,7 @@ class Observer:
             if one.is_over and one.error is None:
                 del others[number]
                 self._end_of_one(job)
-            elif one.is_over:  # it says itself what that means
+            elif one.is_over:  # it failed: its own words say what that means
                 self._watch_directly(others, job, [number])
 
     def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
@@ -426,7 +430,7 @@ class Observer:
         return is_new and self._job is job and time.monotonic() < self._begins_by
 
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
-        """Note why nothing more is learned of a member."""
+        """Note why nothing more can be learned of a member."""
         task = self._job.tasks[member]
         if isinstance(error, UnavailableError | DeadlineExceededError):
             text = (
@@ -434,21 +438,21 @@ class Observer:
                 f"{error.message}"
             )
             if member == self._job.coordinator and self._job.generation is None:
-                text += f" It leads this training, which ends with it. {SURVIVED}"
+                text += f" It coordinates this training, which ends with it. {SURVIVED}"
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
             text = f"{task} cannot tell how it is doing: {error.message}"
             watched.fail(type(error)(text, task=str(task), step=watched.step))
 
     def _tell(self, member: int, watched: Watched, error: KitError) -> None:
-        """Let the coordinator know of a member that failed or cannot be reached."""
+        """Report a member that failed or cannot be reached to the coordinator."""
         if self.coordinator.state == "lost" or self._is_done():
             return
         lost = member if watched.state == "lost" else None
         values = {"run": self._job.run, "member": member, "lost": lost}
         values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
         try:
-            # Once: it may be ending by itself, and knows then.
+            # No second attempt once it is over: it knows then why it ended.
             coordinator = self.coordinator
             way = self._reach(self._job.coordinator, "", lambda: coordinator.is_over)
             with closing(way) as caller:
@@ -465,7 +469,7 @@ class Observer:
         """Watch the generation that follows the one that ended so, if one does."""
         if job.generation is None or watched.error is None:
             return False
-        with self._following:
+        with self._following:  # all threads of a generation find their members gone
             if self._job is not job:
                 return True  # another thread has found it
             try:
@@ -484,7 +488,7 @@ class Observer:
         with self._guard:
             n_epochs = max((row.number for row in self.epochs()), default=0)
             self._watched = [one.move_on(n_epochs) for one in self._watched]
-            self._job, self._dial = job, _dial_in(job, self._process)
+            self._job, self._dial = job, dial_in(job, self._process)
             self._left, self._give_up = len(job.tasks), float("inf")
             self._begins_by = time.monotonic() + job.settings.start_deadline_s
             kept = self._requests
@@ -515,6 +519,7 @@ class Observer:
             if self._job is not job:
                 return
             self._left -= 1
+            # The trusted member has the last word; the others may add why.
             if self._watched[self._trusted].is_over:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
@@ -524,11 +529,11 @@ class Observer:
             self.newest.keep()  # a task keeps what it knows while the links are open
             for call in self._at_end:
                 call(error)
-            with self._guard:  # who watched an earlier generation lets go of its own
+            with self._guard:  # watchers of earlier generations close their own links
                 links = tuple(self._links)
             for caller in links:
                 caller.close()
-        finally:  # somebody waits for it
+        finally:  # whatever a callback raises: somebody waits for the result
             if error is None:
                 self.finished.set_result(None)
             else:
@@ -540,7 +545,8 @@ class Observer:
         """Return how it ended: by the trusted member, else the lost, else anybody."""
         trusted = self._watched[self._trusted]
         states = [one.state for one in self._watched]
-        # In an elastic training anybody may report the end: the others are there too.
+        # Any member of an elastic training may report the end on which all agreed: the
+        # trusted one may have been lost right after it.
         is_elastic = self._job.generation is not None
         if trusted.state == "done" or (is_elastic and "done" in states):
             return None

@@ -1,7 +1,7 @@
-"""What all members have reported of a training, in memory that does not grow for ever.
+"""What all members have reported of a training, in memory of a bounded size.
 
-News are folded in as they come, so looking costs nothing that depends on how long the
-training is: the tables are views, and the loss of the newest step is at hand.
+News is folded in as it comes, so reading costs the same however long the training is:
+the tables are views, and the loss of the newest step is at hand.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Recorded:
             return float("nan")
         latest = latest[np.argsort(latest["task"], kind="stable")]
         weight = latest["examples"].astype(np.float64)
-        # Added up as `Trace.losses` does it, so that both are equal to the bit.
+        # In the order and by the means of `Trace.losses`: both are equal to the bit.
         total, count = (
             float(np.bincount(np.zeros(len(latest), np.intp), one)[0])
             for one in (latest["loss"] * weight, weight)
@@ -92,6 +92,7 @@ class Recorded:
         steps = steps[steps["examples"] > 0]
         if not len(steps):
             return
+        # Members report at different times: keep the rows of the newest step so far.
         newest = int(steps["step"].max())
         known = int(self._latest["step"][0]) if len(self._latest) else -1
         if newest < known:

@@ -1,23 +1,31 @@
-"""What a notebook asks of a training's tasks: to change it, and for its parameters."""
+"""What a notebook asks of a training: changes, parameters, the next generation."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from typing import Any
+from contextlib import closing, suppress
+from typing import Any, Final, Protocol
 
-from kit.errors import FailedPreconditionError, UnavailableError
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+    UnavailableError,
+    from_plain,
+)
 from kit.task import Task
 from kit.training.client.watched import Watched
 from kit.training.commands import check_command
+from kit.training.elastic.asking import Told, Unanswered, ask_all
 from kit.training.job import Job
 from kit.wire.rpc import Caller
 
 # --------------------------------------------------------------------------------------
 # How the requests for a training get to its coordinator: by one link, when needed. A
 # request that was interrupted, by a Ctrl-C for example, takes its link with it: half of
-# it may have been sent. The next request gets a new link.
+# the message may have been sent. The next request gets a new link.
 
 
 class CommandSender:
@@ -28,7 +36,7 @@ class CommandSender:
     ) -> None:
         """`is_over` says whether the training is; then nothing is sent any more."""
         self._job, self._dial, self._is_over = job, dial, is_over
-        # Not shared with anything else: a coordinator that is gone is dialled for long.
+        # For nothing but this link: to dial a coordinator that is gone takes long.
         self._guard = threading.Lock()
         self._caller: Caller | None = None
         self._is_closed = False
@@ -60,7 +68,7 @@ class CommandSender:
             raise
 
     def close(self) -> None:
-        """Close the link for good: another one leads from here on, or none."""
+        """Close the link for good: another process coordinates from now on, or none."""
         with self._guard:
             caller, self._caller = self._caller, None
             self._is_closed = True
@@ -89,12 +97,12 @@ def over() -> FailedPreconditionError:
 # --------------------------------------------------------------------------------------
 # The newest parameters of a training, as they are fetched from its tasks.
 #
-# Nothing of the training is stopped for it. Its end is the last moment at which all
-# tasks are sure to have them: `keep` takes them then.
+# The training does not stop for it. Its end is the last moment at which all tasks are
+# sure to have them: `keep` takes them then.
 
 
 class Newest:
-    """Knows whom to ask for which part of the parameters."""
+    """Knows which task to ask for which part of the parameters."""
 
     def __init__(
         self,
@@ -114,7 +122,7 @@ class Newest:
 
     @property
     def kept(self) -> bytearray | None:
-        """What the training has ended with, if it has and anybody could tell."""
+        """What the training ended with, if it has ended and anybody had it."""
         return self._kept
 
     def keep(self) -> None:
@@ -125,12 +133,12 @@ class Newest:
         for worker in workers:
             try:
                 self._kept = self._of(worker)
-            except Exception:  # who asks for them later hears of it
+            except Exception:  # whatever it is, it is raised again by `fetch`
                 continue
             return
 
     def _of(self, worker: int) -> bytearray:
-        """Return a worker's parameters, or what the servers have where they lead."""
+        """Return a worker's parameters, or the servers' where these are newer."""
         flat, job = self._ask(worker), self._job
         epochs = self._watched[self._trusted].epochs
         is_asynchronous = epochs[-1].is_asynchronous if epochs else not job.synchronous
@@ -147,3 +155,81 @@ class Newest:
         limit = self._job.settings.step_deadline_s
         with closing(self._dial(self._job.tasks[member], "")) as caller:
             return caller.call("run.params", limit, {"run": self._job.run})[1]
+
+
+# --------------------------------------------------------------------------------------
+# How an observer finds the next generation of an elastic training.
+
+
+_LOOK_S: Final = 0.02
+_NOBODY: Final = "no task that hosts a part of it answers."
+
+
+class Dial(Protocol):
+    """How tasks are reached."""
+
+    def __call__(self, task: Task, run: str, address: str = "", /) -> Caller:
+        """Return a link for questions to a task, for one that watches a run.
+
+        `address` is where it listens now, if that is elsewhere than the cluster says.
+        """
+
+
+def dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
+    """Return how the tasks are reached in the generation of a training."""
+    generation = job.generation
+    if generation is None or not generation.addresses:
+        return dial
+    addresses = dict(zip(job.tasks, generation.addresses, strict=True))
+    return lambda task, run: dial(task, run, addresses[task])
+
+
+def next_generation(job: Job, dial: Dial, step: int) -> Job | None:
+    """Wait for the generation that follows a job's; None if the training is over.
+
+    If all processes that host members are gone, those that stand by are told so, and
+    which `step` the training had reached. Raises what the training has failed with.
+    """
+    ended, limits = job.generation, job.settings
+    assert ended is not None, "it is elastic"
+
+    def ask(process: str, op: str = "elastic.look", **values: Any) -> dict[str, Any]:
+        with closing(dial(Task.parse(process), "")) as caller:
+            question = {"origin": ended.origin, **values}
+            return caller.call(op, limits.dead_after_s, question)[0]
+
+    give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+    unanswered: Unanswered = {}
+    renew = time.monotonic() + limits.redial_after_s
+    while (now := time.monotonic()) < give_up:
+        if now > renew:  # a new connection gets through a line that is whole again
+            unanswered.clear()
+            renew = now + limits.redial_after_s
+        # Any answer is enough: one that is stopped must not keep the others waiting.
+        told = ask_all(ended.processes, ask, lambda _: True, unanswered=unanswered)
+        heard = [one for one in told.values() if not isinstance(one, KitError)]
+        for one in heard:
+            found = Job.from_plain(one["job"], job)
+            if found.generation and found.generation.number > ended.number:
+                return found
+            if one["error"]:
+                raise from_plain(one["error"])
+            if one["done"]:
+                return None
+        # All refuse the connection, so all have ended; a late one may still live.
+        if not heard and not _late(told, ended.processes):
+            return None
+        if not _late(told, ended.places) and not any(
+            isinstance(told[one], dict) for one in ended.places
+        ):
+            # Those that stand by have no links that would show them the loss.
+            for process in ended.standby:
+                with suppress(KitError):
+                    told_of = {"number": ended.number, "reason": _NOBODY, "step": step}
+                    ask(process, "elastic.lose", **told_of)
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _late(told: Told, processes: Sequence[str]) -> bool:
+    return any(isinstance(told[one], DeadlineExceededError) for one in processes)

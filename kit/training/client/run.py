@@ -24,7 +24,6 @@ from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
 from kit.training.client.flight import Flight
-from kit.training.client.following import Dial
 from kit.training.client.metrics import (
     Entry,
     StepRecord,
@@ -35,6 +34,7 @@ from kit.training.client.metrics import (
 )
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
+from kit.training.client.requests import Dial
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.elastic.generation import Change
@@ -260,7 +260,7 @@ class Run:
 
     def look(self) -> None:
         """Ask the coordinator at once how things stand; else that is done regularly."""
-        with suppress(KitError):  # it may be over already, and is looked at anyway
+        with suppress(KitError):  # it may be over already; it is polled anyway
             self._observer.command("look")
 
     def _configure(self, **changes: Any) -> None:
@@ -268,6 +268,7 @@ class Run:
         self.job.check_step(values.get("at", 0))
         if "topology" in values:
             check_switch(self.job, values["topology"])
+            # All tasks must know a topology of the user's own before they switch to it.
             if self._bring is not None:
                 self._bring(values["topology"])
         try:
@@ -359,7 +360,7 @@ class Run:
         return recorder
 
     def began(self, work: Work | None, recorder: Recorder | None) -> None:
-        """Take what the training was begun with, and who is to record it."""
+        """Take what the training was begun with, and its recorder."""
         self._work = work
         if recorder is not None:
             self.recording = recorder
@@ -741,6 +742,8 @@ class Run:
         """
         if self._params is not None:
             return {name: value.copy() for name, value in self._params.items()}
+        # Asked before they are fetched: if the training ends meanwhile, these may be
+        # older than its last ones, and must not be kept.
         is_final = self.done
         found = unflatten(self.job.layout, self._observer.params())
         if is_final:

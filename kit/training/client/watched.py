@@ -23,10 +23,10 @@ from kit.training.client.recorded import News
 from kit.training.member.snapshot import LOGS, unpack_news
 
 # --------------------------------------------------------------------------------------
-# Shows what the hooks of a training tell, where it was begun: one line, written anew.
-# Hooks run in the coordinator's task. What they tell comes with the news of the
-# training, some times a second, and is shown in the cell that called `kit.train`, in
-# the terminal, or in a file line by line.
+# Shows what the hooks of a training report, where it was begun: one line, overwritten.
+# Hooks run in the coordinator's task. Their lines come with the news of the training,
+# several times a second, and are shown in the cell that called `kit.train`, in the
+# terminal, or in a file line by line.
 
 
 class Teller:
@@ -66,7 +66,7 @@ class Once:
     """Lets the rows of each step of a member pass once, however often it is done.
 
     Steps that are done again after a loss have the same loss and the same measures.
-    The threads that watch two generations may come here at the same time.
+    Threads that watch two generations may use this at the same time.
 
     Attributes:
         differs_at: the first step that had another loss when it was done again; -1
@@ -105,7 +105,7 @@ class Once:
             self._losses = np.concatenate([self._losses, room])
         first, again = table[is_new], table[~is_new]
         self._losses[first["step"]] = first["loss"]
-        # Bits: a NaN is like itself.
+        # As bits: a NaN equals itself, and rounding counts.
         was, now = self._losses[again["step"]], again["loss"].copy()
         differ = again["step"][was.view(np.int64) != now.view(np.int64)]
         if len(differ) and self.differs_at < 0:
@@ -127,7 +127,7 @@ class Watched:
     step: int = 0
     error: KitError | None = None
     epochs: list[EpochRow] = field(default_factory=list)
-    leads: dict[str, Any] = field(default_factory=dict)  # as far as it does
+    leads: dict[str, Any] = field(default_factory=dict)  # what the coordinator says
     cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
@@ -159,6 +159,7 @@ class Watched:
     def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> News:
         """Take the answer of a poll, and return the new rows in it."""
         *tables, totals = unpack_news(reply["counts"], blob)
+        # By our clock first: all that follows is kept.
         tables = [self.clock.here(table) for table in tables]
         # A copy: else all of the blob would stay.
         self.totals = np.concatenate([self._earlier, self._counted(totals)])
@@ -172,7 +173,7 @@ class Watched:
         self.doing, self.heard_at = reply["doing"], time.monotonic_ns()
         if self.doing["since"]:
             self.doing["since"] -= self.clock.ahead
-        # What is committed stays so, where a member begins again or does steps again.
+        # Never back: a member that begins anew, or does steps again, counts from below.
         self.step = max(self.step, int(reply["step"]))
         self.more = bool(reply["more"])
         n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
@@ -185,6 +186,7 @@ class Watched:
         ]
         if reply["error"]:
             self.error = from_plain(reply["error"])
+        # While rows are missing it is not over: its watcher has to come back for them.
         if not self.more:
             self.state = reply["state"]
         self._tell()
@@ -295,11 +297,12 @@ def unwatchable(task: Task, step: int, error: Exception) -> InternalError:
 def gone(
     members: Sequence[Watched], told: Mapping[str, str], *, is_done: bool = False
 ) -> dict[int, str]:
-    """Return who is gone, and why: nobody here reaches it, or the coordinator says so.
+    """Return the members that are gone, and why.
 
-    `told` is by the number of a member what the coordinator says of those that it goes
-    on without. Such a member may still be there and say itself why it gave up. When the
-    training `is_done` all others took part until its end, and may have left since.
+    They cannot be reached from here, or the coordinator says so: `told` is, by a
+    member's number, what it says of those that it goes on without. Such a member may
+    still be there and say itself why it gave up. When the training `is_done` all others
+    took part until its end, and may have left since.
     """
     return {
         number: one.error.message if one.error else told.get(str(number), "lost")

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
 from kit.settings import Settings
-from kit.training.checkpointing.save_coordinator import Key, ShardPath
+from kit.training.checkpointing.save_coordinator import Key, SaveClient, ShardPath
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 Reports = Sequence[DigestReport]
-_PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
+_PATIENCE_S = 2.0  # how long the coordinator keeps a question before it says WAIT
 
 
 class HeartbeatReply(NamedTuple):
-    """The answer to a sign of life.
+    """The answer to a heartbeat.
 
     What the training failed with, and the members that it goes on without, as known in
     an epoch.
@@ -32,7 +32,7 @@ class HeartbeatReply(NamedTuple):
     epoch: int
 
 
-class CoordinatorClient(Protocol):
+class CoordinatorClient(SaveClient, Protocol):
     """What a member asks of the coordinator. All raise the training's failure."""
 
     def arrive(self, number: int, step: int) -> Answer:
@@ -42,7 +42,7 @@ class CoordinatorClient(Protocol):
         """Report that the proposal was prepared, or why not."""
 
     def beat(self, reports: Reports = ()) -> HeartbeatReply:
-        """Give a sign of life, and tell of parameters; returns what has happened."""
+        """Send a heartbeat and digests of parameters; returns what has happened."""
 
     def come_back(self) -> None:
         """Say that this is the new process of a member that was lost."""
@@ -62,18 +62,6 @@ class CoordinatorClient(Protocol):
 
     def copied(self, step: int) -> None:
         """Say that this member's copy before `step` is in another task's memory."""
-
-    def kept(self) -> bytes:
-        """Ask what this member's step function had kept by the checkpoint."""
-
-    def where(self, key: Key) -> ShardPath:
-        """Ask where the shard of a checkpoint belongs."""
-
-    def collect(self, key: Key, offset: int, block: Any) -> None:
-        """Have a block of a shard written where the coordinator is."""
-
-    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """Hand in the entry of a shard, as plain data, or why there is none."""
 
     def close(self) -> None:
         """Let go of the links."""
@@ -142,7 +130,7 @@ class LocalCoordinatorClient:
 class RemoteCoordinatorClient:
     """The others' way: one link, and a second one where there are checkpoints.
 
-    A block of one would hold up signs of life for as long as it takes to send.
+    A block of a checkpoint would hold up heartbeats for as long as it takes to send.
     """
 
     def __init__(
@@ -158,6 +146,8 @@ class RemoteCoordinatorClient:
         self._process = secrets.token_hex(8)
         self._deadline_s = settings.dead_after_s
         self._control = ReconnectingCaller(dial, settings.redial_after_s)
+        # A large block may rightly take long, so this line is not dialled anew as soon;
+        # the deadlines below leave time for a second attempt.
         self._checkpoints = ReconnectingCaller(dial, self._deadline_s)
 
     def has_begun(self, deadline: float) -> bool:
@@ -252,7 +242,8 @@ class RemoteCoordinatorClient:
             )
         except DeadlineExceededError as error:
             if self._control.is_connected:
-                raise  # the coordinator has answered so
+                raise  # it is the coordinator's own answer
+            # No answer has come: the coordinator is gone, or the line to it is cut.
             raise LinkLost(error.message, task=error.task) from error
         return reply
 

@@ -1,8 +1,8 @@
 """The coordinator's side of a training: the agreement with a lock, and who is alive.
 
 Members come to it, never the other way round: they arrive at boundaries, report that
-they are ready, and send a heartbeat, whose answer tells them of a failure. So nobody
-has to be reached in order to be stopped.
+they are ready, and send heartbeats; the answers report a failure. So no member has to
+be reached in order to be stopped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import failures
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.failure_detection import Damage, Latecomers, Suspicions
-from kit.training.coordination.halts import Halts
-from kit.training.coordination.membership import Agreement, Answer, Verdict, halting
+from kit.training.coordination.membership import (
+    Agreement,
+    Answer,
+    Halts,
+    Verdict,
+    halting,
+)
 from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.job import Job, difference, terms_of
@@ -70,6 +75,7 @@ class TrainingCoordinator:
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
+            # That step is saved: a training that ends at once must not save it again.
             self._agreement.saves.ended(self.store.step, good=True)
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
@@ -79,13 +85,13 @@ class TrainingCoordinator:
             saved = requests["saves"]
             if self.store is not None and saved and self.store.take_over(saved):
                 self._agreement.saves.request()
-        # Who has not been heard of may still be starting: others wait for its links.
+        # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
-        # What was said of those that are lost: spared, or the end of the training.
+        # The reasons given for losses, of members that were spared or ended it all.
         self._losses: dict[int, str] = {}
         self._left: set[int] = set()
-        # How often each member has come back; what earlier ones of it say is refused.
+        # How often each member has come back; earlier processes of it are refused.
         self._incarnations: dict[int, int] = {}
         self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
@@ -109,12 +115,13 @@ class TrainingCoordinator:
         with self._changed:
             if member in self._agreement.lost:
                 raise failures.left_behind(self._job, member)
+            # Only heartbeats keep a member alive: arriving starts the watch over it.
             self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
             if member in self._job.workers:  # an idle server waits as long as it takes
                 self._latecomers.begin(number, self._clock())
             if not self._agreement.missing(number):
-                self._judge(at_once=True)
+                self._judge(at_once=True)  # each reports its digests before it arrives
                 if self._agreement.epoch.number == 1:  # the first copy of all
                     self._call_copy()
             self._changed.notify_all()
@@ -137,6 +144,7 @@ class TrainingCoordinator:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
+            # If that was the last word on an epoch, those that joined are lost no more.
             for back in self._losses.keys() - self._agreement.lost:
                 if self._agreement.error is None:
                     del self._losses[back]
@@ -160,7 +168,7 @@ class TrainingCoordinator:
             self._judge()
 
     def _judge(self, *, at_once: bool = False) -> None:
-        """End the training when parameters differ; wait a moment for all to tell."""
+        """End the training when parameters differ; wait a moment for all reports."""
         error = self._damage.error
         if error is None or self._agreement.error is not None:
             return
@@ -171,15 +179,14 @@ class TrainingCoordinator:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
-        store = self.store
+        saves = self.store.save_coordinator if self.store is not None else None
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
-            if store is not None and store.save_coordinator.is_due(
-                step + 1, synchronous
-            ):
+            if saves is not None and saves.is_due(step + 1, synchronous):
                 self._agreement.saves.request()
             self._call_copy()
-            # Asynchronous members would never get to a step.
+            # Hooks that may end the training are asked after each synchronous step;
+            # asynchronous members that always halted would never make an update.
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
 
@@ -211,14 +218,14 @@ class TrainingCoordinator:
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
-            saves = self.store.account() if self.store is not None else None
             wanted = self._regrouping
-            more: dict[str, Any] = {
-                "saves": saves,
+            return {
+                **self._agreement.requests,
+                **self._log.to_plain(),
+                "saves": self.store.account() if self.store is not None else None,
                 "began": self.began,
                 "placing": wanted.placing.to_plain() if wanted is not None else None,
             }
-            return {**self._agreement.requests, **self._log.to_plain(), **more}
 
     def kept(self, member: int) -> bytes:
         """Return what a member's step function had kept by the checkpoint, packed."""
@@ -236,10 +243,11 @@ class TrainingCoordinator:
     def beat(self, member: int) -> KitError | None:
         """Note that a member lives; returns what its training failed with.
 
-        Silence that was too long is not mended by a word that comes after all.
+        A heartbeat that comes after too long a silence does not mend it.
         """
-        self.watch()
+        self.watch()  # before this heartbeat is noted: it must not hide its own delay
         with self._changed:
+            # One that is lost but heard is a new process, on its way back.
             if member in self._agreement.lost and member not in self._heard:
                 return failures.left_behind(self._job, member)
             self._heard[member] = self._clock()
@@ -261,8 +269,9 @@ class TrainingCoordinator:
     def come_back(self, member: int, incarnation: int, process: str) -> None:
         """Take in the word of a member that was lost and has a new process.
 
-        `process` is a name that no other process has: who says this again, because the
-        answer did not come, is not another one.
+        `process` is a name that no other process has: it shows that a repeated
+        question, whose answer was lost, is not from another one.
+
         Raises `FailedPreconditionError` in a training that needs all workers, `Fenced`
         for a process that is not newer than the last, and what the training failed
         with.
@@ -280,6 +289,7 @@ class TrainingCoordinator:
                 raise failures.replaced(self._job, member)
             if not self._job.can_spare({member}):
                 raise failures.cannot_return(self._job, member)
+            # The end of its last process may be unnoticed yet; a new one proves it.
             if member not in agreement.lost and not agreement.is_finished:
                 self.gone(member, "a new process of it has begun")
                 if agreement.error is not None:
@@ -300,8 +310,7 @@ class TrainingCoordinator:
         """
         with self._changed:
             agreement = self._agreement
-            is_over = agreement.is_finished or agreement.error is not None
-            if not is_over and member not in agreement.returning:
+            if not agreement.is_over and member not in agreement.returning:
                 if member not in agreement.lost or member not in self._heard:
                     raise failures.not_lost(self._job, member)
                 agreement.take_back(member, self._incarnations.get(member, 0))
@@ -326,11 +335,11 @@ class TrainingCoordinator:
         """Take in a member that came by itself; returns the run to join.
 
         None when there is nothing to join for it: this training is over, or all members
-        are in it already and this one asks for the next. Raises what the training
-        failed with, once to each member, and `MemberMismatch`, with which it fails for
-        all,
-        when `terms` are not those of the coordinator's job; `InvalidArgumentError` for
-        a number that no member has.
+        are in it already and this one asks for the next.
+
+        Raises what the training failed with, once to each member; `MemberMismatch`,
+        with which it fails for all, when `terms` are not those of the coordinator's
+        job; and `InvalidArgumentError` for a number that no member has.
         """
         if member >= len(self._job.tasks):
             raise InvalidArgumentError(
@@ -342,9 +351,8 @@ class TrainingCoordinator:
             self._told.add(member)
             if self._agreement.error is not None and not is_told:
                 raise self._agreement.error
-            is_over = self._agreement.is_finished or self._agreement.error is not None
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
-            if is_over or has_begun:
+            if self._agreement.is_over or has_begun:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:
@@ -355,7 +363,7 @@ class TrainingCoordinator:
 
     @property
     def save_coordinator(self) -> SaveCoordinator:
-        """The book of checkpoints; `FailedPreconditionError` if there are none."""
+        """The account of checkpoints; `FailedPreconditionError` without a folder."""
         if self.store is None:
             raise FailedPreconditionError(
                 "this training has no folder for checkpoints; begin it with "
@@ -387,15 +395,13 @@ class TrainingCoordinator:
     def see_off(self, timeout_s: float) -> bool:
         """Wait until all members have left; whether they have.
 
-        Who leads stays until the others have heard that the training is over.
+        The coordinator stays until the others have heard that the training is over.
         """
         agreed = self._agreement
-
-        def have_left() -> bool:
-            return self._left >= agreed.members - agreed.lost
-
         with self._changed:
-            return self._changed.wait_for(have_left, timeout_s)
+            return self._changed.wait_for(
+                lambda: self._left >= agreed.members - agreed.lost, timeout_s
+            )
 
     def fail(
         self,
@@ -408,7 +414,7 @@ class TrainingCoordinator:
         """End the training for all members; the first cause counts.
 
         It goes on when the error says no more than that the member `lost` is gone, and
-        it can do without that one. What a lost member reports (`by`) is not heard. A
+        it can do without that one. What a lost member reports (`by`) is ignored. A
         report that another member is lost may be the effect of something else: then it
         waits until that is clear.
 
@@ -417,11 +423,10 @@ class TrainingCoordinator:
         """
         with self._changed:
             agreement = self._agreement
-            # Whose links close when a training is over has not been lost.
-            is_over = agreement.is_finished or agreement.error is not None
             if lost is not None and self._suspicions.explain(lost):
                 return agreement.error  # it has reported why it ends
-            if lost is not None and not is_over:
+            # A member that closes its links when the training is over is not lost.
+            if lost is not None and not agreement.is_over:
                 self._losses.setdefault(lost, error.message)
             suspect = self._suspicions.other(error, by)
             if lost is not None and self._can_spare(lost):
@@ -429,7 +434,7 @@ class TrainingCoordinator:
                 wanted = self._regrouping
                 if wanted is not None and wanted.lose(lost, error.message):
                     self._end_generation(wanted.reason)
-                # Its silence is known: `watch` must not find it once more.
+                # Its silence is dealt with: `watch` must not find it once more.
                 self._heard.pop(lost, None)
             elif by in agreement.lost:
                 return agreement.error
@@ -457,20 +462,20 @@ class TrainingCoordinator:
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement
-        has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
+        has_begun = agreement.epoch.number > 0  # the first epoch needs all to agree
         lost = agreement.lost | {member}
         if self._regrouping is not None and not agreement.epoch.synchronous:
-            # Asynchronous workers each have their own steps: the others go on to where
-            # all copy, and lose none of theirs.
+            # Asynchronous workers have steps of their own: the others go on until all
+            # copy, and lose none of theirs.
             return has_begun and self._job.keeps_all_without(lost)
         return has_begun and self._job.can_spare(lost)
 
     def gone(self, member: int, reason: str) -> None:
         """Take the end of a member: unless it left in order, do without it or fail."""
-        with self._changed:  # of two that go together only one may be spared
+        with self._changed:  # of two that go at once only one may be spared
             if member in self._left:
                 return
-            if self.is_finished:  # nobody need wait for its last word
+            if self.is_finished:  # no need to wait until it takes its leave
                 self.leave(member)
                 return
             goes_on = self._can_spare(member)
@@ -478,11 +483,11 @@ class TrainingCoordinator:
             self.fail(error, lost=member)
 
     def watch(self) -> None:
-        """Find members that are silent, and boundaries that not all come to."""
+        """Find members that are silent, and boundaries at which some are missing."""
         now = self._clock()
         limits = self._job.settings
         if now - self._watched > limits.suspect_after_s:
-            # We were not awake ourselves: nobody could be heard, nor come.
+            # This process was stopped: it could hear nobody, and nobody is to blame.
             self._heard = dict.fromkeys(self._heard, now)
             with self._changed:
                 self._latecomers.wait_anew(now)
@@ -495,7 +500,7 @@ class TrainingCoordinator:
                 wanted.look()
                 if wanted.is_late(limits.dead_after_s):
                     self._end_generation(wanted.reason)
-        for member, heard in list(self._heard.items()):
+        for member, heard in list(self._heard.items()):  # `gone` removes some
             if now - heard > limits.dead_after_s:
                 silence = f"it has been silent for {now - heard:.1f} s"
                 self.gone(member, f"{silence}, so it is stopped or unreachable")
@@ -506,10 +511,11 @@ class TrainingCoordinator:
                 self.fail(failures.late(self._job, missing, number, limit_s))
 
     def seen(self, step: int) -> None:
-        """Note that who asks for something has seen a training at `step`.
+        """Note that the training was seen at `step` by the sender of a request.
 
-        Those that had done an elastic training's newest steps may all be lost. What is
-        asked for counts when these steps are done again, as after any other loss.
+        The processes that had done an elastic training's newest steps may all be lost.
+        The request takes effect when these steps have been done again, as after any
+        other loss.
         """
         with self._changed:
             if self._regrouping is not None:
@@ -518,11 +524,11 @@ class TrainingCoordinator:
     def command(self, what: str, ticket: str = "", /, **values: Any) -> None:
         """Note a request of the user; it is taken up at the next boundary.
 
-        One with a `ticket` that was heard already, in whatever generation, is not taken
-        up once more.
+        One whose `ticket` is known, from whatever generation, is not taken up again.
+
         Raises `InvalidArgumentError` for what cannot be meant, and for what these
         members cannot form, and `UnavailableError` when a generation of an elastic
-        training has ended: what it was asked for has been told to the next one.
+        training has ended: the next one is asked then.
         """
         values = check_command(what, values)
         with self._changed:
@@ -554,7 +560,7 @@ class TrainingCoordinator:
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:
-        """Check a configuration as it will be with what else is requested by then."""
+        """Check a configuration together with what else is requested by then."""
         self._job.check_step(at)
         given = {name: value for name, value in changes.items() if value is not None}
         then = replace(self._agreement.foreseen(at), **given)
@@ -569,7 +575,7 @@ class TrainingCoordinator:
             return self._damage.agreed(since)
 
     def status(self) -> dict[str, Any]:
-        """Return what the training is in: epoch, request, pause, who is lost."""
+        """Return the state of the training: epoch, request, pause, losses."""
         with self._changed:
             agreement, wanted = self._agreement, self._regrouping
             pending = agreement.expected

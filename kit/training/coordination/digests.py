@@ -1,11 +1,11 @@
-"""Digests of the parameters: what members tell of theirs, and whether they are equal.
+"""Digests of the parameters: what members report, and whether it is the same.
 
 Pure. Members that hold the same parameters compare them in shares: what one writer of
 checkpoints owns. A worker holds all shares, a parameter server its own. The digest is a
 CRC-32, so one damaged stretch of 32 bits is always found, anything else in all but one
 of four billion cases. Not compared are gradients and the slots of the optimizer, which
-nobody else has. Damage between two comparisons that has reached all members alike, as
-that of a gradient does, is not found.
+no other member has. Damage between two comparisons that has reached all members alike,
+as that of a gradient does, is not found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Memory
 from kit.training.checkpointing.member_state import ranges_of, writers_of
 
-_MOST = 1000  # states that are remembered; with backup workers not all tell of each
+_MOST = 1000  # states remembered; with backup workers not all report each of them
 _NONE: Mapping[int, int] = {}
 State = tuple[int, int]  # epoch and step
 Members = frozenset[int]
@@ -68,7 +68,7 @@ class Digests:
     def note(
         self, step: int, now: int, boundary: int = -1, saved: Mapping[int, int] = _NONE
     ) -> None:
-        """Digest the parameters before `step`, which lie in the physical region `now`.
+        """Digest the parameters before `step`, in the physical region `now`.
 
         `boundary` is that of a checkpoint's key; `saved` holds the digests of shares
         that were copied for it.
@@ -94,7 +94,7 @@ class Digests:
     def take(self) -> list[DigestReport]:
         """Return what is not reported yet, oldest first; from any thread."""
         found = []
-        while self._untold:
+        while self._untold:  # `note` may append meanwhile, in the thread of the steps
             found.append(self._untold.popleft())
         return found
 
@@ -103,7 +103,7 @@ class Divergence(NamedTuple):
     """Members whose parameters before a step are not those of the others."""
 
     step: int
-    members: Members  # who is wrong: the minority, or all where there is none
+    members: Members  # those that are wrong: the minority, or all if there is none
     others: Members  # the majority, if there is one
 
 
@@ -128,7 +128,7 @@ class DigestComparison:
         # State -> the share's writer -> digest -> who has reported it.
         self._open: dict[State, dict[int, dict[int, set[int]]]] = {}
         self._agreed: dict[State, dict[int, int]] = {}
-        self._n_agreed = 0
+        self._n_agreed = 0  # ever, also of those forgotten: a cursor counts in it
 
     def note(self, member: int, report: DigestReport, holders: Iterable[int]) -> None:
         """Compare what a member reports; `holders` are all that will report a state."""
@@ -166,6 +166,7 @@ class DigestComparison:
         return plain, self._n_agreed
 
     def _differ(self, step: int, wrong: Members, told: Members, of: Members) -> None:
+        # The earliest counts: all states after it differ because of that one.
         if self.difference is None or step <= self.difference.step:
             self.difference = Divergence(step, wrong, told - wrong)
             self.is_complete = told >= of
@@ -181,7 +182,7 @@ def _bound(states: dict[State, Any]) -> None:
 
 
 def _wrong(values: Mapping[int, set[int]]) -> Members:
-    """Return who has another digest than most; all when there is no majority.
+    """Return those with another digest than most; all if there is no majority.
 
     >>> sorted(_wrong({77: {0, 1}, 78: {2}})), sorted(_wrong({77: {0}, 78: {2}}))
     ([2], [0, 2])

@@ -1,4 +1,4 @@
-"""Reports that a member is lost, until it is clear who is the cause.
+"""Reports that a member is lost, until the cause is clear.
 
 When one member dies, those that exchange with it notice first. Each reports the loss
 and ends, which closes its own links; so its neighbours report *it*, and so on around
@@ -67,8 +67,8 @@ class Suspicions:
 
         `gone` are the members known to be lost or to have left, and `heard` is when
         each was last heard. A suspect that is still heard `suspect_after_s` after the
-        report is alive, so the line to it is cut. One that was silent for as long
-        is lost.
+        report is alive, so the line to it is cut. One that was silent for as long is
+        lost.
         """
         if not self._by:
             return None
@@ -82,7 +82,7 @@ class Suspicions:
             passed.add(member)
         is_silent = now - heard.get(found.other, float("-inf")) > patience_s
         if found.other in gone or is_silent:
-            return found.error
+            return found.error  # of the member next to the cause: it names the cause
         if now - found.since > patience_s:
             return self._line_cut(member, found)
         return None
@@ -96,7 +96,7 @@ class Suspicions:
 
 
 class Damage:
-    """What the members tell of their parameters, until it is clear who is wrong."""
+    """What members report of their parameters, until it is clear which are wrong."""
 
     def __init__(self, job: Job, agreement: Agreement) -> None:
         self._job, self._agreement = job, agreement
@@ -160,13 +160,13 @@ class Latecomers:
         self._since.setdefault(number, (Verdict.WAIT, now))
 
     def wait_anew(self, now: float) -> None:
-        """Count from now on: who would have seen the others come was stopped."""
+        """Count from now on: the coordinator was stopped, and saw nobody come."""
         self._since = {n: (verdict, now) for n, (verdict, _) in self._since.items()}
 
     def found(
         self, agreement: Agreement, now: float, deadline_s: float
     ) -> dict[int, frozenset[int]]:
-        """Return who has been waited for too long, by the boundary.
+        """Return the members that have been waited for too long, by the boundary.
 
         Ask regularly: the time until all are ready for what was decided begins when
         the decision is first seen here. All may have stood there for long, in a pause.
@@ -174,7 +174,8 @@ class Latecomers:
         late = {}
         for number, (verdict, since) in list(self._since.items()):
             meeting = agreement.rounds.get(number)
-            # A round that is forgotten was complete; an idle server may be far ahead.
+            # A round that is forgotten was complete. The time starts anew with each
+            # verdict: to prepare is another wait than to arrive.
             if meeting is None:
                 del self._since[number]
             elif meeting.verdict is not verdict:

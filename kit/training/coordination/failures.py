@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 
 from kit.errors import (
@@ -16,23 +17,24 @@ from kit.errors import (
     LinkLost,
     MemberMismatch,
     PeerLost,
+    UnknownError,
 )
+from kit.task import Task
 from kit.training.coordination.digests import Divergence
 from kit.training.job import Job
 
-#: What a user can do about a loss, the next time.
+#: What a user can do so that the next training survives a loss.
 SURVIVED = "kit.train(..., elastic=True) survives the loss of a task."
 
 
 def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
     """Say that a worker's call differs from that of the first."""
     name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator]
-    text = (
+    return MemberMismatch(
         f"{name} would train something else than {coordinator}, which coordinates: "
-        f"{found}. Give "
-        f"kit.train() the same arguments on all workers."
+        f"{found}. Give kit.train() the same arguments on all workers.",
+        task=name,
     )
-    return MemberMismatch(text, task=name)
 
 
 def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
@@ -79,53 +81,53 @@ def differ(job: Job, found: Divergence, agreed_at: int | None) -> DataLossError:
 def left_behind(job: Job, member: int) -> PeerLost:
     """Say that a worker was silent, and that the training can do without it."""
     name = str(job.tasks[member])
-    text = (
+    return PeerLost(
         f"{name} did not answer for a while, and the training goes on without it: "
-        f"{job.quorum} workers are enough (aggregate)."
+        f"{job.quorum} workers are enough (aggregate).",
+        task=name,
     )
-    return PeerLost(text, task=name)
 
 
 def replaced(job: Job, member: int) -> Fenced:
     """Say that a member has a newer process, which alone is heard."""
     name = str(job.tasks[member])
-    text = (
+    return Fenced(
         f"another process of {name} has taken its place in this training; what this "
-        f"one sends is refused."
+        f"one sends is refused.",
+        task=name,
     )
-    return Fenced(text, task=name)
 
 
 def cannot_return(job: Job, member: int) -> FailedPreconditionError:
     """Say that a training cannot go on without a member, nor take it back."""
     name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator].short
-    text = (
+    return FailedPreconditionError(
         f"{name} cannot join a training that is under way: only a worker other than "
         f"{coordinator} can, and only where fewer gradients make a step than there are "
         f"workers (kit.train(..., aggregate=R)). Train again, from a checkpoint with "
-        f"kit.train(..., checkpoint=folder)."
+        f"kit.train(..., checkpoint=folder).",
+        task=name,
     )
-    return FailedPreconditionError(text, task=name)
 
 
 def not_lost(job: Job, member: int) -> FailedPreconditionError:
-    """Say that a member asks to join that takes part, or has not said who it is."""
+    """Say that a member asks to join although it takes part, or never came back."""
     name = str(job.tasks[member])
-    text = (
+    return FailedPreconditionError(
         f"{name} cannot join this training: only the new process of a worker that was "
-        f"lost can. Restart it with cluster.restart({job.tasks[member].short!r})."
+        f"lost can. Restart it with cluster.restart({job.tasks[member].short!r}).",
+        task=name,
     )
-    return FailedPreconditionError(text, task=name)
 
 
 def not_taken_back(job: Job, member: int, reason: str) -> PeerLost:
     """Say that a member wanted to take part again and could not."""
     name = str(job.tasks[member])
-    text = (
+    return PeerLost(
         f"{name} could not take part in the training again, which goes on without it: "
-        f"{reason}. Restart it once more."
+        f"{reason}. Restart it once more.",
+        task=name,
     )
-    return PeerLost(text, task=name)
 
 
 def not_opened(job: Job, error: DeadlineExceededError) -> KitError:
@@ -150,12 +152,34 @@ def late(job: Job, missing: Iterable[int], number: int, deadline_s: float) -> Ki
     return error if number else not_opened(job, error)
 
 
-def leader_lost(job: Job, step: int, error: KitError) -> PeerLost:
+def coordinator_lost(job: Job, step: int, error: KitError) -> PeerLost:
     """Say that the coordinator does not answer; `error` is what was met instead."""
     name = str(job.tasks[job.coordinator])
     if job.generation is not None:
         then = "the training begins again from its newest copy"
     else:
-        then = f"it leads this training, which ends with it. {SURVIVED}"
+        then = f"it coordinates this training, which ends with it. {SURVIVED}"
     text = f"{name} is gone or does not answer: {then} ({error.message})"
     return PeerLost(text, task=name, step=step)
+
+
+# --------------------------------------------------------------------------------------
+# What an exception in a member's thread means for the training, as a typed error.
+
+
+def as_failure(error: BaseException, task: Task) -> KitError:
+    """Return the error with the task's name; one of Python becomes `UnknownError`."""
+    if not isinstance(error, KitError):
+        text = f"{task}: {type(error).__name__}: {error}"
+        plain = "".join(traceback.format_exception(error))
+        return UnknownError(text, task=str(task), remote_traceback=plain)
+    if error.task is None:  # what is wrong with the data, for example
+        return type(error)(f"{task}: {error.message}", task=str(task))
+    return error
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames that an error went through: they hold on to buffers."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

@@ -8,12 +8,12 @@ itself) is agreed at a boundary between two steps.
 Theory of operation
 -------------------
 
-The members are the tasks of the job, numbered by their place in it. The first worker
-leads: its task holds the `TrainingCoordinator`, and its step loop asks that, before it
-contributes to a step, whether all have to meet after it. If so, a halt travels with the
-messages of that very step, so each member that completes the step knows of it, and
-nobody can be a step further. Asynchronous members come to the boundary as each hears of
-it. Members come to the coordinator, never the other way round:
+The members are the tasks of the job, numbered by their place in it. The first worker is
+the coordinator: its task holds the `TrainingCoordinator`, and its step loop asks that,
+before it contributes to a step, whether all have to meet after it. If so, a halt
+travels with the messages of that very step, so each member that completes the step
+knows of it, and nobody can be a step further. Asynchronous members come to the boundary
+as each hears of it. Members come to the coordinator, never the other way round:
 
     members   arrive ------------------> prepare ----------> go on
                      all are there: what             all could: commit
@@ -38,8 +38,8 @@ for members that have only what they pulled last or have just come back the
 parameters too), and binds the new plan. It comes to the next boundary before it does a
 step.
 
-*Asked twice.* A cut line may swallow an answer, so each question may be heard again. An
-arrival and a readiness are entries of a table, and the verdict is kept: a repeated
+*Asked twice.* A cut line may lose an answer, so each question may be heard again.
+Arrivals and readiness are entries of a table, and the verdict is kept: a repeated
 question finds the same answer. WAIT means "ask again", not that nothing was noted.
 
 *Who is lost.* A member is lost when it was silent for `dead_after_s`, once it was
@@ -56,20 +56,20 @@ proposed epoch names who joins, and is ready only when the newcomer is too. If i
 lost again before, that epoch is abandoned, and what else was requested stays so.
 
 *Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
-can make the training fail. Members take their leave, and the task that leads stays
+can make the training fail. Members take their leave, and the coordinator's task stays
 until all have, or `stop_deadline_s` is over; a member that is gone by then counts as
 having left. Where workers do not agree after a step (`Topology.agrees`), the last step
 is done in a topology in which they do, and so is one more after a stop. A failure is
-raised at whatever a member asks next, and is in the answer to
-its next heartbeat, which ends its waits. If the task that leads is gone, every other
-member finds out by its own heartbeat and ends with `PeerLost`. It is a failure too when
-a worker has waited at a boundary for `step_deadline_s` and not all are there, or are
-not ready for what was proposed for as long: the error names who is missing.
+raised at whatever a member asks next, and is in the answer to its next heartbeat, which
+ends its waits. If the coordinator's task is gone, every other member finds out by its
+own heartbeat and ends with `PeerLost`. It is a failure too when a worker has waited at
+a boundary for `step_deadline_s` and not all are there, or not all have been ready for
+what was proposed for as long: the error names those that are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -80,8 +80,9 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
+from kit.exchange.plan import Group
 from kit.exchange.ports.port import NO_HALT
-from kit.exchange.topologies.topology import agreeing
+from kit.exchange.topologies.topology import agreeing, by_name, steps_to_all
 from kit.training.checkpointing.schedule import SaveSchedule
 
 
@@ -135,10 +136,9 @@ class Verdict(Enum):
 
 
 class Answer(NamedTuple):
-    """What a member is told: what to do, the epoch proposed, why not, at which step.
+    """The answer to a member: what to do, the epoch proposed, why not, at which step.
 
-    `halt`, of one that is to go on: the first step that nobody is to begin, if that is
-    known already.
+    `halt`, with GO: the first step that nobody may begin, if that is known already.
     """
 
     verdict: Verdict
@@ -159,7 +159,7 @@ class Round:
     outcome: Verdict = Verdict.WAIT
     reason: str = ""
     step: int = 0  # the step that all stand before
-    halt: int | None = None  # told with GO: the step that nobody is to begin
+    halt: int | None = None  # given with GO: the step that nobody may begin
 
 
 class Agreement:
@@ -191,8 +191,8 @@ class Agreement:
         self._requested = start
         self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
         self.is_stopped = False  # whether the end is requested
-        self._is_apart = False  # whether workers have yet to agree on parameters
-        self._is_ending = False  # whether they are to, whatever is requested
+        self._is_apart = False  # whether workers still have to agree on parameters
+        self._is_ending = False  # whether they must agree now, whatever is requested
         self.is_paused = False  # whether a pause is requested
         self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
@@ -210,7 +210,8 @@ class Agreement:
         """
         changes = {name: value for name, value in changes.items() if value is not None}
         for step, earlier in self._later:
-            if step == at:  # however often it is asked for, there is one of them
+            # One entry for each step, however often the request for it changes.
+            if step == at:
                 earlier |= changes
                 return
         self._later.append((at, changes))
@@ -229,6 +230,9 @@ class Agreement:
         while self._later and self._later[0][0] <= step:
             _, changes = self._later.pop(0)
             self._requested = replace(self._requested, **changes)
+        # The last step, and one more after a stop, is done in a topology in which
+        # workers agree. Steps that are repeated after a loss are done as they were: a
+        # stop that was requested after them must not change them.
         is_stopped = self.is_stopped and step >= self._repeats_to
         self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
 
@@ -259,7 +263,11 @@ class Agreement:
 
     @property
     def _allowed(self) -> int:
-        """Up to which step a pause allows to go; `_budget` is of no other place."""
+        """Up to which step a pause allows to go on, whoever coordinates then.
+
+        A budget counts from the boundary at which it is taken up, which another
+        coordinator does not know; a step means the same to both.
+        """
         newest = max(self.rounds.values(), key=lambda one: one.step, default=None)
         if self._budget and newest is not None:
             return max([*newest.arrived.values(), newest.step]) + self._budget
@@ -270,7 +278,10 @@ class Agreement:
         self._repeats_to = max(self._repeats_to, to)
 
     def take_over(self, requests: dict[str, Any]) -> None:
-        """Request what was requested of a coordinator before this one."""
+        """Request what was requested of the coordinator before this one.
+
+        The epoch is not among it: the next generation's job begins with that.
+        """
         self._allowed_to = int(requests["allowed_to"])
         self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
         self.is_paused = bool(requests["paused"])
@@ -286,6 +297,11 @@ class Agreement:
         """
         if not self.is_finished:
             self.error = self.error or error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end was agreed, or the training has failed."""
+        return self.is_finished or self.error is not None
 
     @property
     def pending(self) -> Epoch | None:
@@ -312,7 +328,11 @@ class Agreement:
 
     @property
     def _may_copy(self) -> bool:
-        """Whether to copy: what is being written must be done again if it is lost."""
+        """Whether to copy now: not while a checkpoint is being written.
+
+        If that save is lost with a process, the steps that lead to it are to be done
+        again, and the save with them; from a copy of a later step they would not be.
+        """
         return self.is_copy_due and not self.saves.is_under_way
 
     def wants_halt(self, step: int) -> bool:
@@ -322,6 +342,7 @@ class Agreement:
             return True
         if self.returning or self._may_copy:
             return True
+        # Steps that are done again: a save, a pause or a stop came after them.
         if step + 1 < self._repeats_to:
             return False
         if self.saves.is_called:
@@ -338,6 +359,8 @@ class Agreement:
         self._check(member)
         wait = Verdict.WAIT
         decided = [n for n, one in self.rounds.items() if one.verdict is not wait]
+        # The boundary before is open too: a slow member may ask there again, because
+        # its answer was lost, when a fast one has come to the next already.
         due = max(decided, default=-1) + 1
         if not due - 1 <= number <= due:
             raise InvalidArgumentError(
@@ -373,7 +396,8 @@ class Agreement:
         self.lost |= {member}
         self.returning.pop(member, None)
         for meeting in self.rounds.values():
-            # Its refusal stands for it: the others have prepared for its links too.
+            # As if it had refused: the others have prepared links to it, so what was
+            # proposed cannot begin without it.
             if member in _joined(meeting):
                 meeting.prepared[member] = "the member that was to join is gone"
             is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
@@ -405,15 +429,17 @@ class Agreement:
         meeting.step = step = max(meeting.arrived.values())
         self._take_up(step)
         requested = self.pending
-        # Without a first epoch no member but one would have any parameters.
         repeats = step < self._repeats_to
         if step > self.epoch.first_step and self._agrees:
             self._is_apart = False
         is_stopped = self.is_stopped and not repeats and not self._is_apart
+        # A training of no steps begins, too: before the first epoch only one member has
+        # parameters.
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
         may_save = self.epoch.number and not repeats
         if self.is_held:
-            return
+            return  # WAIT for ever: the generation ends here, where all have copied
+        # Saves come before all that moves the state, and before the end.
         if may_save and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
@@ -423,7 +449,7 @@ class Agreement:
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
-            return  # what is being written should be complete when the training is
+            return  # WAIT: what is being written is complete before the training is
         elif requested is not None or self.returning:
             meeting.proposal = replace(
                 self._for_now(self._requested),
@@ -435,8 +461,8 @@ class Agreement:
         elif repeats:
             meeting.verdict = Verdict.GO
         elif self.is_stopped or not self.is_paused or self._may_go(step):
-            # A budget is counted from where it is taken up: a halt for something else
-            # in between does not use it up.
+            # A budget counts from where it is taken up, and is a step from then on: a
+            # halt for something else on the way does not use it up.
             if self._budget:
                 self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
@@ -485,11 +511,11 @@ class Agreement:
             self.fail(FailedPreconditionError(f"{what}: {reasons}"))
         elif refusals:
             meeting.outcome, meeting.reason = Verdict.ABANDON, reasons
-            # Who refused a newcomer has nothing against what else was requested: that
-            # is proposed again at the next boundary, without it.
+            # A member that refuses a newcomer may accept what else was requested: that
+            # is proposed again at the next boundary, without the newcomer.
             if joined := _joined(meeting):
                 self._let_go(joined)
-            else:
+            else:  # else it would be proposed, and refused, at every boundary
                 self._requested, self.abandoned = self.epoch, meeting.reason
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
@@ -539,3 +565,49 @@ def halting(agreement: Agreement) -> str:
     waits = newest >= 0 and agreement.rounds[newest].verdict is Verdict.WAIT
     stands = waits and not agreement.missing(newest)
     return "pausing" if agreement.is_paused and not stands else ""
+
+
+# --------------------------------------------------------------------------------------
+# How long before a halt it must be announced, so that nobody goes past it.
+#
+# A halt travels with the messages of the steps. Where every result depends on all
+# workers, a member that completes a step knows what the coordinator knew at its start;
+# elsewhere news reaches one more neighbour with each step, and takes some steps to
+# reach all.
+#
+#     coordinator   at its step s, asks whether all are to meet before step s + ahead
+#     boundary      what is due before that comes with the verdict to go on
+
+
+class Halts:
+    """What the coordinator knows of halts, in the current epoch."""
+
+    def __init__(self, group: Group, agreement: Agreement) -> None:
+        self._group, self._agreement = group, agreement
+        self._known: dict[int, int] = {}  # of the epoch, `ahead`: asked in every step
+
+    @property
+    def ahead(self) -> int:
+        """How many steps before it begins a halt must be announced."""
+        epoch = self._agreement.epoch
+        if epoch.number not in self._known:
+            topology = by_name(epoch.topology)
+            self._known = {epoch.number: steps_to_all(topology, self._group)}
+        return self._known[epoch.number]
+
+    def known(
+        self, meeting: Round, verdict: Verdict, wants_halt: Callable[[int], bool]
+    ) -> int:
+        """Return the halt that is due too soon to be announced on the way.
+
+        `wants_halt` is asked about each step in its order, as on the way.
+        """
+        if verdict is not Verdict.GO:
+            return NO_HALT
+        # Once for all members of the boundary: what is requested between two of their
+        # questions would halt some of them earlier than others.
+        if meeting.halt is None:
+            near = range(meeting.step + 1, meeting.step + self.ahead)
+            due = (step for step in near if wants_halt(step - 1))
+            meeting.halt = next(due, NO_HALT)
+        return meeting.halt

@@ -8,20 +8,17 @@ from typing import Final, NamedTuple
 
 from kit.training.coordination.membership import Verdict
 
-_LOOK_S: Final = 0.1
+_LOOK_S: Final = 0.1  # between two checks whether the caller has hung up
 HungUp = Callable[[], bool]
 
 
 def never() -> bool:
-    """Say that who waits for an answer is there."""
+    """Return False: the caller that waits for an answer is always there."""
     return False
 
 
 class Patience(NamedTuple):
-    """For how many seconds a question is kept, unless who asked has hung up.
-
-    Nobody waits for the answer then.
-    """
+    """For how many seconds a question is kept, unless the caller has hung up."""
 
     seconds: float
     has_hung_up: HungUp = never

@@ -6,8 +6,8 @@ Pure but for the clock that it is given; the coordinator holds its lock around i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from kit.errors import FailedPreconditionError
 from kit.training.coordination.membership import Agreement
@@ -19,8 +19,94 @@ from kit.training.elastic.placing import (
     check_workers,
     in_order,
 )
-from kit.training.elastic.schedule import CopySchedule
 from kit.training.job import Job
+
+# --------------------------------------------------------------------------------------
+# When the coordinator of an elastic training calls for a copy of the state.
+
+
+#: Least seconds between two copies: this many seconds of steps may be done again.
+EVERY_S: Final = 0.3
+# A copy may take this share of the time: after a slow one the next comes later.
+_SHARE: Final = 0.1
+# If a copy is not confirmed for this long, a message was lost: begin another.
+_GIVE_UP_S: Final = 5.0
+
+
+class CopySchedule:
+    """The coordinator's account of copies: one is on its way at a time.
+
+    >>> seconds = [0.0]
+    >>> copies = CopySchedule(lambda: seconds[0])
+    >>> copies.is_due
+    True
+    >>> copies.begin([0, 1]); copies.agreed(8); copies.end(0, 8), copies.is_due
+    (False, False)
+    >>> seconds[0] = 0.25; copies.end(1, 8), copies.is_due, copies.step
+    (True, False, 8)
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._missing: set[int] = set()
+        self._is_called = False  # and the members have not met for it yet
+        self._made = -1  # before which step they make the one that is under way
+        self.step = -1  # of the newest copy that is whole
+        self._next = clock()
+        self._begun = clock()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next copy should be made at the next boundary."""
+        now = self._clock()
+        if self._missing:
+            return now - self._begun > _GIVE_UP_S
+        return now >= self._next
+
+    def begin(self, writers: Iterable[int]) -> None:
+        """Note that a copy is called for; these members make it."""
+        self._begun, self._missing = self._clock(), set(writers)
+        self._is_called = True
+
+    def agreed(self, step: int) -> None:
+        """Note that the members have come to the boundary to make it, before `step`."""
+        if self._is_called:
+            self._begun, self._is_called, self._made = self._clock(), False, step
+
+    def lose(self, member: int) -> None:
+        """Stop waiting for a member; a copy that waited for it alone is not whole."""
+        self._missing.discard(member)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a copy was called for and is not whole yet."""
+        return bool(self._missing)
+
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds one has been under way; 0 if none is."""
+        return self._clock() - self._begun if self._missing else 0.0
+
+    def end(self, member: int, step: int) -> bool:
+        """Note that a member's copy before `step` is safe; whether all are now.
+
+        The confirmation of an earlier copy, which was given up, may come this late: it
+        does not count for the one that was called for since.
+        """
+        if self._is_called or step != self._made or member not in self._missing:
+            return False
+        self._missing.remove(member)
+        if not self._missing:
+            now = self._clock()
+            # Counted from the start of this copy: a slow network makes copies rarer,
+            # and does not raise the share of the time that they take.
+            self._next = self._begun + max(EVERY_S, (now - self._begun) / _SHARE)
+            self.step = step
+        return not self._missing
+
+
+# --------------------------------------------------------------------------------------
+# How a generation ends in good order.
 
 
 class Regrouping:
@@ -63,7 +149,7 @@ class Regrouping:
 
     def copy_agreed(self, step: int) -> None:
         """Note that the members have come to the boundary to copy, before `step`."""
-        # Who asks again about an earlier boundary says nothing of the next copy.
+        # A repeated question about an earlier boundary says nothing of the next copy.
         if not self._agreement.is_copy_due:
             self._copies.agreed(step)
 
@@ -71,14 +157,14 @@ class Regrouping:
         """Note that a member's copy is safe; whether the generation ends now."""
         if not self._copies.end(member, step):
             return False
-        if self.reason and not self._agreement.is_held:
+        if self.reason and not self._agreement.is_held:  # it was the one under way
             self._call_last_copy()
         return self._agreement.is_held
 
     def is_late(self, limit_s: float) -> bool:
         """Whether all have waited for the last copy for longer than that.
 
-        The message that it is there may be lost; an older copy does as well.
+        Its confirmation may be lost; the next generation can begin from an older copy.
         """
         return self._agreement.is_held and self._copies.waits_s > limit_s
 
@@ -87,7 +173,7 @@ class Regrouping:
         if self.reason:
             return
         self.reason = reason
-        # One that is on its way is of earlier: steps may have been done since.
+        # A copy under way is too old: steps may have been done since.
         if self._agreement.is_copy_due or not self._copies.is_under_way:
             self._call_last_copy()
 
@@ -103,7 +189,7 @@ class Regrouping:
     def look(self) -> None:
         """Call for another copy if the generation is to end and one was given up.
 
-        In a pause no step does so.
+        Else the steps call for it; in a pause there are none.
         """
         if self.reason:
             self.call_copy()
@@ -142,7 +228,7 @@ class Regrouping:
         now = self._generation
         here = set(now.processes) - set(wanted.left)
         then = Generation.first(now.origin, self._job.tasks, here, wanted)
-        self.placing = wanted
+        self.placing = wanted  # in any case: it holds for those that join later
         if (then.places, then.standby) != (now.places, now.standby):
             self.regroup(reason)
 

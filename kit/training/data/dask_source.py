@@ -1,4 +1,4 @@
-"""Training data in dask arrays: each worker loads the blocks that are its own.
+"""Training data in dask arrays: each worker loads its own blocks.
 
 The only module that knows dask, and it loads dask only when there is dask data. Blocks
 are dealt to the workers in turn, and a worker computes its own ones in its own process
@@ -27,7 +27,7 @@ Indexes = npt.NDArray[np.intp]
 
 
 def is_dask(x: object) -> bool:
-    """Tell whether `x` is a dask array, without loading dask.
+    """Whether `x` is a dask array, without loading dask.
 
     >>> is_dask([1, 2])
     False

@@ -1,7 +1,7 @@
 """Where a worker's part of every mini-batch comes from.
 
-Each worker has a source of its own and reads its own rows, disjoint from the others':
-no example crosses a link. Arrays in memory and iterables are here, dask arrays in
+Each worker has its own source and reads its own rows, disjoint from the others': no
+example crosses a link. Arrays in memory and iterables are here, dask arrays in
 `kit.training.data.dask_source`. Nothing is read ahead, and no source starts a thread.
 """
 
@@ -34,7 +34,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class Divided(Protocol):
-    """Data that know by themselves what each worker's part of a mini-batch is."""
+    """Data that decide what each worker's part of a mini-batch is."""
 
     def source(self, batch: int, seed: int, worker: int, n_workers: int) -> Source:
         """Return one worker's source; see `make_source`."""
@@ -102,7 +102,7 @@ class ArraySource:
 class IterableSource:
     """This worker's rows of mini-batches that an iterable hands out.
 
-    Every worker has an iterable of its own that yields the same mini-batches (arrays of
+    Every worker has its own iterable, and all yield the same mini-batches (arrays of
     any library, alone or in tuples); each keeps its own rows. What can be iterated
     again, or is a function that returns an iterator, starts anew when it is exhausted.
     Steps are read forwards; the current one may be read again. The arrays are views of
@@ -154,7 +154,7 @@ class IterableSource:
         return split_bounds(_common_length(self._parts), self._n_workers, self._worker)
 
     def _next(self) -> Any:
-        for fresh in (False, True):
+        for fresh in (False, True):  # when it is exhausted, once more from the start
             if self._iterator is None or fresh:
                 self._iterator = self._start(again=fresh)
             try:

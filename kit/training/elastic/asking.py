@@ -1,7 +1,7 @@
 """How several processes are asked at the same time, and how it is decided what.
 
 A coroutine, here a generator, decides what to ask of whom: it yields `Ask` or `Pause`,
-and is sent what was told. Who runs it has the links, the threads and the clock.
+and is sent the answers. Its driver has the links, the threads and the clock.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def ask_all(
 ) -> dict[str, dict[str, Any] | KitError]:
     """Ask processes side by side; what one fails with is its answer.
 
-    As soon as what was told `is_enough`, those that are stopped or unreachable get only
-    a moment more, `moment_s`, then the answer `DeadlineExceededError`. Who asks the
-    same again and again keeps their questions in `unanswered`: they are waited for, and
-    not asked once more, since each question has a thread and dials for seconds.
+    As soon as the answers are enough (`is_enough`), those that are stopped or
+    unreachable get only a moment more, `moment_s`, then `DeadlineExceededError` as
+    their answer. A caller that asks the same again and again keeps the open questions
+    in `unanswered`: they are waited for, and not asked once more, since each question
+    has a thread and dials for seconds.
     """
 
     def told_by(process: str) -> dict[str, Any] | KitError:
@@ -92,5 +93,5 @@ def ask_all(
                 kept |= {asked[one]: one for one in waiting}
                 told, waiting = told | late, set()
     finally:
-        pool.shutdown(wait=False)
+        pool.shutdown(wait=False)  # a stopped process would keep us for its deadline
     return told

@@ -1,6 +1,6 @@
-"""One member's copies: made in the thread of its steps, sent in one of its own.
+"""One member's copies: made in the thread of its steps, sent from another thread.
 
-A copy of a large state lies in an arena, so that on one host the next process keeps it
+A copy of a large state is in an arena, so that on one host the next process keeps it
 without copying it once more. Both hold the two newest copies of a member. As soon as
 that process has confirmed two later ones, nobody looks into a buffer any more, and it
 is written again: new pages would cost the training more than the copy itself. So a
@@ -35,13 +35,13 @@ _LEAST_SHARED: Final = 1 << 20  # less is sent as fast
 
 
 class CopyBuffer(NamedTuple):
-    """Room for a copy; `arena` is where it lies, if others may look into it."""
+    """Room for a copy; `arena` is where it is, if others may look into it."""
 
     state: OwnState
     arena: Arena | None
 
     def close(self) -> None:
-        """Let go of the arena; who looks into it still can."""
+        """Let go of the arena; processes that have mapped it still can read it."""
         if self.arena is not None:
             self.arena.close()
 
@@ -90,20 +90,19 @@ class CopyBuffers:
         return cls(new)
 
     def begin(self, since: CopyPoint) -> None:
-        """Begin another epoch, in this generation or the next one.
-
-        Where steps are done again, the copies of those that are to come are let go of
-        by all that take part, but not by a process that was stopped.
-        """
+        """Begin another epoch, in this generation or the next one."""
         with self._guard:
             self._since = since
+            # Where steps are done again, all that take part drop the copies of later
+            # steps; but a process that was stopped may still read one, so the buffers
+            # are not written again.
             if any(moment.step > since.step for moment in self._held):
                 self._forget_held()
 
     def prepare(self) -> None:
         """Make sure that one is free: its pages are there before they are needed."""
         if not self._free:
-            one = self._new(self._room)
+            one = self._new(self._room)  # without the lock: it touches every page
             with self._guard:
                 self._give_back([one])
 
@@ -115,7 +114,7 @@ class CopyBuffers:
             return found
         if found is not None:
             found.close()
-        self._room = max(self._room, 2 * room)
+        self._room = max(self._room, 2 * room)  # the rows grow: not anew each time
         return self._new(self._room)
 
     def kept(self, buffer: CopyBuffer, moment: CopyPoint, where: str) -> None:
@@ -124,22 +123,23 @@ class CopyBuffers:
         `where` is a name that no other process has, nor one that took its place.
         """
         with self._guard:
-            if moment[1:] < self._since[1:]:  # heard late: others go on already
+            # Confirmed late, in a newer epoch: who reads it is not known any more.
+            if moment[1:] < self._since[1:]:
                 buffer.close()
                 return
             if where != self._where:
-                # What the one before holds, and for how long, is not known any more.
+                # Nor is what the process before this one holds, and for how long.
                 self._forget_held()
                 self._where = where
             # Another copy of the same moment takes the place of the first.
             old = [self._held.pop(moment)] if moment in self._held else []
             self._held[moment] = buffer
-            # Who keeps the copies keeps as many, so nobody looks into older buffers.
+            # The process that keeps the copies keeps as many: older buffers are free.
             old += [self._held.pop(one) for one in sorted(self._held)[:-N_KEPT]]
             self._give_back(old)
 
     def lost(self, buffer: CopyBuffer) -> None:
-        """Note that nobody knows who has the copy that is in a buffer."""
+        """Note that it is unknown which process has the copy that is in a buffer."""
         with self._guard:
             buffer.close()
             self._forget_held()
@@ -190,7 +190,7 @@ class BuffersByMember:
 
 
 class StateCopier(StepObserver):
-    """One member's copies: made in the thread of its steps, sent in one of its own."""
+    """One member's copies: made in the thread of its steps, sent from another."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class StateCopier(StepObserver):
         confirm: Callable[[int], None],
         requests: Callable[[], dict[str, Any]],
     ) -> None:
-        """`confirm` tells the coordinator of a copy that `services` has kept.
+        """`confirm` reports a copy that `services` has kept to the coordinator.
 
         `requests` returns what is asked of the training; the coordinator's member has
         it, for all others it is empty.
@@ -222,14 +222,15 @@ class StateCopier(StepObserver):
         generation = self._context.job.generation
         assert generation is not None, "only an elastic training copies"
         self._n_epochs += 1
-        # Asynchronous workers hold nothing that the servers lack.
-        all_of, leads = range(len(job.tasks)), job.coordinator
-        some = sorted({*writers_of(owners, leads), leads})
+        # A copy is whole when these have made theirs. Asynchronous workers hold nothing
+        # that the servers lack, so their loss must not make it useless.
+        all_of, coordinator = range(len(job.tasks)), job.coordinator
+        some = sorted({*writers_of(owners, coordinator), coordinator})
         self._writers = tuple(all_of if synchronous else some)
         self._ranges = ranges_of(owners, me)
         self._buffers = self._services.copy_buffers(job, me, self._ranges)
         self._buffers.begin(CopyPoint(step, generation.number, self._n_epochs))
-        self._buffers.prepare()
+        self._buffers.prepare()  # now, while all wait anyway, not at the first copy
 
     def copy(self, step: int) -> None:
         """Copy the state before `step`; blocks for the copy alone."""
@@ -263,7 +264,9 @@ class StateCopier(StepObserver):
                 self._context.reach("copy.sent", copy.moment.step)
                 self._confirm(copy.moment.step)
             except KitError:
-                buffers.lost(buffer)  # a loss ends this generation anyway
+                # Not reported: the process that would keep it is gone, and that ends
+                # this generation anyway.
+                buffers.lost(buffer)
                 continue
             with suppress(NotEnoughMemory):  # raised by `copy`, if there is still none
                 buffers.prepare()

@@ -2,10 +2,10 @@
 
 At a boundary that the coordinator calls, every member that updates parameters copies
 them, with their slots. The training waits for this alone. A thread then sends the copy
-to the next process, and tells the coordinator when it is there. There is one copy on
-its way at a time, so the two newest of each member are enough: one that is whole, and
-one that may become so. A generation that begins with them has each member read what it
-updates from then on (`read_own`), most often from the own process's memory.
+to the next process, and reports to the coordinator when it is there. One copy is on its
+way at a time, so the two newest of each member are enough: one that is whole, and one
+that may become so. A generation that begins with them has each member read what it
+updates from then on (`read_own`), most often from its own process's memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kit.training.checkpointing.member_state import OwnState
 from kit.training.elastic.generation import CopyPoint, Held
 from kit.wire.local.arena import Arena
 
-#: So many copies of a member a process keeps, the newest ones.
+#: How many copies of a member a process keeps: a whole one, and the next.
 N_KEPT: Final = 2
 _N_ROWS: Final = 512  # of each kind, that go with a copy
 
@@ -43,7 +43,7 @@ class StateCopy(NamedTuple):
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
             slot; the newest rows of its steps; those of its measures; what its step
             function keeps.
-        arena: where `data` lies, if another process of this host may look into it.
+        arena: where `data` is, if another process of this host may look into it.
     """
 
     moment: CopyPoint
@@ -90,9 +90,10 @@ class StateCopy(NamedTuple):
 
 
 class ToldRows(NamedTuple):
-    """What a member has recorded lately of its steps, packed; nobody may have read it.
+    """What a member has recorded lately of its steps, packed.
 
-    It is in the copies, so that a loss does not leave a gap in the curves.
+    Nobody may have read it yet. It is in the copies, so that a loss does not leave a
+    gap in the curves.
     """
 
     steps: bytes = b""
@@ -104,7 +105,7 @@ class ToldRows(NamedTuple):
         return cls(_newest(meter.steps), _newest(meter.measures))
 
     def put_into(self, meter: Meter) -> None:
-        """Let the meter of the same member tell them, in another generation."""
+        """Let the meter of the same member report them, in another generation."""
         steps = np.frombuffer(self.steps, STEP).copy()
         steps["epoch"] = 0  # of the generation before
         meter.steps.extend_packed(steps.tobytes())
@@ -152,7 +153,10 @@ class Copies:
                 del self._held[made, copy.member]
 
     def drop_after(self, step: int) -> None:
-        """Let go of the copies of later steps: they will be done again."""
+        """Let go of the copies of later steps, which will be done again.
+
+        They would count as newer than the copies that follow, and push those out.
+        """
         with self._guard:
             for key in [key for key in self._held if key[0].step > step]:
                 del self._held[key]
@@ -182,6 +186,8 @@ def read_own(
     `now` is the physical region of the parameters. Takes no more copies than it needs;
     raises `InternalError` if all of them do not cover the ranges.
     """
+    # The member's own copy comes first and mostly holds all of it: the others, which
+    # may have to be fetched from other processes, are then not asked for.
     missing = sum(part.size for part in own)
     while missing:
         copy = next(copies, None)

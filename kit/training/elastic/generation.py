@@ -8,8 +8,8 @@ may host those of other tasks.
 Theory of operation
 -------------------
 
-A *generation* is a stretch of the training in which no process is lost. It is a
-training of its own, with its own run id, links and coordinator, on the same members.
+A *generation* is a stretch of the training in which no process is lost. It is a whole
+training, with its own run id, links and coordinator, on the same members.
 When a process is lost, the generation fails; the processes that are left agree on the
 next one, which begins at the newest copy of the state that is whole, on the same
 members. They do the steps since that copy again, and get the same bits.
@@ -24,7 +24,7 @@ copy and holds all members there, so that no step is done again.
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
     begin       each starts its members, which read the copies of what they update;
-                those that host none, because they stand by or leave, hear who does
+                those that host none, because they stand by or leave, hear of it
 
 Each of the three is refused by a process that has promised a newer ballot, so when the
 one that leads is lost as well, the next one begins with `promise` again.
@@ -344,7 +344,7 @@ class Holder(NamedTuple):
 def newest_whole(
     held: Mapping[str, Collection[Held]],
 ) -> tuple[CopyPoint, dict[int, Holder]] | None:
-    """Return the newest moment of which all writers' copies are left, and who has each.
+    """Return the newest moment of which all writers' copies are left, and who has them.
 
     For other members, an older copy if there is no newer one. None if there is no such
     moment. `held` says what each process holds.

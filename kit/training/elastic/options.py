@@ -82,6 +82,8 @@ class Elastic:
                 f"compute; start the cluster with more of them."
             )
         wanted = n_left if self.logical_workers is None else self.logical_workers
+        # Members have the names of the tasks that are there, then free numbers: so each
+        # task hosts the member of its own name.
         names = [task.index for task in workers]
         names += [n for n in range(wanted + len(names)) if n not in names]
         members = [Task(_WORKER, index) for index in sorted(names[:wanted])]

@@ -95,6 +95,8 @@ def placed(
     ('ps:0', 'worker:0', 'worker:1', 'worker:1', 'worker:1')
     """
     hosts = hosting(here, placing)
+    # A function of its arguments alone, and in one order: any process that leads the
+    # next attempt must come to the same places.
     found = [task.short if task.short in hosts else "" for task in tasks]
     for member, task in enumerate(tasks):
         if not found[member]:

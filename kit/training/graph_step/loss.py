@@ -149,7 +149,7 @@ def _compilable(
     nodes = _pruned(loss.graph, goals, fed)
     refused = [one for one in nodes if _has_state(one)]
     if refused:
-        # What changes a variable says more than the variable itself.
+        # An op that changes a variable says more about the mistake than the variable.
         refused.sort(key=lambda one: one.type == "VariableV2")
         raise InvalidArgumentError(_refusal(refused[0]))
     return nodes
@@ -257,7 +257,8 @@ def load_variables(session: Session, values: Mapping[str, Any]) -> None:
         )
     left = {known[own]: values[name] for name, own in names.items()}
     while left:
-        # Variables that begin with the same tensor cannot be fed in one run.
+        # A variable is set by feeding its initial value and running its initializer, so
+        # two that begin with the same tensor need two runs.
         by_initial = {one.initial_value: one for one in reversed(left)}
         feeds = {initial: left.pop(one) for initial, one in by_initial.items()}
         session.run([one.initializer for one in by_initial.values()], feeds)

@@ -29,7 +29,7 @@ from kit.task import Task
 
 # --------------------------------------------------------------------------------------
 # The streams of a graph's random ops in a training: fixed by seeds, none shared. Each
-# step has a stream of its own, so who does a step again, or begins with it, draws the
+# step has its own stream, so a worker that repeats a step, or begins with it, draws the
 # same.
 
 
@@ -62,7 +62,7 @@ def _seeded(node: Node, seed: int, rank: int | None) -> Node:
 def stream_of(node: Node, number: int, piece: int = 0) -> np.random.Generator:
     """Return what a seeded op draws from in a mini-batch, or a piece of it."""
     key = [int(seed) & _WORD for seed in node.attrs[_SEEDS]]
-    # The last words: none draws so many numbers that it comes to the next one's.
+    # In the counter's last words: nobody draws so many numbers that they count up.
     bits = np.random.Philox(
         key=np.array(key, np.uint64), counter=np.array([0, 0, piece, number], np.uint64)
     )
@@ -164,7 +164,7 @@ def grouped(sizes: Sequence[int], least: int) -> list[list[int]]:
     return groups
 
 
-# No shorter stretch of gradients is worth a stage of its own.
+# A shorter stretch of gradients is not worth a separate stage.
 _STAGE_BYTES = 256 * 1024
 _FOREVER_S = 1e9  # nothing in a compiled step waits
 
@@ -217,7 +217,7 @@ class GraphStep:
         runtime = TaskRuntime(task)
         for token, function in self.functions.items():
             runtime.add_function(token, function)
-        # Between two parts everything is on the host: a GPU does all in one.
+        # Between two parts all values are on the host: for a GPU one part is faster.
         on_host = all(_device(node, runtime).type == "CPU" for node in nodes)
         return CompiledStep(
             self, nodes, runtime, in_parts=in_parts and on_host

@@ -31,12 +31,12 @@ LOSS, STEP = "loss", "global_step"
 
 REFUSED: Mapping[type[SessionRunHook], str] = {
     FeedFnHook: "each worker feeds its own split of the data; give data instead",
-    GlobalStepWaiterHook: "its own task leads the training, which would never begin",
+    GlobalStepWaiterHook: "its task coordinates the training, which would never begin",
     ProfilerHook: "a training records what it does anyway: see run.trace.save()",
     SummarySaverHook: "there are no summaries; use run.metrics or LoggingTensorHook",
 }
-# These look and tell, and those below look: neither asks for the end, so members need
-# not meet after each step.
+# Hooks that never ask for the end, so that members need not meet after each step; the
+# first two also report progress.
 LOOKING_ON = (LoggingTensorHook, StepCounterHook)
 QUIET = (*LOOKING_ON, ValidationHook)
 

@@ -9,13 +9,13 @@ With hooks that may ask for the end all members meet after each step, so that no
 made too many; that costs a question and an answer. Hooks that only look on cost their
 own time alone.
 
-In an elastic training each of these moments comes once, and each step is told once: a
-step that is done again after a loss was told already. When the coordinator's own
+In an elastic training each of these moments comes once, and each step is reported once:
+a step that is done again after a loss was reported already. When the coordinator's own
 process is the one that is lost, its hooks are lost with it. Their moments go on in
 another process, with hooks as they were given to `kit.train`: what a hook had gathered
 or counted is gone. There `begin` comes again, and `after_create_session`, in which the
 global step is that before which the training began; then the steps go on. The step
-that had been done last is told there too, because nobody knows whether it was told.
+that had been done last is reported there too, because nobody knows whether it was.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 
 # --------------------------------------------------------------------------------------
-# Where the hooks of a training run: what they can fetch, save and tell there.
+# Where the hooks of a training run: what they can fetch, save and report there.
 #
 # They run in the coordinator's task, in its step loop. They see that worker's own loss,
-# the number of steps that are done, and the parameters. What they tell goes to the
+# the number of steps that are done, and the parameters. What they log goes to the
 # notebook with the news of the training.
 
 
 _KEPT_LINES = 50
-# The lines that hooks tell in another process have greater numbers than all before.
+# Lines of hooks in a later process have greater numbers than all before: the notebook
+# shows what has a greater number than the last line it has shown.
 _LINES_OF_A_GENERATION = 2**32
 _LOG = logging.getLogger("kit.training")
 
@@ -102,7 +103,7 @@ class HookEnvironment:
         self._job, self._hooks = job, hooks
         self._context: MemberContext | None = None
         self._coordinator: TrainingCoordinator | None = None
-        self.step: int | None = None  # that hooks are told in place of what is done
+        self.step: int | None = None  # shown to hooks in place of the steps done
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
@@ -213,7 +214,7 @@ class HookEnvironment:
         _LOG.error("%s", text)
 
     def _one(self, name: str, step: int | None) -> Any:
-        # A parameter that is called so hides the loss: it was named by the user.
+        # A parameter called "loss" hides the loss: the user chose that name.
         if name in self._leaves:
             context = self._inside()
             return context.memory.leaf(context.now, self._leaves[name]).copy()
@@ -246,9 +247,9 @@ def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
 
 
 def _n_told(job: Job) -> int:
-    """Return how many steps hooks in an earlier process of the training were told.
+    """Return how many steps were reported to hooks in an earlier process.
 
-    It began its next step only when it had told of the one before.
+    It began its next step only when it had reported the one before.
     """
     return max(job.generation.reached - 1, 0) if job.generation is not None else 0
 
@@ -343,6 +344,7 @@ class HookRunner(StepObserver):
         self._fetches: dict[SessionRunHook, Any] = {}
         self._step = 0
         self._is_created = self._has_ended = False
+        # By step: a step that is repeated after a loss calls no hook a second time.
         self._n_asked = self._n_told = _n_told(job)
         for hook in hooks:
             self._call(hook, "begin", hook.begin)
@@ -353,6 +355,7 @@ class HookRunner(StepObserver):
 
         If they have not been called in this process there is none; see `__init__`.
         """
+        # Kept with the hooks, which all generations of this process share.
         if hooks.runner is None or job.generation is None:
             hooks.runner = cls(job, hooks)
         found: HookRunner = hooks.runner
@@ -379,6 +382,8 @@ class HookRunner(StepObserver):
         if self._is_created:
             return
         self._is_created = True
+        # As if no step had been done since: hooks count from where the training began,
+        # in whatever process they are called.
         self._place.step = self._step = step
         coordinator = HookCoordinator(self._place)
         for hook in self._hooks:

@@ -8,7 +8,7 @@ update is the number of updates that others made between its pull and its push.
 
 Every push and every pull begins with a note, an empty message: it carries the number of
 updates so far. A note with a halt says goodbye: from a worker, that it comes to the
-boundary and pushes nothing; from a server, that the worker has to come there.
+boundary and pushes nothing; from a server, that the worker must come to it.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class AsyncServer(Rounds):
         workers = [one for one in context.job.workers if one in endpoint.ports]
         waiting = [endpoint.ports[worker] for worker in workers]
         endpoint.expect(dict.fromkeys(workers, (script, script)), 0)
+        # Each worker begins one update unasked (`goes_on` in `AsyncWorker.run`); the
+        # first server hands out all further ones, so that there are exactly `steps`.
         issued, leaving = min(context.job.steps, step + len(waiting)), False
         while waiting:
             endpoint.check()
@@ -76,7 +78,7 @@ class AsyncServer(Rounds):
             waiting.remove(port)
             try:
                 if endpoint.receive(port, 0).halt != NO_HALT:
-                    leaving = True
+                    leaving = True  # one goes to the boundary: send all others there
                     continue
                 may_go_on = not self._is_first or issued < context.job.steps
                 more = not leaving and may_go_on
@@ -84,7 +86,9 @@ class AsyncServer(Rounds):
             except PeerLost:
                 if context.job.generation is None or not endpoint.is_gone(port):
                     raise
-                # The others end this generation at the next boundary.
+                # The others end this generation at the next boundary. The step is as it
+                # was committed: a push that was complete counts, although its answer
+                # was lost.
                 endpoint.forget(port.peer)
                 leaving, step = True, context.step
                 continue
@@ -105,7 +109,7 @@ class AsyncServer(Rounds):
         try:
             port.post(GRAD, _NOTE)
             program.finish()
-        finally:  # a complete push counts, even if nobody hears of it
+        finally:  # a complete push counts, even if its worker never hears of it
             self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
             self._events.commit(step + 1)
         context.reach("step.done", step)
@@ -136,7 +140,8 @@ class AsyncWorker(Rounds):
             {ps: (_script(SPARE + self._rank, shard),) * 2 for ps, shard in shards}, 0
         )
         goes_on = step + self._rank < context.job.steps
-        # Asked before an update, where synchronous members ask before they do a step.
+        # No step is common to all, so no halt can travel with one: the coordinator's
+        # worker says goodbye, and the servers then send all others to the boundary.
         while goes_on and not self._wants_halt(step - 1):
             endpoint.check()
             step, goes_on = self._update(step)
@@ -159,6 +164,8 @@ class AsyncWorker(Rounds):
         for server in context.job.ps:
             endpoint.ports[server].post(GRAD, _NOTE)
         self._program.reduce(0)
+        # The notes of all servers come before any parameters, so this measures the
+        # wait for our turn and not the transfer.
         notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in context.job.ps]
         waited = clock()
         context.meter.span(Phase.WAIT, version, computed, waited)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kit.training.member.member import Member
 
-_LONG_NS = 500_000_000  # before it is looked up where in a step function it is
+_LONG_NS = 500_000_000  # less is not worth finding the line of the step function
 _CALLER = str(Path("kit", "training", "worker", "worker.py"))
 _SOURCES = str(Path("kit", "training", "data", "sources.py"))
 
@@ -34,6 +34,7 @@ def doing(member: Member) -> dict[str, Any]:
     if context is None:
         what = "over" if member.is_over else "starting"
         return _plain(what, 0, (), member.step, "")
+    # Each is read once: the member's thread goes on meanwhile.
     own, wait = context.own_part, context.endpoint.waits_for
     if wait is not None:
         what, since, members = "waiting", wait.since, wait.members

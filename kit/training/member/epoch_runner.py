@@ -20,8 +20,7 @@ from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.ports.memory import physical
 from kit.machine import give_back_freed
-from kit.training.backup_workers.server import QuorumServer
-from kit.training.backup_workers.worker import QuorumWorker
+from kit.training.backup_workers.steps import QuorumServer, QuorumWorker
 from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
@@ -55,7 +54,7 @@ class EpochRunner:
     ) -> None:
         """Begin without an epoch: nothing happens until one is adopted.
 
-        A worker needs `work`; `coordinator` is there in the task that coordinates.
+        A worker needs `work`; `coordinator` is given in the coordinator's task alone.
         """
         self._context, self._work, self._coordinator = context, work, coordinator
         self._owners: tuple[Owned, ...] = ()
@@ -88,31 +87,36 @@ class EpochRunner:
     def partners(self, epoch: Epoch) -> frozenset[int]:
         """Return the members that deal with us in an epoch, and while it begins."""
         context, job = self._context, self._context.job
-        moved = moves(job, self._epoch, self._owners, epoch, job.owners(epoch))
+        owners = job.owners(epoch)
+        moved = moves(
+            job, self._epoch, self._owners, epoch, owners, resumes=job.resumes
+        )
         return partners(job, context.me, epoch, moved)
 
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
         context, job = self._context, self._context.job
         stamp, before = context.endpoint.stamp, self._epoch
-        self.close()
+        self.close()  # its exchange thread uses the memory that changes now
         self._bring_to_first()
+        # Before anything moves: the bytes of the moves are counted in the new epoch.
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         context.step = epoch.first_step
         self._set_links(LinkSettings.parse(epoch.link))
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         owners = job.owners_on(topology)
-        moved = moves(job, before, self._owners, epoch, owners)
+        moved = moves(job, before, self._owners, epoch, owners, resumes=job.resumes)
         self._count_from(before, epoch)
         if epoch.number == 1:
-            self._fill(owners)
+            self._fill(owners)  # the moves then send on what was filled in
         once = Plan((), tuple(state_transfer.ops(moved, context.me)))
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
-        context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
         context.owners = owners
         context.synchronous = epoch.synchronous
         context.digests.adopt(epoch.number, owners, job.coordinator)
+        # At a change from one asynchronous epoch to another, no two members hold the
+        # same parameters; at all others everybody does.
         if epoch.synchronous or before.synchronous:
             context.digests.note(context.step, context.now)
         self._plan = job.plan(topology, context.me)
@@ -197,6 +201,7 @@ class EpochRunner:
 
     def _set_links(self, settings: LinkSettings) -> None:
         endpoint, shaped = self._context.endpoint, settings.is_shaped
+        # Seeded by the member: the jitter of a run can be repeated.
         dice: Callable[[], float] = random.Random(self._context.me).random
         line_out = LineOut(settings, dice) if shaped else None
         endpoint.line_in = LineIn(settings) if shaped else None
@@ -207,11 +212,13 @@ class EpochRunner:
             port.line_out = line_out if is_slow else None
 
     def _count_from(self, before: Epoch, epoch: Epoch) -> None:
-        """Say how many mini-batches are taken: so that no worker takes one twice."""
+        """Count the mini-batches taken so far, so that no worker takes one twice."""
         job, place, step = self._context.job, self._place, epoch.first_step
         if epoch.number == 1 and step:
             self._context.history.note("restored", step=step)
-            if place is not None:  # at their own pace: as if all were equally fast
+            if place is not None:
+                # How many each had taken at its own pace is not saved: assume that all
+                # were equally fast.
                 place.taken = -(-step // len(job.workers))
         elif before.synchronous and not epoch.synchronous and place is not None:
             place.taken = step  # as many as are behind us
@@ -226,6 +233,8 @@ class EpochRunner:
             self._let_go_of_initial()
             return
         mine = [one.range for one in owners if context.me in one.members]
+        # Only our own: pages of slots that others keep are never touched, and cost no
+        # memory.
         for number, slot in enumerate(job.optimizer.slots):
             for owned in mine:
                 context.memory.typed(SLOT + number, owned)[...] = slot.initial
@@ -241,5 +250,5 @@ class EpochRunner:
 
     def _let_go_of_initial(self) -> None:
         if self._work is not None and self._work.params is not None:
-            self._work.params = None  # they lie in the arenas now
+            self._work.params = None  # they are in the arenas now
             give_back_freed()

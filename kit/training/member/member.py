@@ -1,15 +1,14 @@
 """One member of a training: its thread, its links, its account.
 
 The thread goes from boundary to boundary: it arrives, prepares what was agreed, then
-does step after step until a halt. A second, small thread gives signs of life and brings
-the news when the training has failed elsewhere; it ends every wait of the first.
+does step after step until a halt. A second, small thread sends heartbeats and hears
+when the training has failed elsewhere; it then ends every wait of the first.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import traceback
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from kit.errors import (
     KitError,
     LinkLost,
     UnavailableError,
-    UnknownError,
 )
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
@@ -32,7 +30,9 @@ from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.failures import (
-    leader_lost,
+    as_failure,
+    coordinator_lost,
+    forget_frames,
     not_opened,
     not_taken_back,
 )
@@ -44,8 +44,7 @@ from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext
 from kit.training.member.doing import doing
 from kit.training.member.epoch_runner import EpochRunner
-from kit.training.member.links import Links
-from kit.training.member.rejoining import Rejoining
+from kit.training.member.links import Links, Rejoining
 from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents
 from kit.wire.local.arena import Arena
@@ -53,30 +52,8 @@ from kit.wire.local.arena import Arena
 if TYPE_CHECKING:
     from kit.training.member.state_keeper import StateKeeper
 
-# --------------------------------------------------------------------------------------
-# What an exception in a member's thread means for the training, as a typed error.
-
-
-def as_failure(error: BaseException, task: Task) -> KitError:
-    """Return the error with the task's name; one of Python becomes `UnknownError`."""
-    if not isinstance(error, KitError):
-        text = f"{task}: {type(error).__name__}: {error}"
-        plain = "".join(traceback.format_exception(error))
-        return UnknownError(text, task=str(task), remote_traceback=plain)
-    if error.task is None:  # what is wrong with the data, for example
-        return type(error)(f"{task}: {error.message}", task=str(task))
-    return error
-
-
-def forget_frames(error: BaseException | None) -> None:
-    """Let go of the frames that an error went through: they hold on to buffers."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
-
-
-_JOIN_S = 5.0
-_LOOK_S = 0.2
+_JOIN_S = 5.0  # for the heart, which may be waiting for an answer
+_LOOK_S = 0.2  # between two checks whether all others have left
 
 
 class Member:
@@ -93,11 +70,11 @@ class Member:
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
-        `incarnation`: how often it has come back; see `rejoining`. `beginning`: with
+        `incarnation`: how often it has come back; see `links`. `beginning`: with
         what it begins in a later generation of an elastic training.
         """
         self.job, self.me, self.incarnation = job, me, incarnation
-        self.work = work and replace(work)  # its initial values are let go of
+        self.work = work and replace(work)  # a copy: we drop the initial values from it
         self.task = job.tasks[me]
         self.state = "starting"
         self.error: KitError | None = None
@@ -107,11 +84,12 @@ class Member:
         if beginning is not None and beginning.told is not None:
             beginning.told.put_into(self.meter)
         is_coordinator = me == job.coordinator
-        # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
+        # What is wrong with hooks or checkpoints is raised here, to the caller. In the
+        # thread it would end a training that has begun everywhere else.
         has_hooks = is_coordinator and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
         self._beginning = beginning
-        # A sign of life is due at once: there is something to report or to hear.
+        # A heartbeat is due at once: there is something to report or to hear.
         self._stirred = threading.Event()
         requests = beginning.requests if beginning is not None else None
         self.coordinator = (
@@ -150,13 +128,15 @@ class Member:
     def abort(self, error: KitError) -> None:
         """End this member's part, wherever it stands; from any thread."""
         self.error = self.error or error
+        # What does not exist yet is ended by `_open`, which checks the error again
+        # after it has made each of these.
         if self._endpoint is not None:
             self._endpoint.abort(self.error)
         if self._links is not None:
             self._links.abort()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end, also where it has yet to start; whether it came."""
+        """Wait for its end, even if it has not started yet; whether it came."""
         return self._is_over.wait(timeout_s)
 
     @property
@@ -215,6 +195,8 @@ class Member:
         state = "failed"
         with ExitStack() as stack:
             if self.store is not None:
+                # First on the stack, so closed last: the folder stays locked for as
+                # long as the writer may still write into it.
                 stack.callback(self.store.close)
             try:
                 self._train(self._open(stack))
@@ -224,6 +206,8 @@ class Member:
                 self._fail(error)
             finally:
                 self._end_heart()
+        # Not before links and files are closed: once a member is over, its task may
+        # begin the next training, perhaps in the same folder.
         self.state = state
         try:
             self._services.ended(self)
@@ -240,7 +224,8 @@ class Member:
         stack.callback(client.close)
         if self.incarnation:
             client.come_back()
-        self._client = client  # who is not taken back has nothing to report
+        # Not before: a process that was not taken back has nothing to report.
+        self._client = client
         own_arena = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
         self._arenas[self.me] = own_arena.arena
         self._endpoint = endpoint = Endpoint(
@@ -254,12 +239,9 @@ class Member:
             on_loss=self._stirred.set,
         )
         stack.callback(endpoint.close)
-        heart = threading.Thread(
-            target=self._beat, name=f"kit-heart-{self.task.short}", daemon=True
-        )
-        heart.start()
-        stack.callback(heart.join, _JOIN_S)
-        stack.callback(self._end_heart)
+        # Before the links, which may take as long as the others take to start: a
+        # failure elsewhere must be heard meanwhile.
+        self._start_heart(stack)
         joining = Joining(
             endpoint, own_arena, self._services.cluster_number, job.settings.checksum
         )
@@ -268,7 +250,7 @@ class Member:
         self._links = links = Links(
             job, self.me, joining, self._services, self._arenas, stack
         )
-        self.check()  # it may have been ended before there was anything to end
+        self.check()  # it may have been aborted before there was anything to abort
         if self.incarnation:
             deadline = time.monotonic() + job.settings.start_deadline_s
             self._rejoining.offer(links.dial(job.ps), deadline)
@@ -295,6 +277,16 @@ class Member:
         self.state = "running"
         return context
 
+    def _start_heart(self, stack: ExitStack) -> None:
+        heart = threading.Thread(
+            target=self._beat, name=f"kit-heart-{self.task.short}", daemon=True
+        )
+        heart.start()
+        # The stack unwinds from its end: the heart is stopped and joined before the
+        # endpoint and the client that it uses are closed.
+        stack.callback(heart.join, _JOIN_S)
+        stack.callback(self._end_heart)
+
     def _prepare_saves(
         self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
     ) -> None:
@@ -302,13 +294,13 @@ class Member:
             return
         self._writer = CheckpointWriter(context, client, self.store, self._stirred)
         stack.callback(self._writer.close)
-        stack.callback(self._tell_of_saved, context)  # the writer waits for it
+        stack.callback(self._tell_of_saved, context)  # before: the writer waits for it
         if self.store is not None:
             context.step, context.restored = self.store.step, self.store.values
             self.store.values = None
 
     def _tell_of_saved(self, context: MemberContext) -> None:
-        """Tell the digests of a checkpoint under way: the heart may beat no more."""
+        """Report the digests of a checkpoint under way: the heart may have stopped."""
         if context.digests.are_awaited:
             with suppress(KitError):
                 self._tell()
@@ -326,7 +318,8 @@ class Member:
             coordinator.requests if coordinator is not None else dict,
         )
         stack.callback(self._copier.close)
-        # A checkpoint may be newer, but the rows of its last steps may be lost.
+        # A checkpoint may be newer than the copies, but the rows of its last steps may
+        # be lost with the process that recorded them.
         if beginning is not None and self.job.resumes:
             context.copies, context.restored = beginning.copies, None
             if coordinator is not None:
@@ -344,14 +337,16 @@ class Member:
             try:
                 self._meet_and_work(context, runner)
             except BaseException as error:
-                self._fail(error)  # first: closing waits for the exchange thread
+                # Before the runner is closed: that joins the exchange thread, which may
+                # wait for a neighbour until our endpoint is aborted.
+                self._fail(error)
                 raise
 
     def _meet_and_work(self, context: MemberContext, runner: EpochRunner) -> None:
         number = self._rejoined(context, runner) if self.incarnation else 0
         while number is not None:
             self.meets_since = context.endpoint.clock()
-            if context.synchronous:
+            if context.synchronous:  # else no two members hold the same parameters
                 context.digests.note(context.step, context.now)
             answer = self._ask_until(number, context.step)
             if answer.verdict is Verdict.FINISH:
@@ -370,6 +365,8 @@ class Member:
             if answer.verdict is Verdict.COPY and self._copier is not None:
                 self._copier.copy(answer.step)
                 continue
+            # This also forgets the halt that led here: it would end the next stretch of
+            # steps before it began.
             context.endpoint.stamp.halt = answer.halt
             self.meets_since = 0
             runner.run(answer.step)
@@ -414,6 +411,7 @@ class Member:
             self._links.prepare(runner.partners(epoch))
             self._rejoining.prepare(epoch)
         except Exception as error:
+            # Of whatever kind: nothing has changed yet, and the others wait for a word.
             refusal = f"{self.task.short}: {error}"
         context.reach("epoch.prepared", epoch.first_step)
         answer = self._talk().prepared(number, refusal)
@@ -423,6 +421,7 @@ class Member:
         if answer.verdict is not Verdict.COMMIT:
             self._rejoining.give_up()
         else:
+            # The ports first: what moves as the epoch begins travels over them.
             self._rejoining.adopt(epoch)
             self._links.adopt()
             runner.adopt(epoch)
@@ -443,15 +442,19 @@ class Member:
     def _ask_until(self, number: int, step: int) -> Answer:
         while True:
             self.check()
-            self._tell()  # before others are told that we are here
+            # Before we arrive: when all are there the coordinator judges the digests,
+            # and must have those of everybody.
+            self._tell()
             answer = self._talk().arrive(number, step)
             if answer.verdict is not Verdict.WAIT:
                 return answer
 
     def _tell(self) -> HeartbeatReply:
-        """Give a sign of life with all that is to be reported, in its order."""
+        """Send a heartbeat with all that is to be reported, in order."""
         context = self.context
-        with self._telling:  # a save that is confirmed confirms all before it
+        # One at a time: were two to overtake each other, a save could be confirmed
+        # before a report of damage that precedes it.
+        with self._telling:
             reports = context.digests.take() if context is not None else []
             return self._talk().beat(reports)
 
@@ -459,25 +462,31 @@ class Member:
         while not self._ended.is_set():
             self._stirred.wait(self.job.settings.beat_s)
             self._stirred.clear()
-            lost_leader = False
+            has_lost_coordinator = False
             try:
                 error, lost, epoch = self._tell()
                 if self._endpoint is not None:
+                    # With the epoch: a worker that was lost then may be back by now.
                     self._endpoint.lose(lost, epoch)
             except (UnavailableError, DeadlineExceededError) as lost:
-                lost_leader, error = True, leader_lost(self.job, self.step, lost)
+                has_lost_coordinator, error = (
+                    True,
+                    coordinator_lost(self.job, self.step, lost),
+                )
             except KitError as other:
                 error = other
             if error is not None:
                 self.abort(error)
-                if lost_leader:
-                    self._talk().close()  # ends a question that waits for its answer
+                if has_lost_coordinator:
+                    # Else a question of the first thread would wait for its deadline.
+                    self._talk().close()
                 return
 
     def _fail(self, error: BaseException) -> None:
+        # Before the abort, which ends the wait that explains a hang.
         self.last_doing = self.last_doing or doing(self)
         if isinstance(error, LinkLost):
-            error = leader_lost(self.job, self.step, error)
+            error = coordinator_lost(self.job, self.step, error)
         elif isinstance(error, DeadlineExceededError) and self.state == "starting":
             error = not_opened(self.job, error)
         failure = as_failure(error, self.task)
@@ -485,13 +494,15 @@ class Member:
         self.abort(failure)  # the exchange thread may wait for a neighbour
         if not told and self._client is not None:
             limits = self.job.settings
+            # If we report that another is lost, the coordinator knows the cause when
+            # that one has been silent for `suspect_after_s`, or has sent a heartbeat.
             patience_s = limits.suspect_after_s + 2 * limits.beat_s
             if self.job.generation is not None:
-                patience_s = 0.0  # who is the cause is found when all are asked
+                patience_s = 0.0  # the processes find the cause when they ask them all
             try:
                 self.error = self._client.fail(failure, patience_s) or failure
             except KitError:
-                return  # the coordinator is gone: everybody notices that alone
+                return  # the coordinator is gone: each member notices that by itself
 
     def check(self) -> None:
         """Raise what the training failed with, if it has."""

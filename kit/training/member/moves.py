@@ -20,14 +20,16 @@ def moves(
     owned: tuple[Owned, ...],
     epoch: Epoch,
     owners: tuple[Owned, ...],
+    *,
+    resumes: bool,
 ) -> Moves:
     """Return what moves when `epoch` follows `before`, and `owners` those that `owned`.
 
     Slots, and parameters that workers lack. At the start all parameters; with a step
-    behind it, slots as well. Where it resumes from copies, its owners have theirs.
+    behind it, slots as well. Where it `resumes` from copies, its owners have theirs.
     """
     n_slots = len(job.optimizer.slots)
-    if epoch.number == 1 and job.resumes:
+    if epoch.number == 1 and resumes:
         return state_transfer.resumed(owners, job.group, n_slots)
     if epoch.number == 1:
         if not epoch.first_step:
@@ -42,6 +44,8 @@ def moves(
     handed = (*state_transfer.refresh(owners, joined), *handed)
     if before.synchronous or not epoch.synchronous:
         return handed
+    # After asynchronous steps a worker has only what it pulled last. It takes the
+    # servers' before any handover: a new owner is to have the newest parameters.
     return (*state_transfer.refresh(owned, job.workers), *handed)
 
 
@@ -51,7 +55,8 @@ def first_partners(job: Job, me: int) -> frozenset[int]:
     Those of its steps; and those that give it parameters, or get them from it.
     """
     start, owners = replace(job.start, number=1), job.owners(job.start)
-    return partners(job, me, start, moves(job, job.start, (), start, owners))
+    moved = moves(job, job.start, (), start, owners, resumes=job.resumes)
+    return partners(job, me, start, moved)
 
 
 def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:

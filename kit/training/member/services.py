@@ -20,7 +20,7 @@ class Services(Protocol):
 
     @property
     def cluster_number(self) -> int:
-        """What frames carry to tell clusters apart."""
+        """What frames carry to distinguish clusters."""
 
     def streams(
         self,
@@ -35,7 +35,7 @@ class Services(Protocol):
         """
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
-        """Return the data stream that a member has opened which comes back."""
+        """Return the data stream that a returning member has opened."""
 
     def ended(self, member: Any) -> None:
         """Take note that a `Member` has ended; its state says how."""
@@ -55,4 +55,4 @@ class Services(Protocol):
         """Return the way to the coordinator."""
 
     def spins(self, job: Job) -> int:
-        """Return how often to look before giving the processor away."""
+        """Return how often a wait checks again before it yields the processor."""

@@ -41,6 +41,8 @@ def poll(
     The blob holds the new rows of these logs and the exact totals, one after the
     other, as little-endian structured arrays. A log without a cursor begins at 0.
     """
+    # First: a member that ends while its rows are read would else be reported as over
+    # without the last of them.
     is_over, meter = member.is_over, member.meter
     logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
     begun = [*cursors, *[0] * (len(logs) - len(cursors))]

@@ -1,8 +1,8 @@
 """A member's copy of its state after a certain step, for a recording of the training.
 
-Nothing stops for it. Who records asks all members, a little ahead, for the state after
+Nothing stops for it. The recorder asks all members, a little ahead, for the state after
 one step; each copies what it updates when it has done that step, in the thread of its
-steps, and hands the copy out when it is asked again. Synchronous steps alone have a
+steps, and hands the copy out when it is asked again. Only synchronous steps have a
 state that all members share.
 """
 
@@ -61,7 +61,7 @@ class StateKeeper(StepObserver):
         self.taken = Taken(step, number, writers, ranges, own, kept)
 
     def copied(self, at: int) -> StateCopy | None:
-        """Return the state after `at` steps, packed in the thread that asks."""
+        """Return the state after `at` steps, packed here and not in the step loop."""
         found = self.taken
         if found is None or found.step != at:
             return None

@@ -1,4 +1,4 @@
-"""What happens around a member's steps, and who is notified."""
+"""What happens around a member's steps, and what is notified of it."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class StepEvents:
         self._context, self._observers = context, tuple(observers)
 
     def add(self, observer: StepObserver) -> None:
-        """Tell one more observer from now on; from any thread."""
+        """Notify one more observer from now on; from any thread."""
         self._observers = (*self._observers, observer)
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Tell that an epoch has begun."""
+        """Notify the observers that an epoch has begun."""
         for observer in self._observers:
             observer.adopted(owners, step, synchronous)
 
@@ -76,7 +76,8 @@ class StepEvents:
         """Make NEXT the parameters; `step` is the number of steps that are done."""
         context = self._context
         stamp, synchronous = context.endpoint.stamp, context.synchronous
-        # Now, when they have been used: what damaged them meanwhile is found.
+        # The old parameters, after the step has used them: damage done to them since
+        # they became the parameters is found too.
         if synchronous and context.digests.is_due(context.step):
             context.digests.note(context.step, context.now)
         stamp.parity ^= 1
@@ -100,7 +101,7 @@ class StepEvents:
 class Rounds:
     """What a member does between two boundaries: step after step, until a halt.
 
-    `coordinator` is there in the task that leads, which may ask for a halt.
+    `coordinator` is given in the coordinator's task alone, which may ask for a halt.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from kit.training.worker.worker import TrainingWorker
 # --------------------------------------------------------------------------------------
 # Exchange what is ready beside the rest of the computation.
 #
-# A thread of its own sums up buckets in their order, as they become ready, while the
+# A second thread sums up buckets in their order, as they become ready, while the
 # worker's thread computes: numpy releases the interpreter during both.
 
 
@@ -57,12 +57,15 @@ class Overlap:
         while (bucket := self._ready.get()) is not None:
             waiting.add(bucket)
             try:
+                # In their order, whatever order the step function completes them in:
+                # all members must exchange the same bucket next, or two would wait for
+                # each other.
                 while following in waiting:
                     waiting.discard(following)
                     self._reduce(following)
                     following += 1
             except BaseException as error:
-                self._error = error
+                self._error = error  # raised by `finish`, in the thread of the steps
                 self._done.set()
                 return
             if following == self._n_buckets:
@@ -89,9 +92,12 @@ class SyncServer(Rounds):
         coordinator = self._coordinator
         ahead = coordinator.halts.ahead if coordinator is not None else 1
         while step < context.job.steps and step < stamp.halt:
-            context.endpoint.check()  # where all are punctual nobody waits, and looks
-            # Before it contributes to the step. One halt is enough: what else is due at
-            # a later step must not be taken up at that one.
+            # An abort ends waits, and where all are on time there are none.
+            context.endpoint.check()
+            # Asked before this member contributes to the step: the halt then travels
+            # with the step, and nobody can be past it. Asked for one halt at a time:
+            # the answer takes up what is due, and what is due at a later step must not
+            # be taken up at this one.
             if stamp.halt == NO_HALT and self._wants_halt(step + ahead - 1):
                 stamp.halt = step + ahead
             stamp.step = step

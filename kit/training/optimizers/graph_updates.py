@@ -79,6 +79,7 @@ def _apply(
         chosen = replace(chosen, **{name: float(value) for name, value in given})
     gradient = values[len(fed) :]
 
+    # Called under the variable's lock, so its slots are read and written under it too.
     def change(old: Any) -> Any:
         rate = chosen.rate(old.dtype, [old.dtype.type(float(one)) for one in powers])
         kept = [slot.read() for slot in slots]

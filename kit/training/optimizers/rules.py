@@ -61,6 +61,7 @@ class GradientDescent(Rule):
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
+        # `out` is written last, in this rule and all others: it may be `g` (`spends`).
         np.multiply(g, rate, out=work)
         np.subtract(v, work, out=out)
 
@@ -245,6 +246,8 @@ class RMSProp(Rule):
     ) -> None:
         number = v.dtype.type
         s, *mean, b = slots
+        # Subtracted in the parameter's dtype, as in TensorFlow: other last bits than
+        # those of 1 - decay in double precision.
         rest = number(1) - number(self.decay)
         np.multiply(g, g, out=work)
         _approach(s, work, rest, work)
@@ -253,6 +256,7 @@ class RMSProp(Rule):
             _approach(mean[0], g, rest, work)
             np.multiply(mean[0], mean[0], out=work)
             np.subtract(s, work, out=work)
+            # Not negative: rounding may make it so, and the root NaN.
             variance = np.maximum(work, number(0), out=work)
         np.add(variance, number(self.epsilon), out=work)
         np.sqrt(work, out=work)
@@ -346,6 +350,7 @@ def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
     mean += work
 
 
+# The ops of `minimize`, as TensorFlow calls them.
 enter(GradientDescent, "GradientDescent", n_slots=0)
 enter(Momentum, "Momentum", n_slots=1)
 enter(Adagrad, "Adagrad", n_slots=1)
@@ -399,7 +404,7 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def named(optimizer: Optimizer) -> dict[str, Any]:
-    """Return the optimizer as plain data, or the name of its class if it is one's own.
+    """Return the optimizer as plain data; of the user's own class, the name of that.
 
     >>> class Mine:
     ...     slots = ()

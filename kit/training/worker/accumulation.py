@@ -54,6 +54,7 @@ class Accumulation:
         As `Compute` does. A bucket is ready when the last piece has completed it.
         """
         total, loss, means = _length(batch), 0.0, Means()
+        # Buckets that the last piece has not handed over one by one.
         waiting = dict.fromkeys(range(len(self._memory.layout.buckets)))
 
         def add(bucket: int) -> None:
@@ -91,7 +92,7 @@ class Accumulation:
 
 
 class Means:
-    """The means of what steps tell by name, each over the examples that it is of."""
+    """The means of measures by name, each over the examples that it was taken of."""
 
     def __init__(self) -> None:
         self._sums: dict[bytes, float] = {}

@@ -21,8 +21,8 @@ from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFini
 from kit.exchange.layout import Range, intersect
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
-from kit.training.worker.dict_gather import dict_gather
 from kit.training.worker.gradient_views import GradientViews, Marks
+from kit.training.worker.native import dict_gather
 
 # --------------------------------------------------------------------------------------
 # Copy many small arrays into one flat array, with a few calls for hundreds of them.
@@ -52,9 +52,9 @@ class Gather:
     def copy(self, arrays: list[Any]) -> bool:
         """Copy the arrays in; whether they were fit for it.
 
-        They are if each has its shape and dtype and lies in one stretch of host memory.
+        They are if each has its shape and dtype and is contiguous in host memory.
         If not, part of the place may have been written. Arrays that come again are
-        remembered from their second time on: of those, only the bytes are looked at.
+        remembered from their second time on: of those, only the bytes are read.
         """
         try:
             joined = b"".join(self._checked(arrays))
@@ -78,13 +78,13 @@ class Gather:
         return self._views or arrays
 
     def _remember(self, arrays: list[Any]) -> None:
-        """Keep arrays that come again: then it is not us who keep them alive."""
+        """Keep arrays that come again: their owner keeps them alive anyway."""
         if self._first is not None and self._first() is arrays[0]:
             self._kept, self._views = arrays, [memoryview(one) for one in arrays]
         self._first = weakref.ref(arrays[0])
 
     def _forget(self) -> None:
-        """Give up on arrays that do not always come again."""
+        """Stop remembering arrays: they do not always come again."""
         self._kept, self._views, self._first, self._keeps = [], [], None, False
 
 
@@ -230,7 +230,11 @@ class GradientBuffer:
             np.multiply(flat, flat.dtype.type(self._weight), out=flat)
 
     def _is_finite(self, flat: Array) -> bool:
-        """Take the quick look of `is_finite`, without what a call of it costs."""
+        """Do the quick check of `is_finite`, without the cost of a call.
+
+        The sum of squares is finite only if all values are. It may overflow although
+        they are: then `is_finite` decides.
+        """
         return bool(np.dot(flat, flat) < _INF)
 
     def _check_written(self, names: Sequence[str]) -> None:
@@ -310,7 +314,7 @@ def _pieces_of(memory: Memory, region: int) -> list[GradientPiece]:
 
 
 def _piece(memory: Memory, region: int, first: int, end: int) -> GradientPiece:
-    """Return leaves first, ..., end-1: in the buffer they lie the other way round."""
+    """Return leaves first, ..., end-1; in the buffer they are in reverse order."""
     leaves = memory.layout.leaves[first:end][::-1]
     whole = Range(leaves[0].lo, leaves[-1].range.hi)
     flat, gather = memory.typed(region, whole), None

@@ -23,7 +23,8 @@ from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.worker.native import marker
 
-# NaN with a pattern of its own: arithmetic gives others, so what bears it is untouched.
+# A NaN with a special bit pattern: arithmetic gives other NaNs, so a value that still
+# has it was not written.
 _MARK = {"float32": 0x7FC0_6B69, "float64": 0x7FF8_0000_0000_6B69}
 _BITS = {"float32": "uint32", "float64": "uint64"}
 
@@ -39,7 +40,7 @@ class GradientViews(dict[str, Array]):
         if name not in self:
             known = ", ".join(map(repr, self))
             raise KeyError(f"no parameter is called {name!r}; there are {known}.")
-        # An augmented assignment (grads["w"] += ...) hands the place itself back.
+        # An augmented assignment (grads["w"] += ...) assigns the array to itself.
         if gradient is not self[name]:
             copy_into(self[name], gradient, what=f"the gradient of {name!r}")
 
@@ -62,7 +63,7 @@ class GradientViews(dict[str, Array]):
 
 
 class Marks:
-    """Marks the first value of each gradient, to tell those that a step left out."""
+    """Marks the first value of each gradient, to find those that a step left out."""
 
     def __init__(
         self, memory: Memory, region: int = GRAD, *, native: bool = True

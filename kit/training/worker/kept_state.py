@@ -2,8 +2,8 @@
 
 A dict of arrays and numbers by name, one for each worker of a training. It is empty
 before the first step. In an elastic training it moves with its worker; a checkpoint
-holds it beside the parameters. With it goes what a compressor keeps, whose names begin
-with `COMPRESS`.
+holds it beside the parameters. What a compressor keeps goes with it, under names that
+begin with `COMPRESS`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def check(state: dict[str, Any], task: str, step: int) -> None:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic):
         return not value.dtype.hasobject
-    if type(value) is int:
+    if type(value) is int:  # as numpy stores it, in 64 bits
         return bool(abs(value) < 2**63)
     return type(value) in (bool, float)
 
 
 def name_of(task: Task) -> str:
-    """Return under which name a worker's state lies in a checkpoint, packed.
+    """Return the name of a worker's packed state in a checkpoint.
 
     >>> name_of(Task("worker", 1))
     'state/worker:1'

@@ -12,7 +12,7 @@ communicates little", 2019); Nesterov's momentum makes it DiLoCo (Douillard et a
 "DiLoCo: Distributed low-communication training of language models", 2023).
 
 The slots of the worker's own optimizer stay with it from exchange to exchange, as its
-`state` does: they are among what an elastic training copies and a checkpoint holds.
+`state` does: an elastic training copies them, and a checkpoint holds them.
 
 Where workers do not agree (`Topology.agrees`), a worker offers its parameters
 themselves and goes on from the mean of its neighbourhood's. These stay with it as the
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kit.errors import InvalidArgumentError, StepFailed
-from kit.exchange.layout import Range
+from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import GRAD, NEXT, NOW
 from kit.exchange.ports.memory import Array
 from kit.training.data.dask_source import Batch
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kit.training.worker.worker import Compute
 
 PREFIX: Final = "optimizer/"  # of the names under which the slots are kept
-UPDATES: Final = f"{PREFIX}updates"  # how often they have been moved on
+UPDATES: Final = f"{PREFIX}updates"  # how many updates have been made
 OWN: Final = "parameters/"  # of those under which a worker's parameters are kept
 
 
@@ -54,7 +54,7 @@ class LocalSteps:
     """
 
     def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
-        """`state` is where slots and `kept` lie together between two exchanges.
+        """`state` holds the slots and `kept` together between two exchanges.
 
         It is read in the first step: what a checkpoint holds is put there before that.
         """
@@ -66,26 +66,14 @@ class LocalSteps:
         self._own = np.zeros(layout.n_bytes, np.uint8)
         self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in job.inner.slots]
         self._update = MeanUpdate(job.inner, 1)
-        views, self._own_named = (
-            {
-                f"{prefix}{leaf.spec.name}": _typed(
-                    self._own, leaf.range, leaf.spec.dtype
-                ).reshape(leaf.spec.shape)
-                for leaf in layout.leaves
-            }
-            for prefix in ("", OWN)
-        )
+        views = _named_views(self._own, layout)
         for view in views.values():
             view.flags.writeable = False
         self._params = ParameterDict(views, native=places.native)
-        self._named = {
-            f"{PREFIX}{slot.name}/{leaf.spec.name}": _typed(
-                flat, leaf.range, leaf.spec.dtype
-            ).reshape(leaf.spec.shape)
-            for slot, flat in zip(job.inner.slots, self._slots, strict=True)
-            for leaf in layout.leaves
-        }
+        self._own_named = _named_views(self._own, layout, OWN)
+        self._named: dict[str, Array] = {}  # the slots
         for slot, flat in zip(job.inner.slots, self._slots, strict=True):
+            self._named |= _named_views(flat, layout, f"{PREFIX}{slot.name}/")
             for part in layout.stretches:
                 _typed(flat, part, layout.dtype_at(part.lo))[...] = slot.initial
         self._has_begun, self._updates = False, 0
@@ -110,8 +98,11 @@ class LocalSteps:
         if not self._has_begun:
             self._begin()
         loss, examples, means = 0.0, 0, Means()
+        # Mini-batches are numbered through all steps, so that a step that is done again
+        # reads the same ones.
         for number in range(step * self._n_steps, (step + 1) * self._n_steps):
             batch, n = read(number)
+            # Weight 1: a local step is an update by this worker's examples alone.
             loss += n * compute(step, batch, 1.0, lambda bucket: None, number=number)
             self._move(number)
             means.add(compute.measures, n)
@@ -127,11 +118,13 @@ class LocalSteps:
             dtype = memory.layout.dtype_at(part.lo)
             own, total = _typed(self._own, part, dtype), memory.typed(region, part)
             np.divide(total, total.dtype.type(n), out=own)
+        # Views: whatever copies or saves the state sees the newest values.
         self._state.update(self._own_named)
 
     def _set_out(self) -> None:
         """Be where this worker is: at what all have agreed on, or what it has kept."""
         state, memory = self._state, self._places.memory
+        # Taken out: they are kept exactly while they differ from the agreed ones.
         held = {name: state.pop(name) for name in [*state] if name.startswith(OWN)}
         if not held:
             whole = Range(0, memory.layout.n_bytes)
@@ -155,7 +148,8 @@ class LocalSteps:
     def _move(self, number: int) -> None:
         """Let the worker's optimizer make one update, in place.
 
-        Without slots it is told the number of the mini-batch for that of the update.
+        Without slots, the number of the mini-batch stands for that of the update:
+        nothing is kept then that could count updates.
         """
         step = self._updates if self._named else number
         self._updates += 1
@@ -176,7 +170,6 @@ class LocalSteps:
         is_apart = places.stamp.stays
         buffer = places.gradients()
         buffer.begin(step, 1.0 if is_apart else weight)
-        buffer.open()
         now, to = (places.stamp.where(region) for region in (NOW, GRAD))
         with np.errstate(all="ignore"):  # what is not finite is refused below, by name
             for part in memory.layout.stretches:
@@ -229,6 +222,16 @@ class LocalSteps:
         if self._named:
             self._state.clear()
             self._state.update(self.kept | self._slots_by_name())
+
+
+def _named_views(flat: Array, layout: Layout, prefix: str = "") -> dict[str, Array]:
+    """Return the parameters' arrays inside a flat buffer, by prefix and name."""
+    return {
+        f"{prefix}{leaf.spec.name}": _typed(flat, leaf.range, leaf.spec.dtype).reshape(
+            leaf.spec.shape
+        )
+        for leaf in layout.leaves
+    }
 
 
 def _typed(flat: Array, part: Range, dtype: str) -> Array:

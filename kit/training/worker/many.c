@@ -1,5 +1,5 @@
-/* For thousands of parameters: what costs less here than in Python. `many.py`,
-   `handout.py` and `dict_gather.py` say what it is for. */
+/* For thousands of parameters: what costs less here than in Python. `native.py` and
+   `parameter_dict.py` say what it is for. */
 
 #include <stdint.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define WILL_READ(place) ((void)0)
 #endif
 
-#define FORM 3 /* many.py refuses another one */
+#define FORM 3 /* native.py refuses another one */
 
 enum { AHEAD = 16 };      /* places that are asked of the memory before they are needed */
 enum { WINDOW = 32 };     /* entries of a dict that are looked at, to know their places */
@@ -54,7 +54,7 @@ void kit_mark_64(uint64_t *flat, const int64_t *where, int64_t n, uint64_t mark)
     }
 }
 
-/* How an array begins, in every numpy since 1.7; dict_gather.py compares it with what
+/* How an array begins, in every numpy since 1.7; native.py compares it with what
    numpy says before it is relied on. */
 typedef struct {
     intptr_t references;

@@ -1,4 +1,4 @@
-"""What the time of a worker's own part of a step goes to: data, computing, queueing.
+"""Where the time of a worker's own part of a step goes: data, computing, queueing.
 
 Where more threads want to compute than there are cores, a step takes longer although
 its function does not. The kernel counts that time for each thread. It is asked for
@@ -57,9 +57,11 @@ class OwnPart:
         A span of queueing is recorded whenever the kernel was asked, even of no length.
         """
         begun, loaded, end = self.begun, self.loaded, self.clock()
+        # 0 before the spans: another thread may ask what is done now (`doing`).
         self.begun, span = 0, self._meter.span
         computed = end
         if self._before is not None and (delay := self._delay()) is not None:
+            # Queueing is put at the end: when it was, within the part, is not known.
             computed -= min(delay - self._before, end - loaded)
             self._due = end + _LEAST_NS
         span(Phase.LOAD, step, begun, loaded)

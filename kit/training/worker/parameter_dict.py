@@ -38,7 +38,7 @@ _CHANGES: tuple[Callable[[dict[str, Any]], object], ...] = (
 class ParameterDict:
     """Gives a dict that is equal to `values`, with the same order and the same values.
 
-    It is the caller's, to be changed as well; changes are gone the next time.
+    The caller may change it; the changes are gone the next time.
     """
 
     def __init__(self, values: dict[str, Array], *, native: bool = True) -> None:
@@ -60,7 +60,7 @@ class ParameterDict:
 
 @cache
 def watch() -> Watch | None:
-    """Return what watches a dict, which has to live as long; None if nothing can."""
+    """Return what watches a dict as long as that lives; None if nothing can."""
     if sys.implementation.name != "cpython":
         return None
     found = _by_version if sys.version_info < (3, 12) else _by_watcher()
@@ -85,7 +85,7 @@ def _by_version(one: dict[str, Any]) -> Changed:
 
 
 def _by_watcher() -> Watch | None:
-    """Count the changes of all dicts that are watched: any is taken for one's own."""
+    """Count changes of all watched dicts: any of them is taken for the dict's own."""
     found, api = compiled(), ctypes.pythonapi
     has_lock = getattr(sys, "_is_gil_enabled", lambda: True)
     if found is None or not has_lock():

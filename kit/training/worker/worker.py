@@ -116,7 +116,7 @@ def requested(step: Any) -> frozenset[str]:
     """
     try:
         found = inspect.signature(step).parameters
-    except (TypeError, ValueError):  # a built-in function does not tell
+    except (TypeError, ValueError):  # a built-in function has no signature
         return frozenset()
     return frozenset(
         name
@@ -319,7 +319,7 @@ class TrainingWorker:
         self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
         step, task = work.step, job.tasks[me]
         if isinstance(step, GraphStep):
-            # With a single bucket nothing could travel before the rest is computed.
+            # In parts only where one can travel while the rest is computed.
             is_cut = len(job.layout.buckets) > 1
             in_parts = job.synchronous and not job.local_steps and is_cut
             step = step.for_worker(task, rank, job.seed, in_parts=in_parts)

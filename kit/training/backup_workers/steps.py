@@ -1,16 +1,16 @@
-"""A parameter server that makes each step of the first R of N gradients.
+"""Steps of the first R of N gradients: a parameter server's part, and a worker's.
 
 A worker pushes its gradient of a step to all servers, to the first one last. It is
 answered with the parameters after that step if the gradient counts, and with the newest
 ones if it comes too late; then it computes the gradient of the step that these are for,
-and its split of the mini-batches between is skipped. A push is complete when all its
+and skips its split of the mini-batches in between. A push is complete when all its
 messages are there, so a worker that stops halfway holds nobody up.
 
 The first server decides: it takes pushes as they become complete. It tells the other
 servers whose turn it is, by an empty message whose step is the worker's number (with a
 halt: that worker is lost), so they do the same in the same order, each with its own
-parameters (`kit.training.backup_workers.policy`). When they are told, they have the
-push already.
+parameters (`kit.training.backup_workers.policy`). By then they have the push already,
+since the worker sent theirs first.
 
 An answer begins with a note. Its step is that of the gradient if it counts, else the
 number of steps done; a halt says that the worker has to come to the boundary. A worker
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kit.errors import PeerLost
+from kit.errors import InternalError, PeerLost
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, Apply, Plan
 from kit.exchange.ports.port import NO_HALT, Expected, Port
@@ -31,13 +31,18 @@ from kit.training.backup_workers.policy import (
     Fate,
     Quorum,
     QuorumUpdate,
+    Sums,
     answer,
+    answer_script,
     held,
     pieces,
+    pulls,
+    pushes,
 )
-from kit.training.backup_workers.sums import Sums
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import Rounds, StepEvents
+from kit.training.worker.worker import TrainingWorker
 
 
 class QuorumServer(Rounds):
@@ -63,7 +68,7 @@ class QuorumServer(Rounds):
         self._answers = {
             worker: bind(Plan((answer(job, context.me, rank),), ()))
             for rank, worker in enumerate(job.workers)
-            if worker in context.endpoint.ports  # else it is lost already
+            if worker in context.endpoint.ports  # others are lost already
         }
         self._turns = list(job.workers)  # the one served last comes last
 
@@ -131,13 +136,14 @@ class QuorumServer(Rounds):
             return [port for port in ports if endpoint.is_gone(port)]
 
         endpoint.until(lambda: bool(complete() or gone()))
+        # A complete push first: what a worker sent before it was lost counts.
         for port in complete():
             self._turns.remove(port.peer)
             self._turns.append(port.peer)
             return port.peer, False
         port = gone()[0]
-        if port.peer == coordinator:  # nobody agrees on anything without it
-            endpoint.receive(port, 0)
+        if port.peer == coordinator:
+            endpoint.receive(port, 0)  # raises: without it there are no boundaries
         return port.peer, True
 
     # -- what becomes of it -----------------------------------------------------
@@ -162,6 +168,7 @@ class QuorumServer(Rounds):
     def _finish(self, quorum: Quorum) -> None:
         context, endpoint, step = self._context, self._context.endpoint, quorum.step
         ranks = {context.job.workers.index(worker) for worker in quorum.counted}
+        # A worker that was lost after its push counts, and gets no answer.
         counted = [worker for worker in quorum.counted if worker in quorum.alive]
         begin = endpoint.clock()
         self._sums.add(ranks)
@@ -221,3 +228,77 @@ def _sums_of(context: MemberContext) -> Sums:
             for number, piece in pieces(job, context.me)
         ],
     )
+
+
+class QuorumWorker(Rounds):
+    """A worker whose gradient counts if it is among the first."""
+
+    def __init__(
+        self,
+        context: MemberContext,
+        place: TrainingWorker,
+        events: StepEvents,
+        coordinator: TrainingCoordinator | None,
+    ) -> None:
+        super().__init__(context, events, coordinator)
+        self._place = place
+        first, *others = context.job.ps
+        pushed = pushes(context.job, others), pushes(context.job, [first])
+        plan = Plan(pushed, pulls(context.job, place.rank))
+        self._program = Program(
+            plan, context.endpoint, context.memory, context.meter, expects=False
+        )
+
+    def run(self, step: int) -> None:
+        """Compute, push and pull until told to come to the boundary."""
+        job, rank = self._context.job, self._place.rank
+        scripts = {server: answer_script(job, server, rank) for server in job.ps}
+        self._context.endpoint.expect(
+            {ps: (one, one) for ps, one in scripts.items()}, 0
+        )
+        goes_on = step < job.steps
+        while goes_on:
+            self._context.endpoint.check()
+            step, goes_on = self._step(step)
+
+    def _step(self, step: int) -> tuple[int, bool]:
+        """Do a step; returns which one is next, and whether to go on."""
+        context, program = self._context, self._program
+        endpoint = context.endpoint
+        stamp, clock = endpoint.stamp, endpoint.clock
+        program.waited_ns, stamp.step = 0, step
+        begin = context.own_part.begin()
+        stamp.halt = step + 1 if self._wants_halt(step) else NO_HALT
+        self._events.begin(step)
+        loss, examples = self._place.compute(step, lambda bucket: None)
+        computed = context.own_part.end(step)
+        context.reach("compute.done", step)
+        # To the first server last, and only when all else has left: it decides, and the
+        # others must have the push when they hear of the turn.
+        program.reduce(0)
+        endpoint.flush()
+        program.reduce(1)
+        done, goes_on = self._hear()
+        waited = clock()
+        context.meter.span(Phase.WAIT, step, computed, waited)
+        context.reach("exchange.reduced", step)
+        program.finish()
+        following = step + 1 if done == step else done
+        if done != step:  # it was late: nothing of it counts
+            loss, examples = float("nan"), 0
+        late = 0 if done == step else following - step
+        times = begin, computed - begin, waited - computed + program.waited_ns
+        self._note(step, loss, examples, *times, staleness=late)
+        context.reach("exchange.done", step)
+        self._events.commit(following)
+        self._events.end(step, loss if done == step else None)
+        return following, goes_on
+
+    def _hear(self) -> tuple[int, bool]:
+        """Take the notes of all servers: the step they answer, whether to go on."""
+        endpoint = self._context.endpoint
+        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in self._context.job.ps]
+        found = {(note.step, note.halt == NO_HALT) for note in notes}
+        if len(found) > 1:
+            raise InternalError(f"the servers do not agree on a step: {sorted(found)}.")
+        return found.pop()
