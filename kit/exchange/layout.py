@@ -1,8 +1,9 @@
 """Where each parameter lies in the flat buffers, and where these are cut.
 
-Pure arithmetic: no arrays, no I/O. Parameters and gradients of one training lie in flat
-buffers of equal form on every task. The last parameter comes first, because a backward
-pass finishes the last layer first; so a bucket is ready while earlier layers compute.
+Pure arithmetic: no arrays, no I/O. Parameters and gradients of a training are in flat
+buffers of the same form on every task. The last parameter comes first, because a
+backward pass finishes the last layer first: so a bucket is ready while earlier layers
+still compute.
 
     bytes    0                                                   n_bytes
     leaves   | w3 | b3 |     w2     | b2 |         w1        | b1 |
@@ -25,7 +26,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 
-# Parameters are trained in the first two; the others are what `compress` makes of them.
+# Parameters have one of the first two dtypes; `compress` makes the others of them.
 TRAINED = ("float32", "float64")
 ITEMSIZE = {"float32": 4, "float64": 8, "float16": 2, "int8": 1, "int32": 4}
 _MOST_BUCKETS = 2**18
@@ -46,7 +47,7 @@ class Range(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """What an array is.
+    """An array's name, shape and dtype.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class Spec(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A parameter and where it lies."""
+    """A parameter, and where it begins in the flat buffer."""
 
     spec: Spec
     lo: int
@@ -82,7 +83,7 @@ class Leaf(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """A stretch of one dtype that travels as a unit, cut into one chunk a worker."""
+    """A stretch of one dtype that travels as a unit, cut into one chunk per worker."""
 
     dtype: str
     range: Range
@@ -91,11 +92,11 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The form of all flat buffers of a training; equal on every member.
+    """The form of all flat buffers of a training; the same on every member.
 
     `leaves` are in the order in which the parameters were given; `buckets` in the order
-    in which they travel. `stages` are the layouts of what travels instead, where
-    gradients are compressed (`kit.exchange.compression`); these arrays lie behind the
+    in which they travel. If gradients are compressed, `stages` are the layouts of what
+    travels instead (`kit.exchange.compression`); these arrays come after the
     parameters, one layout after the other.
     """
 
@@ -123,7 +124,7 @@ class Layout:
 
     @cached_property
     def stretches(self) -> tuple[Range, ...]:
-        """Where the parameters of each dtype lie."""
+        """The ranges of the parameters of each dtype."""
         dtypes = dict.fromkeys(bucket.dtype for bucket in self.buckets)
         return tuple(
             part
@@ -138,7 +139,7 @@ class Layout:
 
     @cached_property
     def n_full_chunks(self) -> int:
-        """Chunks of all buckets that hold anything."""
+        """How many chunks of all buckets are not empty."""
         return sum(chunk.size > 0 for bucket in self.buckets for chunk in bucket.chunks)
 
     def chunk_bytes(self, chunk: int) -> int:
@@ -225,8 +226,8 @@ def lay_out(specs: Sequence[Spec], n_workers: int, bucket_bytes: int = 0) -> Lay
     """Place parameters into flat buffers for `n_workers` workers.
 
     `bucket_bytes` is the size of a bucket; 0 chooses half a mebibyte for each worker.
-    A model without a single element gets one empty bucket, so that a step of it still
-    is a step that all members agree on.
+    A model without a single element gets one empty bucket: its steps still have
+    messages, by which members keep in step.
 
     >>> layout = lay_out([Spec("w", (3, 2), "float32")], n_workers=4)
     >>> [chunk.size for chunk in layout.buckets[0].chunks]
@@ -239,6 +240,7 @@ def lay_out(specs: Sequence[Spec], n_workers: int, bucket_bytes: int = 0) -> Lay
     places: dict[str, int] = {}
     buckets: list[Bucket] = []
     end = 0
+    # Parameters of one dtype together, so that a bucket is summed as one array.
     for dtype in dtypes:
         start = end = _aligned(end)
         for spec in backward:

@@ -1,9 +1,9 @@
-"""Keep every link busy: begin with a bucket before the ones ahead of it are through.
+"""Keep every link busy: begin with a bucket before those ahead of it are done.
 
 Pure: it turns a plan into another one with the same operations. What a member does with
 a bucket falls into stages, and each stage but the first begins with a wait for another
-member. Done bucket by bucket, a link would rest during each of these waits; so the
-stages of neighbouring buckets are woven together, one slot a bucket.
+member. Done bucket by bucket, a link would be idle during each of these waits; so the
+stages of neighbouring buckets are interleaved, one slot for each bucket.
 
     ring of two   stage 0: offer   stage 1: take, sum, update, hand out   stage 2: copy
 
@@ -29,7 +29,7 @@ Stage = list[Op]
 
 
 def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
-    """Return the plan with its buckets woven together.
+    """Return the plan with its buckets interleaved.
 
     `early`: each bucket is updated and handed out as soon as it is summed, not after
     all of them. Only for an optimizer without slots: an early update writes to NEXT,
@@ -38,7 +38,7 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
     parameters as they were. Slots are changed in place, so they have to wait until
     every worker has contributed everything.
 
-    All members of a group must do so, or none: the messages change their order.
+    All members of a group must do this, or none: messages come in another order.
     """
     lanes, last = [[*ops] for ops in plan.reduce], plan.finish
     if early:
@@ -48,7 +48,8 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
         if any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
             lanes = [ops + rest for ops, rest in zip(lanes, handed, strict=True)]
         else:
-            # A server's worker only offers: its offers must not wait for parameters.
+            # A worker of a server only offers in `reduce`. If pulls were interleaved,
+            # its later offers would wait for earlier buckets' parameters.
             last = tuple(op for rest in handed for op in rest)
     slots = _woven([_stages(ops) for ops in lanes])
     n_buckets = len(lanes)
@@ -58,7 +59,11 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
 
 
 def _stages(ops: Sequence[Op]) -> list[Stage]:
-    """Cut where a wait follows on something that was sent."""
+    """Cut where a wait follows something that was sent.
+
+    What members send in one stage, others receive in their next. Waits in a row, with
+    nothing sent between them, are for one and the same stage of the others.
+    """
     stages: list[Stage] = [[]]
     has_sent = False
     for op in ops:
@@ -88,7 +93,9 @@ def _by_bucket(
     updates: list[list[Op]] = [[] for _ in starts]
     rest: list[list[Op]] = [[] for _ in starts]
     for op in ops:
-        # Where a bucket has fewer elements than chunks, the empty ones lie at its end.
+        # If a bucket has fewer elements than chunks, the empty ones are at its end,
+        # where the next bucket starts: they belong to the former, other ranges to the
+        # latter.
         bisect = bisect_right if op.range.size else bisect_left
         place = max(0, bisect(starts, op.range.lo) - 1)
         (updates if isinstance(op, Apply) else rest)[place].append(op)

@@ -1,13 +1,14 @@
 """What each member does in a step: who sends which bytes to whom, in which order.
 
-Pure data. A plan is a list of six kinds of operations on flat buffers; a topology makes
-one for each member (`kit.exchange.topologies.ring`, `kit.exchange.topologies.ps`), a
-`Program` carries it out, a test checks that all plans of a step fit together.
+Pure data. A plan is a list of five kinds of operations on flat buffers; a topology
+makes one for each member (`kit.exchange.topologies.ring`,
+`kit.exchange.topologies.ps`), a `Program` carries it out, a test checks that all plans
+of a step fit together.
 
-Messages between two members carry no name that matters: both sides make the same plan,
-so the n-th message from a to b is the same thing on both sides. A sender copies nothing
-but what is `placed`: the receiver reads the sender's own buffer (its *window* on it),
-so a plan must not let a member write into a range again before its reader has read it.
+Messages between two members need no name: both sides make the same plans, so the n-th
+message from a to b is the same on both sides. A sender copies nothing but what is
+`placed`: the receiver reads the sender's own buffer (its *window* on it), so a plan
+must not let a member write to a range again before its reader has read it.
 
 A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only when
 the owner of a range has the contributions of all workers to all buckets does it update
@@ -30,8 +31,8 @@ from kit.trace.traffic import TransferKind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each
 # step, so that the parameters of the last step stay whole until the next are complete.
-# Where the next ones overwrite the gradients, GRAD and NOW do, for the same reason; and
-# GRAD and NEXT where NOW stays, since no agreement comes of the step.
+# If the next ones overwrite the gradients, GRAD and NOW change places, for the same
+# reason; if NOW stays, since the step ends without agreement, GRAD and NEXT do.
 GRAD = 0
 NOW = 1
 NEXT = 2
@@ -97,11 +98,11 @@ class Plan(NamedTuple):
 
     reduce: tuple[tuple[Op, ...], ...]  # one list for each bucket
     finish: tuple[Op, ...]
-    # Whether who sends finished ranges (`TransferKind.GATHER`) also writes them where
-    # they belong in the receiver's memory, so that its copies have nothing left to do.
+    # Whether the sender of finished ranges (`TransferKind.GATHER`) also writes them to
+    # their place in the receiver's memory, so that the receiver has nothing to copy.
     placed: bool = False
-    # Whether NEXT may lie where GRAD lay: all have read what they need of a range of
-    # gradients when its sum, or its next parameters, are written there.
+    # Whether NEXT may be where GRAD was: by the time that the sum of a range, or its
+    # next parameters, are written there, everybody has read those gradients.
     overwrites: bool = False
 
     @property
@@ -145,7 +146,7 @@ class Group:
 
 
 def by_host(members: Iterable[int], hosts: Sequence[str]) -> tuple[int, ...]:
-    """Return members so that those of one host stand together; `hosts` has each one's.
+    """Return members with those of one host together; `hosts` has the host of each.
 
     >>> by_host([0, 1, 2], ["a", "b", "a"])
     (0, 2, 1)
@@ -174,7 +175,7 @@ def chain(chunk: int, n_workers: int) -> tuple[int, ...]:
 
 
 def turned(terms: tuple[Term, ...], chunk: int) -> tuple[Term, ...]:
-    """Return one term a worker in the order of `chain`, without a step for each.
+    """Return one term per worker in the order of `chain`, by two slices.
 
     >>> own = tuple(Term(worker, GRAD) for worker in range(4))
     >>> [term.member for term in turned(own, 2)]

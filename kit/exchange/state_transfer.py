@@ -1,7 +1,7 @@
 """What moves once: parameters at the start, the optimizer's state at a switch.
 
-Pure. Both are lists of the same operations as a step, so they travel, are counted and
-are tested like everything else.
+Pure. Both are lists of the same operations as a step, so they are carried out, counted
+and tested like everything else.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Move(NamedTuple):
 
 
 def broadcast(layout: Layout, group: Group, root: int) -> tuple[Move, ...]:
-    """Return how the initial parameters get from `root` to all that need them.
+    """Return how the initial parameters get from `root` to all members that need them.
 
-    Workers need all of them, a parameter server what it holds.
+    A worker needs all of them, a parameter server those that it holds.
     """
     whole = [bucket.range for bucket in layout.buckets]
     needs = {worker: whole for worker in group.workers if worker != root}
@@ -57,10 +57,10 @@ def broadcast(layout: Layout, group: Group, root: int) -> tuple[Move, ...]:
 def handover(
     before: Iterable[Owned], after: Iterable[Owned], n_slots: int, group: Group
 ) -> tuple[Move, ...]:
-    """Return what moves when other members begin to update the parameters.
+    """Return what moves when parameters get other owners.
 
     The new owner of a range gets its slots from an old one and, if it is a parameter
-    server, the parameters too: workers have them all.
+    server, the parameters too; workers have all of these already.
     """
     moves: list[Move] = []
     old = tuple(before)
@@ -100,7 +100,7 @@ def restored(
 ) -> tuple[Move, ...]:
     """Return what moves when `root` has read a whole state: parameters and all slots.
 
-    It is the broadcast of the start, and then a handover by somebody who owned all.
+    It is the broadcast of the start, and then a handover from a member that owned all.
     """
     whole = [Owned(bucket.range, (root,)) for bucket in layout.buckets]
     slots = (
@@ -135,7 +135,9 @@ def _of_first(owned: Owned) -> Owned:
 
 def _passed_on(owned: Iterable[Owned], ring: tuple[int, ...]) -> Iterator[Move]:
     """Yield how parameters come from one member each to all on a ring, hop by hop."""
-    # By hops, not by parts: what a worker passes on has come in the hop before.
+    # By hops, not by parts: what a worker passes on must have come in the hop before.
+    # Part by part, each worker would wait for the whole way of a part before the next
+    # one.
     sources = [(one.members[0], one.range) for one in owned]
     place = {worker: number for number, worker in enumerate(ring)}
     for hop in range(len(ring)):

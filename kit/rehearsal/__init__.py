@@ -1,4 +1,4 @@
-"""What a training would do on tasks that are not there: real plans, a simulated clock.
+"""Predict a training on tasks that do not exist: real plans, a simulated clock.
 
 Theory of operation:
 
@@ -6,10 +6,10 @@ Theory of operation:
                     (those of a training)          (columns)   (times)   (report, trace)
 
 `schedule` turns the plans of all members into columns, one member after the other, and
-pairs each message's two ends. `clock` plays a step on them. What a member does next
-depends on its own earlier operations and on the messages that it takes, so there is no
-list of events: all members that can go on do one operation each, as one operation of
-numpy. `timeline` makes the trace of the last step, `rehearse` and `recommend` are what
-a user calls. Bytes and messages are counted in the plans and are exact; all times are
-predictions, and say so.
+pairs the two ends of each message. `clock` plays a step on them. What a member does
+next depends on its own earlier operations and on the messages that it takes, so no list
+of events is needed: all members that can go on do one operation each, as one operation
+of numpy. `timeline` makes the trace of the last step; `rehearse` and `recommend` are
+what a user calls. Bytes and messages are counted in the plans and are exact; all times
+are predictions, and say so.
 """

@@ -1,14 +1,15 @@
-"""Play steps of a schedule on a simulated clock.
+"""Play steps of a communication schedule on a simulated clock.
 
 Pure arithmetic: nothing sleeps and no clock is read. Links are those of
 `kit.wire.shaping`: each member has one line out and one line in, which its messages
 occupy one after the other, and between them the latency. So when a message leaves
-depends on what its sender did before, and when it may be used on what its receiver took
-before, and on nothing else that goes on at the time; no list of events is needed.
+depends only on what its sender did before, and when it may be used only on that and on
+what its receiver took before. Members can therefore be played in any order that keeps a
+message's sending before its taking, and no list of events is needed.
 
 Computing costs what `kit.exchange.topologies.cost` says: `Rates`, for each message that
-is waited for, byte taken, and byte added or updated. A message that is there when it is
-taken costs its bytes alone: nobody has to wake up for it.
+is waited for, byte taken, and byte added or updated. A message that has come before
+it is taken costs only its bytes: nobody has to wake up for it.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.exchange.plan import Group
 from kit.exchange.topologies.cost import CACHE_BYTES, Floats, Rates, spilled
-from kit.rehearsal.schedule import READY, RECEIVE, SEND, Array, Schedule
+from kit.rehearsal.schedule import READY, RECEIVE, SEND, Array, CommunicationSchedule
 from kit.wire.shaping import LinkSettings
 
 
 @dataclass
 class Played:
-    """When everything of a step happened, in nanoseconds since the first step began.
+    """The times of a step, in nanoseconds since the first step began.
 
-    `begin`, `computed` and `end` are each member's, and `compute` is how long it
-    computed. `done` is when each row was done, `arrived` when what a row takes could be
-    used (NaN for other rows), `posted` when each message was handed over.
+    `begin`, `computed` and `end` are each member's, `compute` is how long it computed.
+    `done` is when each row was done, `arrived` when what a row takes could be used (NaN
+    for other rows), `posted` when each message was handed over.
     """
 
     begin: Floats
@@ -46,11 +47,11 @@ class Played:
 
 
 class SimulatedClock:
-    """Plays one step after the other; members do not wait for each other in between."""
+    """Plays step after step; between steps members do not wait for each other."""
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: CommunicationSchedule,
         group: Group,
         link: LinkSettings,
         rates: Rates,
@@ -61,8 +62,8 @@ class SimulatedClock:
     ) -> None:
         """Begin at 0, with all lines free.
 
-        `compute_s` has the seconds that each member of the schedule computes; `n_bytes`
-        are those of the parameters, of which `cache_bytes` stay in a cache.
+        `compute_s` has the seconds for which each member of the schedule computes;
+        `n_bytes` is the size of the parameters, of which `cache_bytes` stay in a cache.
         """
         self._schedule, self._group, self._link = schedule, group, link
         n = len(schedule.members)
@@ -75,13 +76,16 @@ class SimulatedClock:
         rows = schedule.rows
         cost = rows.amount * np.where(rows.code == RECEIVE, rates.beta, per_worked)
         cost[(rows.code == SEND) | (rows.code == READY)] = 0.0
-        # Whole nanoseconds: whether somebody waits must not hang on a rounding.
+        # Whole nanoseconds: whether a member has to wait, which costs a wake-up, must
+        # not depend on a rounding error.
         self._cost, self._wakes = np.rint(cost * 1e9), np.rint(rates.alpha * 1e9)
+        # One generator per member, with its number as seed, as a training has: the same
+        # jitter is drawn whatever the order in which members are played.
         self._dice = [random.Random(member) for member in schedule.members]
 
     @cached_property
     def _is_slow(self) -> Array:
-        """Whether each row is the end of a message over a shaped link."""
+        """Whether each row is one end of a message over a shaped link."""
         group, rows = self._group, self._schedule.rows
         has_end: Array = (rows.code == SEND) | (rows.code == RECEIVE)
         if not self._link.is_shaped:
@@ -95,7 +99,7 @@ class SimulatedClock:
     def step(self) -> Played:
         """Play the next step.
 
-        Raises `InvalidArgumentError` when members wait for each other for ever.
+        Raises `InvalidArgumentError` if members would wait for each other for ever.
         """
         schedule, n_rows = self._schedule, len(self._schedule.rows.code)
         begin = self._now.copy()
@@ -111,6 +115,9 @@ class SimulatedClock:
         self._jitter = self._draws()
         place, last = schedule.first[:-1].copy(), schedule.first[1:]
         active = np.flatnonzero(place < last)
+        # Each round does the next row of every member that can go on, whatever the time
+        # on its own clock: see the module's docstring for why the order does not
+        # matter.
         while len(active):
             moved = self._round(active, place[active])
             if not len(moved):
@@ -121,7 +128,7 @@ class SimulatedClock:
         return self._played
 
     def _round(self, who: Array, rows: Array) -> Array:
-        """Do the next row of each of these members; return those that did it."""
+        """Do the next row of each of these members that can; return those members."""
         code, played = self._schedule.rows.code[rows], self._played
         can = (code != RECEIVE) | self._is_there(rows)
         who, rows, code = who[can], rows[can], code[can]
@@ -138,7 +145,7 @@ class SimulatedClock:
         return who
 
     def _is_there(self, rows: Array) -> Array:
-        """Whether the message of each row was sent; of rows without one, anything."""
+        """Whether each row's message was sent; means nothing for rows without one."""
         posted = self._played.posted
         if not len(posted):
             return np.zeros(len(rows), bool)
@@ -170,6 +177,8 @@ class SimulatedClock:
             at, line = usable[slow], self._free_in[who[slow]]
             size = self._schedule.rows.amount[rows[slow]]
             occupied = size * self._link.ns_per_byte
+            # As `LineIn` of `kit.wire.shaping`: the first byte came as much earlier as
+            # the payload occupies the line.
             self._free_in[who[slow]] = np.maximum(at - occupied, line) + occupied
             usable[slow] = np.rint(np.maximum(self._free_in[who[slow]], at))
         self._played.arrived[rows] = usable
@@ -178,7 +187,7 @@ class SimulatedClock:
         self._now[who] = np.maximum(now, usable) + has_waited * self._wakes
 
     def _draws(self) -> Floats | None:
-        """Return the seconds of jitter of each row, drawn as a training draws them."""
+        """Return the seconds of jitter of each row, drawn as in a training."""
         jitter = self._link.jitter
         if not jitter:
             return None

@@ -1,6 +1,6 @@
-"""`kit.recommend`: which topology takes the shortest steps, and why.
+"""`kit.recommend`: which topology has the shortest steps, and why.
 
-It rehearses each that the tasks can form. `kit.train(topology="auto")` asks the same.
+It rehearses each that the tasks can form. `kit.train(topology="auto")` does the same.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from kit.training.optimizers.rule import Optimizer
 if TYPE_CHECKING:
     import pandas as pd
 
-# Of a usual machine, not this one: all that choose must come to the same topology.
+# Those of a usual machine, not of this one: with measured rates, the choice would
+# depend on the machine, and on what else it was doing.
 USUAL = Rates(0.0, 1e-4, 1e-10, 5e-11, 5e-11)
 _SAME = 1.02  # steps that differ by less are as good as each other
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A topology, the reason in a sentence, and what all others were predicted.
+    """A topology, the reason in a sentence, and predictions for all others.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ def recommend(
     compress: Compressor | str | None = None,
     rates: Rates | None = None,
 ) -> Recommendation:
-    """Rehearse every topology that some tasks can form, and name the quickest.
+    """Rehearse every topology that these tasks can form, and name the quickest.
 
     Parameters
     ----------
@@ -134,8 +135,9 @@ def recommend(
 
     Notes
     -----
-    Takes as long as `kit.rehearse` for each topology. Of topologies whose steps differ
-    by less than 2 % the one is named whose messages wait least often for each other.
+    Takes as long as `kit.rehearse` for each topology. If the steps of several
+    topologies differ by less than 2 %, it names the one with the fewest messages in a
+    row.
 
     Examples
     --------
@@ -157,8 +159,8 @@ def choose(
     """Return the topology with which a job is quickest.
 
     `job` makes it with a topology, or raises `InvalidArgumentError` for one that its
-    tasks cannot form; where they can form none, that is raised. So it is where steps
-    are not those that are rehearsed: asynchronous, or without some gradients.
+    tasks cannot form. If they can form none, the first such error is raised; so it is
+    for steps that cannot be rehearsed, asynchronous or without some gradients.
     """
     found: dict[str, Rehearsal] = {}
     left_out: dict[str, KitError] = {}
@@ -182,7 +184,7 @@ def choose(
         raise next(iter(left_out.values()))
     least = min(one.seconds for one in found.values())
     near = [one for one in found.values() if one.seconds <= least * _SAME]
-    # Each message in a row is one more that a busy machine may take late.
+    # Each message in a row is one more that a busy machine may be late to take.
     best = min(near, key=lambda one: (one.n_in_row, one.seconds))
     others = sorted(found.values(), key=lambda one: (one is not best, one.seconds))
     return Recommendation(
@@ -194,7 +196,7 @@ def choose(
 
 
 def _reason(best: Rehearsal, *others: Rehearsal) -> str:
-    """Say why the best is that: what of it is less than of the next one."""
+    """Return why the best one is: which of its numbers are below the next one's."""
     said = f"{best.topology}: predicted {time_text(best.seconds)} a step"
     if not others:
         return f"{said}; these tasks can form no other topology."

@@ -1,4 +1,4 @@
-"""What a rehearsal says: bytes that are exact, and times that are predictions."""
+"""The result of a rehearsal: exact bytes, and predicted times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A step of a training that was not carried out.
+    """The prediction of a training's steps, none of which was carried out.
 
     Bytes and messages are those of the real plans, so they are exact; `seconds`,
     everything else in seconds, and the times of the trace are predictions.
@@ -29,26 +29,26 @@ class Rehearsal:
     Attributes
     ----------
     topology, link : str
-        What was rehearsed.
+        The name of the topology, and the speed of the links.
     tasks : tuple of str
         The tasks, such as "worker:0".
     seconds : float
         Predicted: how long a step takes, once the first ones are over.
     compute : float
-        The seconds that the slowest worker was said to compute in a step.
+        The seconds for which the slowest worker computes in a step, as given.
     n_bytes, n_messages : int
         Exact: what all tasks together send in a step; empty messages do not count.
     n_in_row : int
-        Exact: how many messages over links follow on each other in a step, at most.
+        Exact: how many messages over links follow one another in a step, at most.
     memory : dict of str to int
         Bytes of each task's buffers: parameters, gradients, slots, and what a topology
         keeps. Without the step function's own memory and the data.
     rates : Rates
-        What computing was said to cost.
+        The rates that the prediction is based on.
     trace : Trace
-        The steps that were played, to be drawn like any other; it says of itself that
-        it is predicted. Of a large training transfers and spans are kept for the last
-        step and the first tasks.
+        The steps that were played, to be drawn like any other trace; its `predicted` is
+        true. Of a large training, transfers and spans are kept for the last step and
+        the first tasks only.
     """
 
     topology: str

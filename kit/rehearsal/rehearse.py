@@ -1,4 +1,4 @@
-"""`kit.rehearse`: how long a step would take on tasks that are not there.
+"""`kit.rehearse`: how long a step would take on tasks that do not exist.
 
     kit.rehearse(100_000_000, worker=1000, link="10gbit,50us", compute=0.02)
 
@@ -9,26 +9,46 @@ the links and the computing are simulated. See `kit.rehearsal` for how.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from statistics import fmean
 from typing import Any, SupportsIndex
 
+import numpy as np
+
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
-from kit.exchange.layout import CHUNK_BYTES, Spec
+from kit.exchange.layout import CHUNK_BYTES, Layout, Range, Spec, merge
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import Group, Plan
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SLOT,
+    Add,
+    Apply,
+    Copy,
+    Group,
+    Plan,
+    Receive,
+    Send,
+)
+from kit.exchange.ports.memory import is_apart, physical
+from kit.exchange.topologies.cost import CACHE_BYTES, Rates
 from kit.exchange.topologies.topology import by_name, first
 from kit.rehearsal.clock import SimulatedClock
-from kit.rehearsal.footprint import buffer_bytes
-from kit.rehearsal.machine_rates import machine_rates
 from kit.rehearsal.rehearsal import Rehearsal
-from kit.rehearsal.schedule import MOST_ROWS, Schedule, schedule, too_many
+from kit.rehearsal.schedule import (
+    MOST_ROWS,
+    CommunicationSchedule,
+    build_schedule,
+    too_many,
+)
 from kit.rehearsal.sizes import (
     Compute,
     Hosts,
@@ -41,6 +61,7 @@ from kit.rehearsal.sizes import (
 from kit.rehearsal.timeline import RowCollector
 from kit.settings import current
 from kit.task import Task
+from kit.trace.traffic import TransferKind
 from kit.training.arguments import optimizer_of, whole
 from kit.training.job import Job
 from kit.training.optimizers.rule import MeanUpdate, Optimizer
@@ -49,7 +70,11 @@ from kit.wire.shaping import LinkSettings
 
 _FEWEST_STEPS, _MOST_STEPS = 2, 12
 _MOST_CHUNKS = 2_000_000
-_SETTLED = 1e-3  # the relative difference between steps that are as long as each other
+_SETTLED = 1e-3  # steps with a smaller relative difference count as equally long
+
+_ROUNDS, _NAPS = 7, 100
+_NAP_S = 0.0002
+_SMALL, _LARGE = CACHE_BYTES // 8, CACHE_BYTES * 8
 
 
 def rehearse(
@@ -68,16 +93,16 @@ def rehearse(
 ) -> Rehearsal:
     """Play a training's steps on a simulated clock: exact bytes, predicted times.
 
-    No task is started and no array is made, so there may be a thousand tasks.
+    No task is started and no array is made, so even a thousand tasks are possible.
 
     Parameters
     ----------
     model_or_sizes : dict of str to array, list of shapes, int, or callable
-        The parameters, as for `kit.train`; or the shapes of float32 parameters, or how
-        many bytes they have.
+        The parameters, as for `kit.train`; or the shapes of float32 parameters; or
+        their size in bytes.
     topology : str, optional
-        How gradients meet: any that is registered. By default that of parameter servers
-        if there are some, else a ring.
+        How gradients meet: the name of any registered topology. By default parameter
+        servers if there are some, else a ring.
     ps, worker : int
         How many parameter servers and workers there are.
     link : str, default ""
@@ -98,8 +123,8 @@ def rehearse(
         How gradients are compressed, as for `kit.train`. What encoding and decoding
         take is not known: add it to `compute`.
     rates : Rates, optional
-        What a message, and bytes that are moved and added cost a task; see
-        `kit.exchange.topologies.cost`. By default measured on this machine, once.
+        What a task's messages, and bytes moved and added, cost; see
+        `kit.exchange.topologies.cost`. By default measured once on this machine.
 
     Returns
     -------
@@ -116,11 +141,11 @@ def rehearse(
 
     Notes
     -----
-    The time is that of a step when those before it have settled: a member begins its
-    next step as soon as it has done its part, so steps overlap where a topology lets
-    them. It is assumed that each task has a core to itself, and that all gradients are
-    ready when a worker has computed. The seconds and the memory that it takes grow with
-    the operations of a step; a ring of 1,000 tasks takes about 20 s and 0.5 GB.
+    The time is that of a step once steps take equally long: a member begins its next
+    step as soon as it has done its part, so steps overlap if a topology lets them. It
+    is assumed that each task has a core to itself, and that all gradients are ready
+    when a worker has computed. A rehearsal's own time and memory grow with the
+    operations of a step; a ring of 1,000 tasks takes about 20 s and 0.5 GB.
 
     Examples
     --------
@@ -150,9 +175,38 @@ def rates_of(given: Rates | None) -> Rates:
     return given
 
 
+@cache
+def machine_rates() -> Rates:
+    """Return the rates of this machine as it is now; measured once, in some 50 ms.
+
+    For rehearsals without given `Rates`. They are rough: a fit of real exchanges
+    (`kit.exchange.topologies.cost.fit`) is better, if there are measurements.
+
+    Measured are a byte added in the cache and outside of it, a byte copied, and how
+    much later than asked a process wakes up, which is what waiting for a message costs.
+    Of several times the shortest counts: other work on the machine only adds to them.
+    """
+    near, far = (_seconds_a_byte(np.add, size) for size in (_SMALL, _LARGE))
+    moved = _seconds_a_byte(np.copyto, _LARGE)
+    late = min(_seconds(partial(time.sleep, _NAP_S)) for _ in range(_NAPS))
+    return Rates(0.0, max(0.0, late - _NAP_S), moved, near, max(0.0, far - near))
+
+
+def _seconds_a_byte(do: Callable[..., object], n_bytes: int) -> float:
+    own, other = (np.ones(n_bytes // 4, np.float32) for _ in range(2))
+    arrays = (own, other, own) if do is np.add else (own, other)
+    return min(_seconds(partial(do, *arrays)) for _ in range(_ROUNDS)) / n_bytes
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    do()
+    return time.perf_counter() - begun
+
+
 @dataclass(frozen=True)
 class Supposed:
-    """A training that never begins: the arguments of `rehearse` that make its job."""
+    """A training that is only supposed: the arguments of `rehearse` for its job."""
 
     model_or_sizes: Sizes
     tasks: Sequence[Task]
@@ -164,13 +218,13 @@ class Supposed:
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
-        """The parameters; raises `InvalidArgumentError` for what is none."""
+        """The parameters; raises `InvalidArgumentError` if these cannot be any."""
         return specs_from(self.model_or_sizes)
 
     def job(self, topology: str) -> Job:
         """Return its job with a topology.
 
-        Raises `InvalidArgumentError` for what no training can be,
+        Raises `InvalidArgumentError` if there can be no such training, and
         `ResourceExhaustedError` for parameters in more pieces than can be played.
         """
         specs, tasks = self.specs, tuple(self.tasks)
@@ -213,11 +267,11 @@ class Supposed:
 
 
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
-    """Play steps of a job until they are as long as each other."""
+    """Play steps of a job until they take equally long."""
     topology, link = job.check_topology(job.topology), LinkSettings.parse(job.link)
     one = job.plan(topology, job.workers[-1])
     if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
-        raise too_many(topology.name, job.layout)  # at once, and not on the way
+        raise too_many(topology.name, job.layout)  # now, not half-way
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 
     def plans() -> Iterator[tuple[int, Plan]]:
@@ -229,7 +283,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
                 is_woven = bool(job.stages)
                 yield member, plan if is_woven else woven(job, plan)
 
-    found = schedule(plans(), job.layout, topology.name)
+    found = build_schedule(plans(), job.layout, topology.name)
     seconds = [compute.get(job.tasks[member], 0.0) for member in found.members]
     n_bytes = job.layout.payload_bytes
     clock = SimulatedClock(found, job.group, link, rates, seconds, n_bytes=n_bytes)
@@ -267,10 +321,66 @@ def memory_of(job: Job, plan: Plan, member: int) -> int:
     return buffers + n_slots * job.layout.payload_bytes * has_all
 
 
-def in_row(found: Schedule, group: Group) -> int:
-    """Return how many messages over links follow on each other in a step.
+Touched = tuple[int, int, Range]  # whose memory (SELF, or a far peer's copy), region
 
-    It is how many seconds a step takes where nothing takes time but the latency.
+
+def buffer_bytes(
+    plan: Plan,
+    layout: Layout,
+    group: Group,
+    member: int,
+    *,
+    n_slots: int,
+    overwrites: bool,
+    stays: bool = False,
+) -> int:
+    """Return the bytes that a member's buffers take in synchronous steps.
+
+    Of the regions of `kit.exchange.ports.memory`, only pages that are touched cost
+    anything. So what counts is the ranges that a plan writes: all gradients and
+    parameters of a worker, those that others hold, slots where parameters are updated,
+    gradients that are kept, and what comes from other hosts and is kept apart.
+
+    `overwrites`: the next parameters are where the gradients were; `stays`: there are
+    no next ones, and the agreed ones stay.
+    """
+    found: dict[tuple[int, int], set[Range]] = {}
+    for whose, region, part in set(_touched(plan, layout, group, member, n_slots)):
+        for parity in (0, 1):
+            place = physical(region, parity, overwrites, stays)
+            found.setdefault((whose, place), set()).add(part)
+    return sum(part.size for parts in found.values() for part in merge(parts))
+
+
+def _touched(
+    plan: Plan, layout: Layout, group: Group, member: int, n_slots: int
+) -> Iterator[Touched]:
+    if member in group.workers:
+        whole = Range(0, layout.n_bytes)
+        yield from ((SELF, region, whole) for region in (GRAD, NOW))
+    here = group.host(member)
+    for op in plan.ops:
+        match op:
+            case Send():
+                yield SELF, op.region, op.range
+            case Receive():
+                far = group.host(op.source) != here
+                if far and is_apart(op.region) and op.kind != TransferKind.GATHER:
+                    yield op.source, op.region, op.range
+            case Add():
+                yield SELF, op.into, op.range
+            case Copy():
+                yield SELF, op.into, op.range
+            case Apply():
+                slots = (SLOT + slot for slot in range(n_slots))
+                for region in (NOW, NEXT, *slots):
+                    yield SELF, region, op.range
+
+
+def in_row(found: CommunicationSchedule, group: Group) -> int:
+    """Return how many messages over links follow one another in a step.
+
+    That is how many seconds a step takes if nothing takes time but a latency of 1 s.
     """
     free, still = Rates(0.0, 0.0, 0.0, 0.0), [0.0] * len(found.members)
     clock = SimulatedClock(found, group, LinkSettings(0.0, 1.0), free, still, n_bytes=0)
@@ -280,8 +390,11 @@ def in_row(found: Schedule, group: Group) -> int:
 def steady(clock: SimulatedClock, recorder: RowCollector) -> float:
     """Play until a step takes as long as the one before; return its seconds.
 
-    Where steps never do, as with jitter, it is the mean of the later half.
+    If that never happens, as with jitter, return the mean of the later half.
     """
+    # The first steps are not typical: all members begin the first together, and only
+    # then do they drift apart until each step overlaps the next as much as the one
+    # before.
     ends, lengths = [0.0], list[float]()
     while len(lengths) < _MOST_STEPS:
         played = clock.step()

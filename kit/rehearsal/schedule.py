@@ -1,11 +1,11 @@
 """The plans of all members of a step as columns, with each message's two ends paired.
 
-Pure. A thousand plans of a ring hold some millions of operations. Each plan is made,
-read and let go of before the next one is made; what is kept of an operation takes some
+Pure. A thousand plans of a ring have some millions of operations. Each plan is made,
+read and dropped before the next one is made; what is kept of an operation takes some
 twenty bytes.
 
-Copies have no row: reading a range and putting it down is what taking its message
-costs, as in `kit.exchange.topologies.cost`. Neighbouring additions are one row.
+Copies have no row: to copy a range is part of what taking its message costs, as in
+`kit.exchange.topologies.cost`. Neighbouring additions are one row.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MOST_ROWS = 24_000_000  # some 1.5 GB with their times
 class Columns(NamedTuple):
     """Rows: what to do, with whom, why, and how much.
 
-    `amount` is in bytes: of the message, that are added, or that are updated. Of a row
-    READY it is the number of the bucket whose gradients are waited for.
+    `amount` is a number of bytes: of a message, added, or updated. In a READY row it is
+    the number of the bucket whose gradients are waited for.
     """
 
     code: Array
@@ -45,12 +45,12 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CommunicationSchedule:
     """A step: the rows of all members, one after the other in the order of `members`.
 
-    `first` has where each member's rows begin, and the end of the last one. `message`
-    has the number of the message that a row sends or takes, -1 for other rows; both
-    ends of a message have its number.
+    `first` is where each member's rows begin, and the end of the last one's. `message`
+    is the number of the message that a row sends or takes, -1 for other rows; both ends
+    of a message have its number.
     """
 
     members: tuple[int, ...]
@@ -90,7 +90,9 @@ class Schedule:
         return found
 
 
-def schedule(plans: Iterable[tuple[int, Plan]], layout: Layout, name: str) -> Schedule:
+def build_schedule(
+    plans: Iterable[tuple[int, Plan]], layout: Layout, name: str
+) -> CommunicationSchedule:
     """Return the step that members do by their plans, which are asked for one by one.
 
     The plans are as they are carried out, with their buckets woven together; `name` is
@@ -112,7 +114,7 @@ def schedule(plans: Iterable[tuple[int, Plan]], layout: Layout, name: str) -> Sc
         )
     rows = Columns(*(np.concatenate(some) for some in zip(*parts, strict=True)))
     first = np.array(list(accumulate((len(p.code) for p in parts), initial=0)))
-    found = Schedule(tuple(members), first, rows, _NONE, 0)
+    found = CommunicationSchedule(tuple(members), first, rows, _NONE, 0)
     message, n_messages = _paired(found, name)
     return replace(found, message=message, n_messages=n_messages)
 
@@ -168,10 +170,10 @@ def _of(ops: tuple[Op, ...]) -> Iterator[Row]:
             yield APPLY, 0, 0, op.range.size
 
 
-def _paired(found: Schedule, name: str) -> tuple[Array, int]:
-    """Return the messages' numbers, and how many there are.
+def _paired(found: CommunicationSchedule, name: str) -> tuple[Array, int]:
+    """Return the number of each row's message, and how many messages there are.
 
-    The n-th from a to b is the n-th that b takes from a.
+    The n-th message that a sends to b is the n-th that b takes from a.
     """
     rows = found.rows
     message = np.full(len(rows.code), -1, np.int32)
@@ -184,6 +186,8 @@ def _paired(found: Schedule, name: str) -> tuple[Array, int]:
         of[np.argsort(link, kind="stable")]
         for of, link in ((sends, sent), (takes, taken))
     )
+    # Ordered by link, and by time within one (the sort is stable), so both lists have
+    # the same message at the same place, if the plans fit together.
     sent, taken = np.sort(sent), np.sort(taken)
     fit = len(sent) == len(taken) and np.array_equal(sent, taken)
     if not fit or not np.array_equal(rows.amount[sends], rows.amount[takes]):

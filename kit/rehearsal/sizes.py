@@ -1,4 +1,4 @@
-"""What is to be exchanged, and by whom, as a user may say it."""
+"""What is exchanged and by whom, in all the forms in which a user may give it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sizes: TypeAlias = (
 Compute: TypeAlias = float | Sequence[float] | Mapping[str, float]
 Hosts: TypeAlias = int | Sequence[str] | None
 
-_MOST_TASKS = 2**16  # what a trace has numbers for
+_MOST_TASKS = 2**16  # a trace has 16 bits for the number of a task
 _ITEM = ITEMSIZE["float32"]
 
 

@@ -1,7 +1,7 @@
 """The trace of a rehearsal: what was played, as a training would have recorded it.
 
 Pure. The columns are those of any trace, so figures, reports and files are made from it
-as from one that was measured; `Trace.predicted` says which it is.
+as from a measured one; `Trace.predicted` tells the two apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kit.rehearsal.clock import Played
-from kit.rehearsal.schedule import ADD, APPLY, RECEIVE, Schedule
+from kit.rehearsal.schedule import ADD, APPLY, RECEIVE, CommunicationSchedule
 from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow, Kept
 from kit.trace.trace import Trace
@@ -24,12 +24,13 @@ EPOCH = 1  # the first one of any training
 
 @dataclass
 class RowCollector:
-    """Collects the rows of steps; those of transfers and spans as long as they fit.
+    """Collects the rows of steps; transfers and spans only as long as they fit.
 
-    The newest step is always kept, for the first members that fit into `most_rows`.
+    Those of the newest step are always kept, for the first members that fit into
+    `most_rows`.
     """
 
-    schedule: Schedule
+    schedule: CommunicationSchedule
     workers: Sequence[int]
     most_rows: int
     _steps: list[Rows] = field(default_factory=list)
@@ -68,7 +69,7 @@ class RowCollector:
 
     @cached_property
     def _n_rows(self) -> int:
-        """How many rows of the schedule, those of the first members, are kept."""
+        """How many rows of the schedule are kept: those of the first members."""
         first = self.schedule.first[1:]
         fits = first[first <= self.most_rows // 2]  # taking one makes two spans
         return int(fits[-1] if len(fits) else first[0])
@@ -76,6 +77,8 @@ class RowCollector:
     def _step(self, played: Played, number: int) -> Rows:
         schedule = self.schedule
         takes = np.flatnonzero(schedule.rows.code == RECEIVE)
+        # A take begins when the row before it is done. There is one, of the same
+        # member: the first row of each is READY.
         begun, arrived = played.done[takes - 1], played.arrived[takes]
         waited = np.bincount(
             schedule.owner[takes],

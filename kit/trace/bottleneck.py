@@ -1,4 +1,4 @@
-"""Who makes whom wait, and what that costs: a verdict on the newest steps of a trace.
+"""What makes the newest steps of a trace as long as they are, and what that costs.
 
 Pure. The critical path (`kit.trace.critical_path`) says where the time of a step goes;
 here its parts become causes. One is named only if it costs a good part of a step and
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _MOST_STEPS = 100
 _NAMED = 0.15  # of a step: what costs less is not worth naming
 _AHEAD = 1.4  # times the cost of the next cause
-_MOSTLY = 0.6  # of the steps, in which the same worker is last
-_QUEUES = 0.1  # of computing, for a core
-_WHOLE = 0.5  # of a step: computing that nobody has to wait for
+_MOSTLY = 0.6  # of the steps: in so many the same worker must be last
+_QUEUES = 0.1  # of computing: from here on, late messages are due to missing cores too
+_WHOLE = 0.5  # of a step: computing of all workers alike, from which it is the cause
 
 
 class Cause(Enum):
@@ -51,15 +51,15 @@ class Bottleneck(NamedTuple):
     cause : Cause
         Compare it by identity: `verdict.cause is kit.Cause.LINK`.
     task : str
-        Who makes the others wait, such as "worker:2"; empty if nobody in particular.
+        The task that makes others wait, such as "worker:2"; empty if none does.
     link : tuple of str
         The two ends of a slow link, such as ("worker:2", "ps:0"); else empty.
     cost_ms, step_ms : float
         Milliseconds of a step that the cause takes, and those of a whole step.
     first_step, last_step : int
-        The steps it speaks of.
+        The steps that it is about.
     said, help : str
-        What is the case, and what would help.
+        What is slow, and what would help.
     parts : dict of str to float
         Milliseconds of a step on its critical path, by what they went to.
     """
@@ -82,7 +82,7 @@ class Bottleneck(NamedTuple):
 
     @property
     def window(self) -> str:
-        """Which steps it speaks of, in words; empty if there were too few."""
+        """Which steps it is about, in words; empty if there were too few."""
         if self.last_step < self.first_step:
             return ""
         return f"steps {self.first_step:,} to {self.last_step:,}"
@@ -97,9 +97,9 @@ class Bottleneck(NamedTuple):
 def bottleneck(trace: Trace, most_steps: int = _MOST_STEPS) -> Bottleneck:
     """Return what makes the newest steps of a trace as long as they are.
 
-    It speaks of at most `most_steps` of the newest configuration, and of fewer where
-    they have many messages, so it costs at most some 30 ms. A slow data source inside a
-    step function counts as computing; only that of `kit.train` is counted apart.
+    It is about at most `most_steps` of the newest configuration, and about fewer if
+    they have many messages, so it costs at most some 30 ms. Loading data inside a step
+    function counts as computing; only the data source of `kit.train` counts by itself.
 
     >>> from kit.trace.trace import Trace
     >>> str(bottleneck(Trace(("/job:worker/task:0",))))
@@ -120,7 +120,7 @@ def _unknown(why: str) -> Bottleneck:
 
 
 # --------------------------------------------------------------------------------------
-# What it means.
+# What the times mean.
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,11 @@ def _verdict(account: StepTimes) -> Bottleneck:
     most, second = suspects[:2]
     computing = sum(account.path.of(Phase.COMPUTE, Phase.QUEUE).values())
     slow = next(one.ns for one in suspects if one.cause is Cause.WORKER)
+    # Computing that no worker could avoid by being as fast as the others.
     balanced = computing - sum(queueing.values()) - slow
     parts = _parts(account, queueing, hops)
     if most.ns < _NAMED * account.total and balanced > _WHOLE * account.total:
+        # Nothing else costs much, and most of a step is computing by all alike.
         most = _Suspect(Cause.COMPUTE, balanced, _tell_balanced)
     elif most.ns < max(_NAMED * account.total, _AHEAD * second.ns):
         most = _Suspect(Cause.NONE, 0.0, _tell_nothing(parts))
@@ -166,7 +168,7 @@ def _verdict(account: StepTimes) -> Bottleneck:
 
 
 def _worker(account: StepTimes) -> _Suspect:
-    """Return the worker that computes longest, and for how long the others wait."""
+    """Return the worker that computes longest, and how long the others wait for it."""
     times, names = account.own(Phase.COMPUTE), account.names
     n_workers = len(account.workers)
     if n_workers < 2 or account.window.epoch.is_asynchronous:
@@ -216,9 +218,9 @@ def _data(account: StepTimes) -> _Suspect:
 
 
 def _cores(account: StepTimes, queueing: Mapping[int, int], late: int) -> _Suspect:
-    """Return what queueing costs.
+    """Return what waiting for a core costs.
 
-    Where computing queues, so does who is to notice a message.
+    If computing has to queue for a core, so has a task that is to notice a message.
     """
     queued = sum(queueing.values())
     own = sum(account.path.of(Phase.COMPUTE, Phase.QUEUE).values())
@@ -236,7 +238,7 @@ def _cores(account: StepTimes, queueing: Mapping[int, int], late: int) -> _Suspe
 
 
 def _update(account: StepTimes) -> _Suspect:
-    """Return the task that holds the steps up with adding and updating."""
+    """Return the task for whose adding and updating the steps wait."""
     found = account.path.of(Phase.APPLY)
     for task, ns in account.path.of(Phase.SEND, Phase.RECEIVE).items():
         if task not in account.workers:

@@ -1,7 +1,8 @@
 """How far another machine's clock is ahead of this one's.
 
 Times of a trace are those of each task's monotonic clock, which counts from the boot of
-its machine. A process that gathers rows of several tasks brings them to its own clock.
+its machine. A process that gathers rows of several tasks converts them to its own
+clock.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _TIMES: Final = ("start", "end")
 class ClockOffset:
     """An estimate from questions and answers; all times are in nanoseconds.
 
-    An answer was given at some time between the question and its arrival, so half of
-    that is the most that an estimate can be wrong (Cristian's algorithm). The best one
-    is kept until clocks may have drifted apart by more than a new one is uncertain.
-    Tasks of one machine have one clock, so where the answer allows an offset of 0, that
-    is the estimate: of two machines it is then wrong by the whole time at most.
+    An answer was given at some time between the question and its arrival, so an
+    estimate is wrong by at most half of that time (Cristian's algorithm). The best one
+    is kept until the clocks may have drifted apart by more than a new one is uncertain.
+    Tasks of one machine have the same clock, so if an answer allows an offset of 0,
+    that is the estimate: for two machines it is then wrong by the whole time at most.
 
     >>> clock = ClockOffset()
     >>> clock.hear(asked=1_000, told=500_500, heard=2_000)

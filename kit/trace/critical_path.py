@@ -1,12 +1,12 @@
 r"""What the end of some steps waited for, back to their start: the critical path.
 
-Pure. From the end of the last step backwards: as long as a task was busy, that is where
-the time went; where it waited for a message, the time went to the message while it was
-on its way, and before that to whatever its sender did. Making anything shorter that is
-not on this path makes no step shorter. The method is that of Yang and Miller,
+Pure. It goes backwards from the end of the last step. While a task was busy, that is
+where the time went. While it waited for a message, the time went to the message as long
+as that was on its way, and before that to whatever its sender did. To shorten anything
+that is not on this path makes no step shorter. The method is that of Yang and Miller,
 "Critical path analysis for the execution of parallel and distributed programs", ICDCS
-1988; here the path goes over many steps at once, since one worker may begin a step
-while another still ends the last.
+1988; here the path covers many steps at once, since one worker may begin a step while
+another still ends the one before.
 
     worker:0   compute        wait                 | compute ...
     worker:1   compute  compute  compute  send     |
@@ -27,9 +27,12 @@ import numpy as np
 from kit.trace.log import Rows
 from kit.trace.traffic import Phase
 
-#: Time for which a task has no span, such as that of hooks.
+#: Time of a task without a span, such as that of hooks.
 UNKNOWN = 0
-_BACK = 32  # spans looked at for one that covers a moment, where two threads overlap
+# How many spans are tried for one that covers a moment. Spans of one thread do not
+# overlap, so the last one that began before it would do; but computing and exchanging
+# may be two threads, and a long span may have begun before several short ones.
+_BACK = 32
 
 
 class Hop(NamedTuple):
@@ -45,15 +48,15 @@ class Hop(NamedTuple):
 class CriticalPath:
     """Where the time went: `spent[task, phase]` in nanoseconds, and `hops`.
 
-    Phase `UNKNOWN` is time without a span; `Phase.WAIT` is what a task took to notice
-    that a message had come.
+    Phase `UNKNOWN` is time without a span; `Phase.WAIT` is the time that a task took to
+    notice that a message had come.
     """
 
     spent: Counter[tuple[int, int]] = field(default_factory=Counter)
     hops: list[Hop] = field(default_factory=list)
 
     def of(self, *phases: int) -> Counter[int]:
-        """Return the nanoseconds of each task in some phases."""
+        """Return the nanoseconds of each task in these phases."""
         found: Counter[int] = Counter()
         for (task, phase), ns in self.spent.items():
             if phase in phases:
@@ -75,16 +78,16 @@ class _Arrivals(NamedTuple):
 
 
 class Walker:
-    """The rows of some steps, in the order in which a path goes through them."""
+    """Finds the critical path through the rows of some steps."""
 
     def __init__(
         self, n_tasks: int, spans: Rows, transfers: Rows, *, least_ns: int, shaped: bool
     ) -> None:
-        """Sort the rows; costs as much as there are.
+        """Sort the rows, at a cost linear in their number.
 
-        A wait shorter than `least_ns` is none. Where links are `shaped`, a message may
-        be on its way while its receiver still computes; else it is there at once, and
-        a wait that begins after it is the receiver's own.
+        A wait shorter than `least_ns` does not count as one. If links are `shaped`, a
+        message may be on its way while its receiver still computes; else it is there at
+        once, and if a wait begins after that, the receiver itself is late.
         """
         self._least, self._shaped = least_ns, shaped
         self._spans = [
@@ -99,11 +102,17 @@ class Walker:
 
     def walk(self, path: CriticalPath, task: int, at: int, begin: int) -> None:
         """Add to a path what led to the moment `at` of a task, back to `begin`."""
-        came_from: Hop | None = None  # whose sender is looked at
+        # The hop by which the path has just come to this task, that is, to its sender.
+        came_from: Hop | None = None
+        # Each turn explains the time from some earlier moment up to `at`, and goes on
+        # from there, on the same task or on a message's sender. So the parts add up to
+        # the whole stretch, and nothing is counted twice.
         while at > begin:
             spans = self._spans[task]
             place = self._covering(spans, at)
             if place < 0:
+                # Nothing recorded covers this moment: unknown, back to the last known
+                # end.
                 before = bisect_left(spans.start, at) - 1
                 ends = spans.end[max(0, before - _BACK) : before + 1]
                 since = max([begin, *ends])
@@ -115,7 +124,9 @@ class Walker:
                 path.spent[task, spans.phase[place]] += at - since
                 came_from, at = None, since
             elif came_from is not None and spans.end[place] - at > self._least:
-                # Nobody sends while it waits: the message was on its way before.
+                # The sender is found waiting at the moment when it is said to have
+                # sent. Nobody sends during a wait, so the message must have left before
+                # that wait.
                 path.hops[-1] = came_from._replace(ns=came_from.ns + at - since)
                 came_from, at = None, since
             else:
@@ -132,17 +143,19 @@ class Walker:
     def _waited(
         self, path: CriticalPath, task: int, at: int, since: int, begin: int
     ) -> tuple[Hop | None, int, int]:
-        """Go back over one message of a wait, or over all of a wait without any."""
+        """Go back over one message of a wait, or over the whole wait if it had none."""
         arrived = self._arrivals[task]
         place = bisect_right(arrived.end, at) - 1
         if place < 0 or arrived.end[place] <= since:
             path.spent[task, Phase.WAIT] += at - since
             return None, task, since
         end = arrived.end[place]
-        # When several are taken at the same time, all but the first were there already.
+        # Of several that end at the same time, all but the first were there already, so
+        # the first is the one that was waited for.
         place = bisect_left(arrived.end, end)
         start = arrived.start[place]
-        # Messages are taken one after the other: until then it waited for the last one.
+        # Messages are taken one after the other: before that moment, the task waited
+        # for the message before this one.
         before = max(since, arrived.end[place - 1] if place else since)
         was_here = start < before and not self._shaped
         if end - before < self._least or was_here or start > end:
@@ -152,7 +165,9 @@ class Walker:
         source, start = arrived.source[place], max(start, begin)
         hop = Hop(source, task, arrived.bytes[place], end - start)
         path.hops.append(hop)
-        return hop, source, min(start, at - 1)  # or two might go back and forth
+        # At least 1 ns further back: else messages that took no time could send the
+        # path back and forth between two tasks for ever.
+        return hop, source, min(start, at - 1)
 
 
 def _columns(

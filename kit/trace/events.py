@@ -1,9 +1,9 @@
 """A trace as Chrome trace events, which ui.perfetto.dev and chrome://tracing draw.
 
-One process per task. In it: what the task did, what it received and what it sent as
-slices, with an arrow from each sent slice to the received one; counters of the bytes
-per second of its outgoing links. Switches are instants across all tasks, and so are
-checkpoints, those that failed included.
+Each task is a process, with slices for what it did, received and sent, an arrow from
+each sent slice to the received one, and counters of the bytes per second on its
+outgoing links. Switches and checkpoints, failed ones too, are instants across all
+tasks.
 
 Pure: yields plain dictionaries; `kit.trace.file` writes them.
 """
@@ -37,6 +37,8 @@ def lanes(intervals: Sequence[tuple[int, int]]) -> list[int]:
     >>> lanes([(0, 10), (5, 15), (10, 20)])
     [0, 1, 0]
     """
+    # `busy` has the lanes in use, by the end of what is in them; `free` the lowest lane
+    # that has become free first.
     chosen = [0] * len(intervals)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
@@ -53,8 +55,8 @@ def lanes(intervals: Sequence[tuple[int, int]]) -> list[int]:
 def micros(ns: int) -> float:
     """Return nanoseconds as microseconds that give the nanoseconds back exactly.
 
-    Perfetto multiplies by 1000 and cuts the fraction off. What comes out 1 ns short
-    would overlap its neighbour on the track, and be dropped.
+    Perfetto multiplies by 1000 and cuts off the fraction. A slice that begins 1 ns
+    early because of that would overlap its neighbour on the track, and be dropped.
 
     >>> micros(2_500), int(micros(1_001) * 1000), int(micros(4_035) * 1000)
     (2.5, 1001, 4035)
@@ -99,7 +101,7 @@ class _Tracks:
         return task + 1  # 0 is the idle process to the viewers
 
     def tid(self, task: int, order: int, name: str, lane: int) -> int:
-        # Never the number of a process: the viewers take that for its main thread.
+        # Never the number of a process: viewers take such a thread for its main thread.
         following = 1 + len(self.names) + len(self._threads)
         return self._threads.setdefault((task, order, name, lane), following)
 
@@ -122,7 +124,8 @@ class _Tracks:
     def slices(self, task: int, order: int, name: str, table: Rows) -> Iterator[Event]:
         """Yield one slice for each row, without a name and arguments yet."""
         starts = np.minimum(table["start"], table["end"]).tolist()
-        # A slice without a duration is invisible, and no arrow can end in it.
+        # A slice without a duration is invisible, and no arrow can end in it: 1 ns at
+        # least.
         ends = np.maximum(table["end"], np.array(starts, np.int64) + 1).tolist()
         spans = list(zip(starts, ends, strict=True))
         for (start, end), lane in zip(spans, lanes(spans), strict=True):
@@ -176,7 +179,7 @@ def _transfer(
     arrow |= {"cat": "transfer", "name": kind, "id": place}
     if word == "to":
         yield arrow | {"ph": "s"}
-    else:  # just inside the slice, which is how its end is found
+    else:  # just inside the slice: that is how viewers find it ("bp": "e")
         inside = max(min(move.start, move.end), move.end - 1)
         yield arrow | {"ph": "f", "bp": "e", "ts": tracks.at(inside)}
 

@@ -1,8 +1,8 @@
 """Trace files: Chrome trace-event JSON that can be read back exactly.
 
-The file opens in ui.perfetto.dev and chrome://tracing; the viewers read `traceEvents`
+The file opens in ui.perfetto.dev and chrome://tracing. The viewers read `traceEvents`
 and stop at the key after it, `psring`, which holds all columns as plain lists. The
-events of `kit.trace.events` are a picture of the newest rows and are not read again.
+events of `kit.trace.events` only show the newest rows, and are not read again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def save(
 
 
 def columns_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what a trace that `save` wrote consists of, by the names of its fields.
+    """Read the fields of a trace that `save` wrote, by their names.
 
     Raises `InvalidArgumentError` if the file is another program's, not a regular file
     or larger than 512 MiB (some 2 million rows of each table), `VersionMismatch` if a
@@ -86,7 +86,10 @@ def columns_of(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _text(path: str | os.PathLike[str]) -> bytes:
-    """Return what a file holds, read only if it begins and ends as an object does."""
+    """Return what a file holds; read only if it begins and ends as an object does.
+
+    So half a gigabyte of something else is refused after 128 bytes.
+    """
     with open_regular(path, InvalidArgumentError, _MOST_BYTES) as file:
         size = os.fstat(file.fileno()).st_size
         for place in (0, max(0, size - _EDGE)):
@@ -101,14 +104,16 @@ def _text(path: str | os.PathLike[str]) -> bytes:
 def write_atomically(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
     """Write text so that `path` holds either all of it or what it held before.
 
-    The text goes to a neighbouring file first, which is gone afterwards also when the
-    pieces raise. Raises `OSError` as the file system gives it.
+    The text goes to a neighbouring file first, which is removed if the pieces raise.
+    Raises `OSError` as the file system gives it.
     """
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(pieces)
+            # On the disk before it gets the name: else a crash could leave the new name
+            # with an empty file.
             file.flush()
             os.fsync(file.fileno())
         draft.replace(target)
@@ -117,7 +122,7 @@ def write_atomically(path: str | os.PathLike[str], pieces: Iterable[str]) -> Non
 
 
 def _newest(trace: Trace, max_rows: int) -> tuple[Trace, dict[str, int]]:
-    """Cut what is drawn to the rows that ended last, in their old order."""
+    """Reduce what is drawn to the rows that ended last, in their old order."""
     cut: dict[str, Rows] = {}
     left_out: dict[str, int] = {}
     for name in _DRAWN:

@@ -1,6 +1,14 @@
-"""A bounded list of rows that one thread writes and others read: the news, not a copy.
+"""A bounded list of rows, to which some threads append while others read the news.
 
 Rows are those of a structured numpy dtype. Nothing here knows what they mean.
+
+Theory of operation. The rows are a ring in one block of memory: row number n is at
+place n modulo the window. Appending does as little as possible, since it happens for
+every message of a step: the packed row is added to a bytearray, without a lock, and
+some 64 rows at a time are put into their places, under the lock. A reader settles what
+is new first, so it sees all that was appended before. `bytearray += bytes` and
+`del new[:n]` are each one operation under the interpreter's lock, so rows appended
+meanwhile are behind those that are removed.
 """
 
 from __future__ import annotations
@@ -24,8 +32,8 @@ _CODES = {"u1": "B", "u2": "H", "u4": "I", "i8": "q", "f8": "d"} | {
     f"S{LONGEST_NAME}": f"{LONGEST_NAME}s"
 }
 _OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-_BATCH = 64  # rows put into their places together
-_WINDOW = 8_192  # rows that are kept whether they were read or not
+_BATCH = 64  # rows that are put into their places together
+_WINDOW = 8_192  # rows that are kept even after they were read
 
 
 def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
@@ -40,12 +48,13 @@ def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
 class Log:
     """A bounded list of rows with a cursor, so that a reader can ask for the news.
 
-    Beyond the newest `window` rows, those that somebody has read make room first, so a
-    log that is read in time stays as small as that; at most `limit` rows are kept.
+    The newest `window` rows are kept in any case; beyond these, rows make room once
+    they were read, so a log that is read in time stays that small. At most `limit` rows
+    are kept.
 
-    The rows lie packed in one block of memory, the window of which is taken at once,
-    the rest as it is first used; the garbage collector has nothing to visit. New ones
-    are packed at once and put there many at a time: a third of a microsecond for one.
+    The rows are packed into one block of memory, of which the window is taken at once
+    and the rest when first used; the garbage collector has nothing to visit. A row
+    costs a third of a microsecond.
 
     >>> log = Log(np.dtype([("at", "i8"), ("size", "u2")]), limit=2)
     >>> for at in range(3):
@@ -60,8 +69,9 @@ class Log:
         self._limit, self._size = limit, dtype.itemsize
         self._window = min(window, limit)
         self._read = 0  # all rows before this number were given to somebody
-        # From the system: a heap would clear all of a block that was used before, which
-        # takes the memory at once, and for a training's logs a fifth of a second.
+        # From the system, not the heap: the heap would have to clear a block that was
+        # used before, which takes all of the memory at once, and a fifth of a second
+        # for the logs of a training.
         try:
             self._block = memoryview(mmap.mmap(-1, limit * self._size, _OWN))
         except (OSError, OverflowError, ValueError) as error:
@@ -116,7 +126,9 @@ class Log:
             return self._rows[self._places(begin, self._packed)]
 
     def _settle(self) -> None:
-        """Put what is new in its place. Others may append meanwhile, behind it."""
+        """Put what is new in its place. Others may append behind it meanwhile."""
+        # Whole rows only: the length is read once, so what is appended from now on
+        # stays.
         new, size = self._new, self._size
         count = len(new) // size
         self._make_room(count)
@@ -132,6 +144,9 @@ class Log:
 
     def _make_room(self, count: int) -> None:
         """Widen the window if `count` rows would fall on some that nobody has read."""
+        # It doubles, up to the limit: rows are moved a few times in the whole training.
+        # At the limit the oldest unread rows are lost, and the reader sees that by its
+        # cursor.
         unread = self._packed + count - self._read
         if unread <= self._window or self._window == self._limit:
             return

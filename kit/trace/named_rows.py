@@ -1,4 +1,4 @@
-"""What of a trace is few and named: epochs, switches, checkpoints, what is kept."""
+"""The few named rows of a trace: epochs, switches, checkpoints, and what is kept."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class SaveRow(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is left of the rows of a training; as it is here, all of them.
+    """Which rows of a training are left; by default all of them.
 
     Steps before `whole` are kept one in `stride`, counted from 0, and the first one.
     Transfers and spans are kept from step `details` on. `unread` rows were dropped by
-    their tasks before anybody had asked for them. Totals are exact in any case.
+    their tasks before anybody had read them. Totals are exact in any case.
     """
 
     stride: int = 1

@@ -1,7 +1,7 @@
 """Where the time of the newest steps went: on their critical path, and by worker.
 
 Pure. `window_of` chooses whole steps of one configuration, `StepTimes` takes them
-apart. What it means is said in `kit.trace.bottleneck`.
+apart. `kit.trace.bottleneck` says what the times mean.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 LEAST_STEPS = 3
 _MOST_ROWS, _LOOKED_AT = 10_000, 50_000
-_SMALL = 32_768  # bytes; a smaller message is there as soon as its first byte
-_TINY = 0.005  # of a step
-_BUSY = 0.6  # of the time, at which who comes has to wait
+_SMALL = 32_768  # bytes; a smaller message is there with its first byte
+_TINY = 0.005  # of a step; a shorter wait is not counted as one
+_BUSY = 0.6  # of the time: the load of a server from which others often wait for it
 
 
 @dataclass(frozen=True)
 class StepWindow:
     """The rows of the steps from `first` to `last`, all of one epoch.
 
-    `steps` has those of the one before as well, at whose end they begin.
+    `steps` also has those of the step before, at whose end the first one begins.
     """
 
     epoch: EpochRow
@@ -44,10 +44,10 @@ class StepWindow:
 
 
 def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
-    """Return the newest steps that all tasks have reported completely; None if too few.
+    """Return the newest steps that all tasks have reported whole; None if too few.
 
-    At most `most_steps`, and fewer where they have many spans; of the configuration
-    before, if there is but one step of the newest.
+    At most `most_steps`, and fewer if they have many spans. If there is only one step
+    of the newest configuration, steps of the one before.
     """
     if not trace.epochs:
         return None
@@ -55,7 +55,8 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
     epoch, *before = sorted(trace.epochs, reverse=True)[:2]
     told = steps["step"][steps["epoch"] == epoch.number]
     if before and len(told) and told.min() == told.max():
-        # A single one says nothing: workers that did not agree end with such a step.
+        # A single step says nothing: it is the one that ends a training whose workers
+        # did not agree.
         epoch = before[0]
     steps = steps[steps["epoch"] == epoch.number]
     if not len(steps):
@@ -64,9 +65,9 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
     spans, transfers = trace.spans[-_LOOKED_AT:], trace.transfers[-_LOOKED_AT:]
     transfers = transfers[transfers["epoch"] == epoch.number]
     mine = [steps["step"][steps["task"] == one] for one in np.unique(steps["task"])]
-    # The first step of a configuration looks everything up.
+    # Without the first step of a configuration, which binds the plan and is longer.
     first = max(trace.kept.details, epoch.first_step + 1, *(int(n.min()) for n in mine))
-    if len(spans) == _LOOKED_AT:  # the oldest step may have lost a part
+    if len(spans) == _LOOKED_AT:  # the oldest step may have been cut
         first = max(first, int(spans["step"].min()) + 1)
     last = min(int(n.max()) for n in mine)
     inside = spans[(spans["step"] >= first) & (spans["step"] <= last)]
@@ -90,9 +91,9 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
 class Hops(NamedTuple):
     """Nanoseconds of messages on the path, by their link.
 
-    For their bytes, and for each message whatever its size. `late` is what some took
-    beyond twice the fastest one of their link and size: they were there, and their
-    receiver had no core to notice it.
+    `bandwidth` is for their bytes, `latency` for each message whatever its size. `late`
+    is the time of some messages beyond twice that of the fastest one of their link and
+    size: they had come, and their receiver had no core to notice it.
     """
 
     bandwidth: Counter[tuple[int, int]]
@@ -131,10 +132,10 @@ class StepTimes:
             walker.walk(self.path, task, end, begin)
 
     def _add_updates(self, steps: Rows) -> None:
-        """Add up all workers' updates, where each goes its own way.
+        """Add up all workers' updates in asynchronous steps, which have no common path.
 
-        A worker waits for its payloads, which take as long as they were asked to, and
-        else for a server that is busy with others.
+        A worker waits for its payloads, as long as the shaped link says, and otherwise
+        for a server that is busy with others.
         """
         spent, window, table = self.path.spent, self.window, self.window.transfers
         self.n_steps = len(steps)
@@ -147,6 +148,8 @@ class StepTimes:
             source, target, _, _, _, n_bytes, start, end = row
             self.path.hops.append(Hop(source, target, n_bytes, end - start))
             moving += end - start
+        # What is left is waiting for a server. It is the server's if that is busy most
+        # of the time, else it is the waiting itself: noticing answers.
         rest = max(0, self.total - sum(spent.values()) - moving)
         serves = np.isin(
             window.spans["phase"], (Phase.SEND, Phase.RECEIVE, Phase.APPLY)
@@ -175,9 +178,9 @@ class StepTimes:
         return found
 
     def queueing(self) -> Counter[int]:
-        """Return of each task's computing on the path the part without a core.
+        """Return the part of each task's computing on the path in which it had no core.
 
-        The kernel is not asked at every short step: the share is that of the steps at
+        The kernel is not asked in every short step: the share is that of the steps in
         which it was.
         """
         spans, found = self.window.spans, Counter[int]()
@@ -196,7 +199,7 @@ class StepTimes:
     def is_slow_alone(self, one: int, other: int) -> bool:
         """Whether payloads between two tasks take far longer than those of others.
 
-        In nanoseconds a byte, over all transfers, at least three times as long.
+        At least three times as many nanoseconds per byte, over all transfers.
         """
         table = self.window.transfers
         ends = np.sort(np.stack([table["source"], table["destination"]]), axis=0)
@@ -222,6 +225,8 @@ class StepTimes:
             if self.link.is_shaped:
                 real, fixed = ns, round(1e9 * delay)
             else:
+                # The fastest message of its kind shows what the link takes. What is far
+                # beyond is the receiver's lateness: it is no slower on the link.
                 real = min(ns, 2 * least[source, target, n_bytes])
                 fixed = real if n_bytes < _SMALL else 0
             latency[source, target] += min(real, fixed)
@@ -233,8 +238,8 @@ class StepTimes:
 def _stretches(steps: Rows, first_step: int) -> list[tuple[int, int, int]]:
     """Return (last worker, begin, end) of stretches of time in which steps go on.
 
-    Between two of them nobody is in a step: the training was paused, or saved. The
-    first begins at the end of the step before, if some worker had begun by then.
+    Between two of them no worker is in a step: the training paused, or saved. The first
+    begins at the end of the step before, if a worker had begun by then.
     """
     order = np.lexsort((steps["end"], steps["step"]))
     found: list[tuple[int, int, int]] = []
@@ -243,6 +248,7 @@ def _stretches(steps: Rows, first_step: int) -> list[tuple[int, int, int]]:
     for place in range(len(numbers)):
         rows = steps[order[edges[place] : edges[place + 1]]]
         begin, end, task = int(rows["start"].min()), int(rows["end"][-1]), rows["task"]
+        # Steps that overlap or touch make one stretch, which ends with its last worker.
         if found and begin <= found[-1][2]:
             begin, end = found[-1][1], max(end, found[-1][2])
             found.pop()

@@ -42,7 +42,7 @@ def spread(
     """Return how much of each amount fell into each bin, summed per group.
 
     Each amount flows evenly from its `start` to its `end` (nanoseconds); one without a
-    duration falls into the bin of its end. What lies outside of the bins is left out.
+    duration falls into the bin of its end. What is outside the bins is left out.
     The shape is (n_groups, bins.n). Cost: linear in rows plus bins.
 
     >>> import numpy as np
@@ -62,8 +62,10 @@ def spread(
     row = group.astype(np.int64) * count
     size = n_groups * count
     part = np.bincount(row + first, head, size) + np.bincount(row + last, tail, size)
-    # Bins that are crossed completely: switch the rate on after the first, off at the
-    # last. Only for these, so that a high rate never cancels against itself.
+    # Bins that are crossed completely: the rate is added after the first bin and
+    # subtracted at the last, and a running sum fills those in between. Only for these,
+    # so that a high rate never has to cancel out, which would leave its rounding error
+    # in later bins.
     far = last > first + 1
     jump = np.bincount((row + first)[far] + 1, rate[far], size)
     jump -= np.bincount((row + last)[far], rate[far], size)

@@ -356,7 +356,7 @@ class Trace:
         Parameters
         ----------
         first, last : int, optional
-            The steps to look at, both included; by default all.
+            The range of steps, both included; by default all.
 
         Returns
         -------
@@ -428,7 +428,8 @@ def _short(tasks: tuple[str, ...]) -> tuple[str, ...]:
 
 def _means(table: Rows, name: str) -> tuple[Ints, Floats]:
     """Return the steps, and for each the mean of a column over all examples."""
-    # Added up in the order of the tasks, not in that in which their news came.
+    # In the order of the tasks, not in that in which their rows came: so two observers
+    # of a training, and a replay, get the same bits.
     table = table[np.lexsort((table["task"], table["step"]))]
     steps, place = np.unique(table["step"], return_inverse=True)
     weight = table["examples"].astype(np.float64)

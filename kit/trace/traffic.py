@@ -9,8 +9,8 @@ A `Meter` belongs to one task of one training. It keeps
 * measures: what else a step function gives, such as its accuracy;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
 
-The logs are bounded: their oldest rows are dropped first and their number is kept.
-Totals are never dropped, so they are what is compared with the formulas.
+The logs are bounded: their oldest rows are dropped first. Totals are never dropped, so
+they are what is compared with the formulas.
 
 All times are nanoseconds of the machine's monotonic clock. Tasks are numbers: positions
 in the member list of the training. Nothing here reads a clock or does I/O.
@@ -134,7 +134,7 @@ class Meter:
         self.transfers = Log(TRANSFER, limit)
         self.spans = Log(SPAN, limit)
         self.steps = Log(STEP, limit)
-        self.measures: Log | None = None  # who measures nothing needs no memory
+        self.measures: Log | None = None  # made with the first measure: most have none
         self.n_steps: dict[int, int] = {}  # of each epoch, exact like the totals
         self._limit = limit
         self._totals: dict[tuple[int, int, int], list[int]] = {}

@@ -1,14 +1,14 @@
-"""Tables of bounded size to which rows are added for ever.
+"""Tables of bounded size to which rows are added without end.
 
-A `Window` keeps the newest rows. A `Thinned` table keeps the newest steps whole and of
+A `Window` keeps the newest rows. A `Thinned` table keeps the newest steps whole, and of
 the older ones every second, fourth, eighth ... step, so that a curve reaches back to
 the first step however long the training is. Both depend on the rows alone: the same
 rows in the same order leave the same ones.
 
-What was handed out never changes: rows are written behind it, and when some have to go
-the others move to new memory. That happens so rarely that a row is copied some ten
-times in all. What is needed on the way is taken in small parts or from the system: each
-thread's heap would keep some MiB of it, some of the time.
+What was handed out never changes: rows are written behind it, and when some have to go,
+the others move to new memory. That is so rare that a row is copied some ten times in
+all. Memory needed on the way is taken in small parts or from the system: else each
+thread's heap might keep some MiB of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Window:
         return self._from(0)
 
     def since(self, cursor: int) -> tuple[Rows, int]:
-        """Return the kept ones of the rows from number `cursor` on, and the next one.
+        """Return those kept of the rows from number `cursor` on, and the next cursor.
 
         A view: the cost does not depend on the number of rows.
         """
@@ -83,10 +83,13 @@ class Window:
             steps = _block(size, np.dtype(np.int64))
             steps[: self._size] = self._rows["step"][: self._size]
             steps[self._size :] = rows["step"]
+            # Down to 7/8, not just to the limit: so an eighth of the table is added
+            # before rows must be moved again.
             kept = self._chosen(steps, max(1, self.limit * 7 // 8))
             held, new = kept[: self._size], kept[self._size :]
             self._move(held, self.limit)
-            # Taken now, so that the process does not shrink and grow again each time.
+            # Written to now, so that the memory is taken at once: the process would
+            # else shrink and grow again each time.
             self._rows[self._size :], self._numbers[self._size :] = 0, 0
             rows, numbers = rows[new], numbers[new]
             size = self._size + len(rows)
@@ -99,7 +102,8 @@ class Window:
 
     def _move(self, kept: Flags, capacity: int) -> None:
         """Take the kept rows to new memory."""
-        # As opaque bytes: rows with fields are copied field by field, far more slowly.
+        # As opaque bytes: numpy copies rows with fields field by field, far more
+        # slowly.
         whole = np.dtype((np.void, self.dtype.itemsize))
         rows, numbers, self._size = self._rows.view(whole), self._numbers, 0
         self._rows = _block(capacity, self.dtype)
@@ -134,7 +138,8 @@ def _block(capacity: int, dtype: np.dtype[Any]) -> Rows:
 class Thinning:
     """Which steps are kept; tables that belong together share it.
 
-    The steps before `whole` that `stride` divides, the first one, and all from `whole`.
+    Of the steps before `whole`, those that `stride` divides, and the first one; from
+    `whole` on, all of them.
     """
 
     stride: int = 1
@@ -161,7 +166,7 @@ class Thinned(Window):
 
     def _append(self, rows: Rows, numbers: Ints) -> None:
         thinning = self._thinning
-        if thinning.stride > 1:  # what comes late is treated as its neighbours were
+        if thinning.stride > 1:  # a late row is treated as its neighbours were
             kept = thinning.keeps(rows["step"])
             rows, numbers = rows[kept], numbers[kept]
         elif len(rows):
@@ -175,12 +180,14 @@ class Thinned(Window):
         ordered = _block(len(steps), steps.dtype)
         ordered[:] = steps
         ordered.partition(middle)
+        # Never backwards, and a stride only ever doubles: a step that was thinned out
+        # once would be missing from what is said to be whole.
         thinning.whole = max(thinning.whole, int(ordered[middle]))
         kept = thinning.keeps(steps)
         while kept.sum() > most and thinning.stride < thinning.whole:
             thinning.stride *= 2
             kept = thinning.keeps(steps)
         if (surplus := int(kept.sum()) - most) > 0:
-            # More tasks than rows: then the newest rows must do.
+            # More tasks than rows of the limit: then only the newest rows are kept.
             kept[: np.flatnonzero(kept)[surplus]] = False
         return kept

@@ -1,9 +1,10 @@
 """The wire: bytes between two tasks, with proof of who is at the other end.
 
-From the bottom: `frame`, `message`, `introduction`, `handshake` and `address` are pure;
-`stream` waits with deadlines; `sockets`, `tls`, `listener`, `dialer` and `descriptors`
-are the transports, `arena` the shared memory; `intake` reads frames; `link`, `opening`
-and `acceptor` are what the rest of the package uses. Arrays are unknown here.
+From the bottom: `frame` and `message` say what bytes mean, and are pure; `stream` waits
+with deadlines; `sockets` and `records` are what carries a stream; `local` is what tasks
+of one host share. `handshake` proves who is there, `listening` accepts and dials.
+`link`, `rpc`, `handshake/opening` and `listening/acceptor` are what the rest of the
+package uses. Nothing here knows arrays.
 """
 
 from kit.wire.frame import Bounds as Bounds

@@ -1,10 +1,10 @@
 """The 64 bytes in front of every payload: layout, limits, checksum.
 
 Pure: bytes in, values out. It opens no socket, allocates nothing whose size comes from
-the wire and knows nothing of arrays. The byte table and examples are in `PROTOCOL.md`.
+the wire, and does not know arrays. The byte table and examples are in `PROTOCOL.md`.
 
 A header is parsed only on a connection that has passed the handshake, and even then no
-field is believed: `unpack` compares each one with `Bounds`, which the receiver makes
+field is trusted: `unpack` compares each one with `Bounds`, which the receiver makes
 from what it knows itself (cluster, members, sizes of the registered buffers).
 """
 
@@ -50,7 +50,7 @@ class Header(NamedTuple):
     """One frame's header, in the order of the bytes; `checksum` is None without flag.
 
     `hold_us`: for how many microseconds after its arrival the receiver treats the
-    payload as still on its way, which is how a slow line is imitated.
+    payload as still on its way, which is how a slow line is simulated.
     """
 
     kind: int
@@ -126,6 +126,7 @@ def pack_fields(fields: Sequence[int], payload: Iterable[Buffer]) -> bytes:
             f"PROTOCOL.md."
         ) from exc
     crc = _crc(front, payload) if fields[1] & CHECKSUM else 0
+    # As eight bytes: the checksum, and the reserved field, which is zero.
     return front + crc.to_bytes(SIZE - _CHECKSUM_AT, "little")
 
 
@@ -149,6 +150,8 @@ def unpack(view: Buffer, *, bounds: Bounds) -> Header:
     magic, version, kind, flags, cluster, epoch, sender, step, sequence = fields[:9]
     tensor, chunk, length, hold_us, crc, reserved = fields[9:]
     own, max_length, max_sender, max_epoch, max_tensor, max_chunk, max_hold_us = bounds
+    # All in one condition for the usual case: which field it was is searched for only
+    # once something is wrong.
     if (
         magic == MAGIC
         and version == VERSION
@@ -191,7 +194,7 @@ def compare(header: Header, found: int) -> None:
 
 
 def _complaint(fields: tuple[int, ...], bounds: Bounds) -> str:
-    """Return what is wrong, for a header of which something is known to be wrong."""
+    """Return which field of a header that `unpack` refuses is wrong, and how."""
     limits = (
         *(("magic", MAGIC, MAGIC), ("version", VERSION, VERSION), ("kind", 1, 4)),
         *(("flags", 0, _KNOWN_FLAGS), ("cluster", bounds.cluster, bounds.cluster)),

@@ -1,14 +1,14 @@
-"""Whole frames out of a stream, with as few system calls and naps as possible.
+"""Whole frames out of a stream, with as few system calls and sleeps as possible.
 
-It reads ahead: header, small payload and whatever else has come are one read. Where
-what follows a frame may be for somebody else (a data path, descriptors), it must not,
-and reads header and payload each by itself.
+It reads ahead: header, small payload and whatever else has come are one read. It must
+not do so where what follows a frame may be meant for another reader (a data path, or
+descriptors): there it reads header and payload separately.
 
-Waking a thread that sleeps takes the kernel longer (30 to 60 us) than the peer takes to
-answer. So a reader whose last wait was short looks again for a while before it sleeps,
-and after each look lets other threads that want this core go first. With more tasks
-than cores that costs nothing: measured with 4 processes in a chain on 2 cores, a round
-trip through all takes 36 us, against 90 asleep and 320 without yielding.
+Waking a sleeping thread takes the kernel longer (30 to 60 us) than the peer takes to
+answer. So a reader whose last wait was short polls for a while before it sleeps, and
+after each try yields to other threads that want this core. With more tasks than cores
+that costs nothing: measured with 4 processes in a chain on 2 cores, a round trip
+through all takes 36 us, against 90 asleep and 320 without yielding.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from kit.wire.stream import (
 
 _AHEAD: Final = 16_384
 
-# Looking for as long as a wake-up takes costs at most twice what is best.
+# Polling for as long as a wake-up takes costs at most twice the best choice, whenever
+# the answer comes: either it comes meanwhile, or the wake-up costs as much again.
 _LOOKING_NS: Final = 50_000
+# After a longer wait the next one will be long as well, and polling only burns the
+# core.
 _SHORT_NS: Final = 200_000
 
 
-class Intake:
-    """The receiving half of a link; one thread at a time. It owns nothing.
+class FrameReader:
+    """The receiving half of a link, for one thread at a time; owns nothing.
 
     `received` counts the frames; the next one must have this number.
     """
@@ -48,6 +51,7 @@ class Intake:
         self._waiting = stream if isinstance(stream, PatientStream) else None
         self._room = bytearray(_AHEAD if ahead else SIZE)
         self._view = memoryview(self._room)
+        # What has been read and not handed out yet: `_room` from `_at` to `_end`.
         self._at = self._end = 0
         self._last_wait_ns = _SHORT_NS
 
@@ -57,7 +61,7 @@ class Intake:
         return self._at < self._end
 
     def begin(self, deadline: float) -> bool:
-        """Wait for the first bytes of a frame; False when the stream has ended.
+        """Wait for the first bytes of a frame; False if the stream has ended.
 
         A `DeadlineExceededError` from here means that nothing was consumed.
         """
@@ -68,9 +72,11 @@ class Intake:
         """Return the frame that has begun.
 
         Raises `ProtocolError` for one that cannot be right, before memory is taken for
-        its payload, and `LinkLost` or `DeadlineExceededError` when it stops; the stream
-        is of no more use then.
+        its payload, and `LinkLost` or `DeadlineExceededError` if it stops half-way; the
+        stream cannot be used any more then.
         """
+        # The head first moves to the front of the room, so that it always fits, however
+        # often the reader has come close to the end of the room.
         if self._end - self._at < SIZE:
             rest = self._room[self._at : self._end]
             self._room[: len(rest)] = rest
@@ -88,18 +94,21 @@ class Intake:
         if end <= self._end:
             body = self._room[begin:end]
         else:
+            # Large: what is missing is read straight into the payload's own memory, and
+            # not a byte more, so nothing of the next frame is here afterwards.
             body = bytearray(header.length)
             n_here = self._end - begin
             body[:n_here] = self._view[begin : self._end]
             self._fill(memoryview(body), n_here, header.length, deadline)
             end = self._end
         verify(head, header, body)
+        # Only now: a frame that was refused is not counted, nor is it ever read again.
         self._at = end
         self.received += 1
         return header, body
 
     def _fill(self, view: memoryview, begin: int, least: int, deadline: float) -> int:
-        """Read to `view` from `begin` until `least` bytes are there; how many are."""
+        """Read into `view` from `begin` on, until it holds `least`; return how many."""
         while begin < least:
             came = self._read(view[begin:], deadline)
             if came == 0:
@@ -111,7 +120,9 @@ class Intake:
         return begin
 
     def _read(self, view: memoryview, deadline: float) -> int:
-        """Do what `read_some` does: look for a while, if it pays, and then sleep."""
+        """Do as `read_some` does: poll for a while, if that pays, and then sleep."""
+        # The kernel's own wait cannot be cut short: near its end `poll` keeps the
+        # deadline.
         if deadline - self._clock() <= PATIENCE_S:
             return read_some(self._stream, view, deadline, self._clock)
         began = perf_counter_ns()

@@ -4,7 +4,15 @@ A link numbers its frames and refuses a gap or a repeat; it checks size and chec
 before a payload is handed out. Several threads may send and receive; each frame is
 whole. A link that fails once has failed for good, for every thread that waits on it.
 
-Its clock and deadlines are monotonic seconds. What the messages mean is not its affair.
+Its clock and deadlines are monotonic seconds. It does not know what messages mean.
+
+Theory of operation. Each direction has a lock, which a thread holds for one whole
+frame, wait included: so frames never mix, and one thread may wait for a frame while
+another one sends. What may end a link are errors of the stream, a frame that cannot be
+right, a deadline or an interrupt within a frame, and `close`. All of them go through
+`_fail`: it keeps the first reason and shuts the stream down, and that wakes the threads
+that wait on it, which find the reason there. A deadline *between* two frames ends
+nothing: no byte was consumed.
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from kit.wire.frame import (
     Header,
     pack_fields,
 )
-from kit.wire.frame_reader import Intake
+from kit.wire.frame_reader import FrameReader
 from kit.wire.handshake.messages import Role
 from kit.wire.message import pack_message, unpack_message
 from kit.wire.stream import ENCRYPTED, Clock, Stream, write_all, write_joined
@@ -40,14 +48,14 @@ MAX_BODY: Final = 16 * 2**20
 
 _CONTROL, _PING = int(FrameKind.CONTROL), int(FrameKind.PING)  # quicker than members
 
-# A unix socket damages nothing, and TLS checks better than we could; a checksum there
-# finds only our own mistakes, and of a large frame it takes longer than sending it.
+# A unix socket damages nothing, and TLS checks better than we could. A checksum finds
+# only our own mistakes there, and for a large frame it takes longer than sending it.
 _CHECKED: Final = 4096
 
-# Copying so much costs less than handing the kernel a list of buffers.
+# Copying this much costs less than handing the kernel a list of buffers.
 _SMALL: Final = 8192
 
-# A thread that shutdown has woken leaves at once; this is for a machine that swaps.
+# A thread that was woken by shutdown leaves at once; this is for a machine that swaps.
 _LEAVE_S: Final = 1.0
 
 
@@ -75,16 +83,18 @@ class Link:
         self.heard_at = clock()
         self._stream, self._bounds, self._clock = stream, bounds, clock
         self._flags = CHECKSUM if checksum else 0
-        # What follows on a data link is for the data path, which asks for the stream;
-        # descriptors may follow a question about a copy.
+        # Bytes read ahead would be missing elsewhere. On a data link they belong to the
+        # data path, which takes the stream over; and on a link for copies descriptors
+        # may follow a question, which a read of plain bytes would lose.
         may_read_ahead = role not in (Role.DATA, Role.COPIES)
         is_safe = stream.kind in ("unix", *ENCRYPTED)
         self._most_checked = _CHECKED if is_safe else bounds.max_length
-        self._intake = Intake(stream, bounds, clock, ahead=may_read_ahead)
+        self._reader = FrameReader(stream, bounds, clock, ahead=may_read_ahead)
         self._sent = 0
         self._sending, self._receiving = threading.Lock(), threading.Lock()
-        self._state = threading.Lock()
-        # Its words alone: an error's frames would keep the link and all who wait on it.
+        self._state = threading.Lock()  # taken last, and never held during a wait
+        # The message alone: an exception's traceback would keep its frames alive, and
+        # with them the link and whatever waits on it.
         self._failure = ""
         self._is_closed = False
 
@@ -115,7 +125,7 @@ class Link:
     def has_hung_up(self) -> bool:
         """Whether the other side has closed its end; costs a system call.
 
-        Who waits for something to answer with learns so that nobody wants it.
+        A thread that is preparing an answer can find out that nobody waits for it.
         """
         poll = select.poll()
         try:
@@ -152,6 +162,8 @@ class Link:
             )
         self._take(self._sending, deadline, "sending")
         try:
+            # The number goes into the head, so the head is made under the lock: frames
+            # must leave in the order of their numbers.
             cluster, sender = self._bounds.cluster, self.local.index
             if length <= self._most_checked:
                 flags |= self._flags
@@ -210,9 +222,11 @@ class Link:
             if self._is_closed:
                 return
             self._is_closed = True
-        # Before the locks: those that hold them wait on the stream, and wake by this.
+        # Before taking the locks: threads that hold them wait on the stream, and this
+        # is what wakes them.
         self._fail(LinkLost(f"the link to {self.peer.short} was closed on this side."))
-        # The descriptor must not be reused under a thread that is about to poll it.
+        # Both locks first: else a thread about to poll this descriptor could poll the
+        # file that gets its number next.
         locks = self._sending, self._receiving
         taken = [lock for lock in locks if lock.acquire(timeout=_LEAVE_S)]
         self._stream.close()
@@ -228,10 +242,12 @@ class Link:
     def _recv(self, deadline: float) -> tuple[Header, bytearray]:
         self._take(self._receiving, deadline, "receiving")
         try:
-            if not self._intake.has_begun:
+            if not self._reader.has_begun:
                 self._begin(deadline)
+            # From here on a deadline ends the link as well: part of a frame has been
+            # consumed, and the next call would take the rest for a header.
             try:
-                frame = self._intake.take(deadline)
+                frame = self._reader.take(deadline)
             except KitError as exc:
                 raise self._fail(self._named(exc, "receiving")) from exc
             except BaseException:
@@ -245,7 +261,7 @@ class Link:
     def _begin(self, deadline: float) -> None:
         """Wait for the first bytes of a frame; a deadline here harms nothing."""
         try:
-            is_here = self._intake.begin(deadline)
+            is_here = self._reader.begin(deadline)
         except DeadlineExceededError as exc:
             raise DeadlineExceededError(
                 f"{self.peer.short} sent nothing in time. Ask again, or see in its log "
@@ -258,14 +274,14 @@ class Link:
             raise self._fail(
                 LinkLost(
                     f"{self.peer.short} closed its link to {self.local.short} after "
-                    f"{self._intake.received} frames; see in its log why.",
+                    f"{self._reader.received} frames; see in its log why.",
                     task=str(self.peer),
                 )
             )
 
     def _take(self, lock: threading.Lock, deadline: float, doing: str) -> None:
         """Take one direction of the link, if the link is still good."""
-        # Without the clock first: nearly always the lock is free.
+        # First without reading the clock: the lock is nearly always free.
         if not lock.acquire(False) and not lock.acquire(
             timeout=max(0.0, deadline - self._clock())
         ):
@@ -274,6 +290,7 @@ class Link:
                 f"time; allow a longer deadline or use a link of your own.",
                 task=str(self.peer),
             )
+        # Only once the lock is ours: the thread before us may have lost the link.
         if self._failure:
             lock.release()
             raise self._lost()
@@ -281,8 +298,8 @@ class Link:
     def _fail(self, error: KitError) -> KitError:
         """End the link and return what to raise: `error`, or that it was lost before.
 
-        Shutting the stream down wakes the threads that wait on it, so none is left
-        behind; each finds the first failure here.
+        Shutting the stream down wakes the threads that wait on it. Each of them fails
+        too, with an error that says less; all but the first get that first reason.
         """
         with self._state:
             is_first = not self._failure
@@ -292,7 +309,7 @@ class Link:
         return error if is_first else self._lost()
 
     def _interrupted(self, doing: str) -> None:
-        """End the link: an interrupt may have left half a frame behind."""
+        """End the link: an interrupt (Ctrl-C) may have left half a frame behind."""
         self._fail(LinkLost(f"{doing} was interrupted ({self.peer.short})."))
 
     def _lost(self) -> LinkLost:

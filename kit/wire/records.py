@@ -9,7 +9,7 @@ with the records of this module, up to 256 KiB in one call of `cryptography`, wh
 encrypts and decrypts without the interpreter's lock.
 
     head, 4 bytes: length of the data, and the kind in the uppermost byte
-    the data, encrypted; of kind DATA alone, the others have none
+    the data, encrypted; only records of kind DATA have any
     tag, 16 bytes
 
     DATA    1 to 262,144 bytes of the stream
@@ -20,9 +20,9 @@ What a record is sealed with. The key of its direction; as nonce its number unde
 key, 96 bits, from 0; as associated data its head. The number is never sent: the
 receiver counts. A record that was changed by one bit, left out, sent twice, put before
 another one, taken from the other direction or from another link does not open, since
-one of key, number and bytes differs; and no attacker can say so with an older record,
-as no number comes back under a key. Nothing is passed on of a record that does not
-open; the link is lost then, for good, as a TLS connection would be.
+one of key, number and bytes differs; and no older record can be replayed, since no
+number is used twice under a key. No byte of a record that does not open is passed on;
+the link is lost then, for good, as a TLS connection would be.
 
 The head is not secret (its size shows on the wire anyway) but it is authenticated. It
 is used before the tag is checked for one thing only: to know how many bytes to wait
@@ -46,7 +46,7 @@ is sent if the socket takes it at once, since neither call may wait; if not, the
 end sees a cut, which is what a peer that does not read has caused.
 
 What this does not do: hide how much is sent and when, or keep an attacker from ending
-a connection. Both are so with TLS, too.
+a connection. TLS does neither.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ _SHORT: Final = 2**14
 # calls; beside it room for a CLOSE.
 _BATCH: Final = 2 * MAX_DATA + _SHORT + 4 * _OVERHEAD
 _ROOM: Final = _BATCH + _OVERHEAD
-# What is read of the records behind the one at hand: mostly the head of a frame and
-# that of its first record. More would have to be moved to the front again; only where
-# nothing was left over, all that there is room for is read.
+# How much is read beyond the record at hand: mostly the head of a frame and that of its
+# first record. More would have to be moved to the front of the room later; only when
+# nothing is left over is everything read that there is room for.
 _AHEAD: Final = 128
 
 
 class RecordKind(IntEnum):
-    """What a record is for; 0 is none, so zeros are not a record."""
+    """What a record is for; no kind is 0, so that zeros are not a record."""
 
     DATA = 1
     REKEY = 2
@@ -110,12 +110,12 @@ class Direction:
 
     @property
     def is_last(self) -> bool:
-        """Whether the key serves for one record more, which must be a REKEY."""
+        """Whether the key may seal only one more record, which must be a REKEY."""
         return self._count >= self._most - 1
 
     @property
     def is_unused(self) -> bool:
-        """Whether no record was sealed or opened under the key yet."""
+        """Whether no record has been sealed or opened under the key yet."""
         return not self._count
 
     def seal(self, kind: RecordKind, data: Buffer, room: memoryview) -> int:
@@ -132,7 +132,7 @@ class Direction:
         """Decrypt a record into `room`, as large as its data.
 
         Raises `InvalidTag` of `cryptography` for anything but the record that is due;
-        `room` may have been written to then.
+        `room` may have been written to by then.
         """
         self._cipher.decrypt_into(self._next_nonce(), sealed, head, room)
 
@@ -161,13 +161,14 @@ class RecordStream:
         """
         self.peer = stream.peer
         self._stream, self._sends, self._takes = stream, sends, takes
-        # What is sealed: sent up to `_at`; where each record ends, and its data.
+        # What is sealed, and sent up to `_at`; where each record ends, and the size of
+        # its data.
         self._out = memoryview(bytearray(_ROOM))
         self._at = self._end = 0
         self._records: deque[tuple[int, int]] = deque()
         self._sending = threading.Lock()  # `shutdown` may come from any thread
         self._is_shut = False
-        # What came: taken apart up to `_begun`, and here up to `_came`.
+        # What has come: opened up to `_begun`, received up to `_came`.
         self._in = memoryview(bytearray(MAX_DATA + _OVERHEAD + 2 * _AHEAD))
         self._begun = self._came = 0
         self._head, self._due = b"", HEAD_BYTES  # of the next record: its bytes in all
@@ -183,8 +184,11 @@ class RecordStream:
     def read_into(self, view: memoryview) -> int | None:
         """See `Stream.read_into`; an end without CLOSE is `LinkLost`.
 
-        After an error `view` may hold bytes that nobody has vouched for.
+        After an error `view` may hold bytes that failed their check.
         """
+        # It goes on until there are data, an end or nothing to read: a REKEY alone, or
+        # a head without its record, is nothing that a caller could be given. 0 would be
+        # taken for the end.
         while not self._opened:
             if self._failure:
                 raise self._lost(self._failure)
@@ -216,6 +220,9 @@ class RecordStream:
             if sent is None:
                 return None
             self._at += sent
+            # A record that has left only in part is not counted yet. The caller offers
+            # its bytes again, which is not sealed again: it would get another number,
+            # and the other end would receive these bytes twice.
             taken = 0
             while self._records and self._records[0][0] <= self._at:
                 taken += self._records.popleft()[1]
@@ -232,6 +239,8 @@ class RecordStream:
         self._stream.close()
 
     def _say_close(self) -> None:
+        # The socket takes no CLOSE while the peer does not read. Waiting for that could
+        # hang a `close`, so it is tried once: see "How an end differs from a cut".
         with self._sending:
             if self._is_shut:
                 return
@@ -250,7 +259,7 @@ class RecordStream:
                 return
             if self._sends.is_last:
                 if self._end:
-                    return  # one REKEY has room
+                    return  # there is room for one REKEY, at the beginning
                 self._end = self._sends.seal(RecordKind.REKEY, b"", self._out)
                 self._sends.rekey()
                 self._records.append((self._end, 0))
@@ -258,7 +267,7 @@ class RecordStream:
             self._records.append((self._end, size))
 
     def _read_on(self) -> int | None:
-        """Read what is missing of a head or record, and a little more."""
+        """Read what is missing of a head or a record, and a little more."""
         here = self._came - self._begun
         until = self._begun + self._due + _AHEAD
         if not here or until > len(self._in):
@@ -271,7 +280,11 @@ class RecordStream:
         return came
 
     def _take_head(self) -> None:
-        """Note how long the next record is. Refuses what cannot be due."""
+        """Note how long the next record is. Refuses one that cannot be due.
+
+        The head is not authenticated yet: an attacker can at most make us wait for a
+        record's full size, which then does not open.
+        """
         self._head = bytes(self._in[self._begun : self._begun + HEAD_BYTES])
         number = int.from_bytes(self._head, "little")
         kind, size = number >> _KIND_SHIFT, number & _SIZE_MASK
@@ -295,6 +308,8 @@ class RecordStream:
         """
         size, end = self._due - _OVERHEAD, self._begun + self._due
         sealed = self._in[self._begun + HEAD_BYTES : end]
+        # Straight into the caller's memory if all of it fits, which is nearly always
+        # so: only then is the payload not copied once more.
         self._begun, self._due = end, HEAD_BYTES
         fits = size <= len(view)
         room = view[:size] if fits else self._spare[:size]
@@ -339,14 +354,14 @@ def extracted(salt: bytes, secret: bytes) -> bytes:
 
 
 def _cipher(key: bytes) -> AESGCM:
-    # Not needed by a cluster on one host, and it takes 0.1 s.
+    # Imported late: a cluster on one host does not need it, and it takes 0.1 s.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)
 
 
 def _invalid_tag() -> type[Exception]:
-    # As late as `_cipher`; `except` looks only once something was raised.
+    # Imported as late as in `_cipher`; `except` asks only once something was raised.
     from cryptography.exceptions import InvalidTag
 
     return InvalidTag

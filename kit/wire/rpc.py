@@ -3,15 +3,15 @@
 A question is `{"op": name, "question": number, ...}` with an optional blob, an answer
 the same number and a dict with an optional blob, or an error, which is raised again
 where the question was asked. Answers may come in another order than their questions:
-one that waits for other tasks delays nothing that is asked on the same link. What
-answers a question is declared with its fields, so none is answered unchecked.
+one that waits for other tasks delays nothing else that is asked on the same link. A
+handler is declared with the fields of its question, so none is answered unchecked.
 
 Theory of operation
-    The asking end has no thread of its own. One of the threads that wait for an answer
-    reads, and passes on what is meant for the others; when it has its own answer, the
-    next one takes over. At the answering end the thread that reads also answers. Only
-    what has to wait for more than a moment is left to a thread of its own, since
-    beginning one takes time.
+    The asking end has no thread that only reads. One of the threads that wait for an
+    answer reads, and passes on what is meant for the others; when it has its own
+    answer, the next one takes over. At the answering end, the thread that reads also
+    answers. Only an answer that has to wait for more than a moment gets its own thread,
+    since starting one takes time.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Answer = tuple[dict[str, Any], Buffer]
 
 
 class Handler(NamedTuple):
-    """What a question may carry, and what answers it: from the values and the blob.
+    """The fields of a question, and what answers it, given its values and blob.
 
-    `answer` returns None where it would have to wait for more than a moment, for other
-    tasks; then `later` is asked the same, and may wait.
+    `answer` returns None if it would have to wait for other tasks; then `later` is
+    called with the same arguments, in another thread, and may wait.
     """
 
     fields: Fields
@@ -55,18 +55,18 @@ class Handler(NamedTuple):
     def finish(self, values: dict[str, Any], blob: bytearray) -> Answer:
         """Answer, however long that takes."""
         found = (self.later or self.answer)(values, blob)
-        assert found is not None, "whatever has no `later` answers at once"
+        assert found is not None, "a handler without `later` answers at once"
         return found
 
 
 _NUMBER: Final = "question"
-_IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyway
+_IDLE_S = 3600.0  # an idle link is kept; its end is noticed at once anyway
 
 
 class Caller:
     """The asking end of a link. Threads may ask at the same time.
 
-    `is_closed`: it was closed on this side, so nothing can be asked any more.
+    `is_closed`: whether it was closed on this side; nothing can be asked any more then.
     """
 
     def __init__(self, link: Link) -> None:
@@ -75,7 +75,7 @@ class Caller:
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._is_reading = False
-        # By the number of a question that is waited for; None: nothing has come yet.
+        # By the number of each question under way; None: no answer has come yet.
         self._answers: dict[int, tuple[dict[str, Any], bytearray] | None] = {}
 
     def call(
@@ -122,6 +122,8 @@ class Caller:
         number = next(self._numbers)
         about = {**(values or {}), "op": op, _NUMBER: number}
         message = pack_message(about, blob)
+        # Before it is sent: another thread may read the answer before `send` returns
+        # here.
         with self._changed:
             self._answers[number] = None
         try:
@@ -148,20 +150,21 @@ class Caller:
                     self._changed.wait(rest)
                 if found is not None:
                     return found
-                # One thread reads for all that wait; when it has its own answer, one
-                # of the others takes over.
+                # Nobody reads: this thread does, for all that wait. Decided under the
+                # lock, so two never read, and no answer is without a reader.
                 reads = self._is_reading = True
             while (found := self._answers[number]) is None:
                 rest = max(0.0, deadline - time.monotonic())
                 answer, body = self.link.recv_message(deadline_s=rest)
                 with self._changed:
                     whose = answer.pop(_NUMBER, None)
-                    # Late answers, which nobody waits for any more, are dropped.
+                    # A late answer, for which nobody waits any more, is dropped.
                     if type(whose) is int and whose in self._answers:
                         self._answers[whose] = answer, body
                         self._changed.notify_all()
             return found
         finally:
+            # Also after an error: somebody else must read, or all would wait in vain.
             if reads:
                 with self._changed:
                     self._is_reading = False
@@ -176,7 +179,7 @@ class Caller:
 def result_of(
     answer: tuple[dict[str, Any], bytearray],
 ) -> tuple[dict[str, Any], bytearray]:
-    """Return an answer; raises the error that it is, if it is one."""
+    """Return an answer, or raise the error that it carries."""
     reply, _ = answer
     if "error" in reply and reply.get("failed"):
         raise from_plain(reply["error"])
@@ -184,14 +187,14 @@ def result_of(
 
 
 class ReconnectingCaller:
-    """Asks over a link, and over a new one where an answer does not come.
+    """Asks over a link, and over a new one if an answer does not come.
 
-    When a line that was cut is whole again, a new connection gets through at once; what
-    TCP has kept for the old one may follow much later. A question may thus be heard
-    twice: only those that can bear it are asked here. Threads may ask at the same time.
+    When a cut line is whole again, a new connection gets through at once; what TCP has
+    kept for the old one may follow much later. So a question may be heard twice: ask
+    only what may be. Threads may ask at the same time.
 
     A link is not closed before a newer one has carried an answer. The other side might
-    otherwise see the end of the old one first, and take it for the end of this one.
+    otherwise see the old one end first, and take this side for gone.
     """
 
     def __init__(
@@ -200,13 +203,13 @@ class ReconnectingCaller:
         attempt_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Dial at the first question; `dial` gets the time when it has to be done.
+        """Dial at the first question; `dial` gets the time by which it must succeed.
 
-        After `attempt_s` without an answer it dials anew.
+        After `attempt_s` without an answer it dials again.
         """
         self._dial, self._attempt_s, self._clock = dial, attempt_s, clock
         self._caller: Caller | None = None
-        self._is_silent = False  # an answer did not come over that one
+        self._is_silent = False  # an answer did not come over `_caller`
         self._given_up = list[Caller]()
         self._is_closed = False
         self._guard, self._dialling = threading.Lock(), threading.Lock()
@@ -220,7 +223,7 @@ class ReconnectingCaller:
         patience_s: float = 0.0,
         blob: Buffer = b"",
     ) -> tuple[dict[str, Any], bytearray]:
-        """Ask until there is an answer, which may rightly take `patience_s`.
+        """Ask until there is an answer; giving it may itself take `patience_s`.
 
         Raises as `Caller.call` does, `DeadlineExceededError` after `deadline_s` and
         `patience_s`, and what `dial` raises. A peer that has closed its end is
@@ -242,6 +245,8 @@ class ReconnectingCaller:
                 if self._clock() >= give_up:
                     raise
             except LinkLost:
+                # Ours, closed because another thread has dialled again: then this one
+                # asks once more over the new link. Else the peer has closed its end.
                 if not self._has_given_up(caller):
                     caller.close()
                     raise
@@ -268,17 +273,19 @@ class ReconnectingCaller:
             one.close()
 
     def _connected(self, give_up: float) -> Caller:
+        # One thread dials at a time; the others then find the link that it has opened.
         with self._dialling:
             old = self._caller
             is_useless = old is None or old.is_closed or self._is_silent
             if is_useless and not self._is_closed:
-                # Without the guard: it takes seconds, and answers are noted meanwhile.
+                # Without the guard: dialling takes seconds, and answers that come over
+                # the old link must be noted meanwhile.
                 new = self._dial(give_up)
                 with self._guard:
                     self._caller, self._is_silent = new, False
                     self._given_up += filter(None, [old])
             if self._is_closed or self._caller is None:
-                self.close()  # once more: it has not seen a link dialled just now
+                self.close()  # again: the first `close` did not see this new link
                 raise LinkLost("the link was closed on this side.")
             return self._caller
 
@@ -295,7 +302,7 @@ class ReconnectingCaller:
             one.close()
 
     def _has_given_up(self, caller: Caller) -> bool:
-        """Whether another thread has, or is about to: then it is asked once more."""
+        """Whether a newer link replaces this caller's, or is about to."""
         with self._guard:
             is_old = caller is not self._caller or self._is_silent
             return is_old and not self._is_closed
@@ -307,10 +314,10 @@ def serve(
     deadline_s: float,
     unexpected: Callable[[str, BaseException], None] = lambda op, error: None,
 ) -> int:
-    """Answer questions until the other side closes the link, which is closed then.
+    """Answer questions until the other side closes the link; closes it, too.
 
-    Returns how many were asked. A question whose values are not those that its handler
-    declares is answered with `InvalidArgumentError`. An exception of a handler is the
+    Returns how many were asked. A question with other values than its handler declares
+    is answered with `InvalidArgumentError`. An exception in a handler becomes the
     answer; `unexpected` gets those that are not errors of this package.
     """
     answering = _Answering(link, handlers, deadline_s, unexpected)
@@ -334,7 +341,7 @@ class _Answering(NamedTuple):
     unexpected: Callable[[str, BaseException], None]
 
     def answer(self, message: dict[str, Any], blob: bytearray) -> None:
-        """Answer a question, by a thread of its own if that has to wait."""
+        """Answer a question, in another thread if that has to wait."""
         op, number = message.pop("op", ""), message.pop(_NUMBER, None)
         asked = _Asked(op, number, message, blob)
         found = self._find(asked)
@@ -350,7 +357,7 @@ class _Answering(NamedTuple):
 
     def _finish(self, asked: _Asked) -> None:
         found = self._find(asked, later=True)
-        assert found is not None, "it has waited for that"
+        assert found is not None, "`later` returns only with an answer"
         self._send(asked, found)
 
     def _find(self, asked: _Asked, *, later: bool = False) -> Answer | None:
@@ -370,10 +377,11 @@ class _Answering(NamedTuple):
         reply, body = found
         about = {} if asked.number is None else {_NUMBER: asked.number}
         send, limit_s = self.link.send_message, self.deadline_s
-        with suppress(LinkLost, DeadlineExceededError):  # who reads finds it lost
+        # A lost link is noticed by the thread that reads from it.
+        with suppress(LinkLost, DeadlineExceededError):
             try:
                 send({**reply, **about}, body, deadline_s=limit_s)
-            except InvalidArgumentError as error:  # as one too large for a frame
+            except InvalidArgumentError as error:  # too large for a frame, say
                 send({**_failed(error), **about}, deadline_s=limit_s)
 
 

@@ -142,5 +142,8 @@ class LineIn:
         (1000, 2000)
         """
         occupied = n_bytes * self._settings.ns_per_byte
+        # Its first byte came that much earlier than its last one. So a payload that
+        # comes alone is not delayed again by the receiver's line, only one that meets
+        # another.
         self._free_at = max(reached_ns - occupied, self._free_at) + occupied
         return round(max(self._free_at, reached_ns))

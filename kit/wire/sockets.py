@@ -39,15 +39,17 @@ _DIAG: Final = struct.Struct("=xB2x48x12xII")
 _LOOK_UP_S: Final = 10.0
 _KERNEL_S: Final = 0.1  # it answers within the call that asks
 _PATIENCE: Final = struct.pack("@ll", 0, int(PATIENCE_S * 1e6))  # a struct timeval
-# A line that was cut is whole again within a second for TCP, where the kernel (6.15 and
-# newer) lets us say how long the pause between two attempts to send may become.
+# The longest pause between two of TCP's attempts to send, where the kernel can be told
+# (6.15 and newer): so TCP notices within a second that a cut line is whole again.
 _TCP_RTO_MAX_MS: Final = 44  # linux/tcp.h
 NEWER_OPTIONS: tuple[tuple[int, int], ...] = ((_TCP_RTO_MAX_MS, 1000),)
-# Else each pause is twice as long as the one before: what a cut of some length has held
-# back may leave only when as much time has passed again.
+# Else each pause is twice as long as the one before: after a cut of some length, as
+# much time again may pass before TCP sends what the cut has held back.
 _MOST_SILENCE: Final = 3
 
-# The kernel's wait begins anew with each piece of a payload, of some 100 KiB.
+# The kernel's limit on a wait begins anew with each piece of a payload that it has
+# taken, of some 100 KiB; so what is given to one call is bounded, and with it all of
+# the call.
 _MOST_WAITING: Final = 2**18
 
 
@@ -100,9 +102,9 @@ class SocketStream:
         return self._tried(lambda: self._socket.send(part))
 
     def origin(self) -> str:
-        """Return who is at the other end, as far as the system knows, in words.
+        """Return in words who is at the other end, as far as the system knows.
 
-        A user on this machine, else a machine. Costs up to 50 us.
+        A user of this machine, or another machine. Costs up to 50 us.
         """
         try:
             if self._socket.family == UNIX:
@@ -116,8 +118,8 @@ class SocketStream:
     def shutdown(self) -> None:
         """See `Stream.shutdown`."""
         with suppress(OSError):
-            # Not the method of SSLSocket: that one forgets its keys, and a thread that
-            # is just about to read would be given ciphertext as data.
+            # Not the method of SSLSocket: that one drops its TLS state, and a thread
+            # that is just about to read would get ciphertext as data.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -125,13 +127,16 @@ class SocketStream:
         self._socket.close()
 
     def send_rights(self, note: bytes, fds: Sequence[int]) -> bool:
-        """Send descriptors beside `note`; False when it must be tried again later."""
+        """Send descriptors beside `note`; False if it must be tried again later."""
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
         sent = self._tried(lambda: self._socket.sendmsg([note], [rights], _AT_ONCE))
         return sent == len(note)
 
     def recv_rights(self, n_bytes: int, n_fds: int) -> tuple[bytes, list[int]] | None:
-        """Return a note and at most `n_fds` descriptors, the caller's; None: wait."""
+        """Return a note and at most `n_fds` descriptors; None if nothing has come.
+
+        The descriptors are the caller's, to be closed by it.
+        """
         room = socket.CMSG_SPACE(n_fds * array.array("i").itemsize)
         fds = array.array("i")
         came = self._tried(lambda: self._socket.recvmsg(n_bytes, room, _RIGHTS))
@@ -140,6 +145,7 @@ class SocketStream:
         note, beside, _, _ = came
         for level, what, data in beside:
             if (level, what) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                # The kernel may cut the list short; only whole numbers are descriptors.
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
         return note, list(fds)
 
@@ -161,13 +167,19 @@ class SocketStream:
 def open_socket(family: int, dead_after_s: float) -> Socket:
     """Return a socket; a TCP one notices a dead peer after `dead_after_s`.
 
-    What is accepted from a listening socket inherits all of these options.
+    Sockets accepted from a listening one inherit all of these options.
     """
     sock = socket.socket(family, socket.SOCK_STREAM)
     if family == UNIX:
         return sock
+    # A server that starts again gets its port back, although connections of the one
+    # before still linger (TIME_WAIT).
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # A machine that dies sends nothing, not even a reset. An idle connection is probed
+    # after 2 s and then each second; TCP_USER_TIMEOUT says how long probes and data may
+    # go unanswered, and overrides the number of probes (tcp(7)).
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # TCP_NODELAY: a small frame must not wait until an earlier one is acknowledged.
     for option, value in (
         *((socket.TCP_NODELAY, 1), (socket.TCP_KEEPIDLE, 2)),
         *((socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3)),
@@ -183,13 +195,14 @@ def open_socket(family: int, dead_after_s: float) -> Socket:
 
 
 def outlast_cuts(stream: Stream) -> None:
-    """Let TCP hold on for a multiple of `dead_after_s`; others judge who is dead.
+    """Let TCP hold on for a multiple of `dead_after_s`; others decide who is dead.
 
-    For links whose users have signs of life: TCP would give up a line that was cut for
-    less than that, because it does not look again in time.
+    For links whose users exchange signs of life. TCP alone would give up even on a line
+    that was cut for less than that, because of the pauses between its attempts.
     """
     if stream.kind not in OVER_TCP:
         return
+    # Of a copy of the descriptor: a socket object closes the one that it is made of.
     with socket.socket(fileno=os.dup(stream.fileno())) as sock:
         level, option = socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT
         sock.setsockopt(level, option, _MOST_SILENCE * sock.getsockopt(level, option))
@@ -198,15 +211,15 @@ def outlast_cuts(stream: Stream) -> None:
 def suit_to_loopback(sock: Socket) -> None:
     """Send at full speed if both ends are on the loopback interface.
 
-    Nothing is lost or queued there, but a congestion control that paces (BBR) still
-    waits for a bandwidth that it has measured, on a machine that is busy by turns.
+    Nothing is lost or queued there, but a congestion control that paces its packets
+    (BBR) still keeps to the bandwidth that it has measured while the machine was busy.
     """
     if sock.family == UNIX:
         return
     with suppress(OSError):
         ends = sock.getsockname()[0], sock.getpeername()[0]
         if all(ip_address(end.partition("%")[0]).is_loopback for end in ends):
-            # The one that every kernel has and every user may choose.
+            # The one that every kernel has, and that every user may choose.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
@@ -224,9 +237,9 @@ def peer_uid(sock: Socket) -> int:
 def _loopback_uid(sock: Socket) -> int | None:
     """Return the user id at the other end of a TCP connection within this machine.
 
-    None for another machine, and where the kernel does not tell. It is asked for this
-    one socket (sock_diag(7)): /proc/net/tcp lists all there are, which strangers could
-    make long. A socket that its process has closed belongs to nobody (inode 0).
+    None for another machine, and if the kernel does not say. It is asked for this one
+    socket (sock_diag(7)): /proc/net/tcp lists all there are, and strangers could make
+    that list long. A socket that its process has closed belongs to nobody (inode 0).
     """
     ours, theirs = sock.getsockname(), sock.getpeername()
     if not ip_address(theirs[0].partition("%")[0]).is_loopback:
@@ -263,8 +276,8 @@ def resolve(
 ) -> list[tuple[int, Any]]:
     """Return the (family, socket address) pairs behind a host, numbers without a wait.
 
-    A name is looked up in its own thread, since the system's resolver knows no
-    deadline. Raises `UnavailableError` when none was found in time.
+    A name is looked up in another thread: the system's resolver takes no deadline.
+    Raises `UnavailableError` if none was found in time.
     """
     found: list[tuple[int, Any]] = []
 
@@ -289,10 +302,12 @@ def resolve(
 
 
 def address_towards(host: str) -> str:
-    """Return the own address from which packets to a host leave; sends none.
+    """Return the address of this host from which packets to another leave; sends none.
 
-    Raises `UnavailableError` where there is no way to it.
+    Raises `UnavailableError` if there is no route.
     """
+    # Connecting a datagram socket sends nothing: it only chooses a route. Any port
+    # does.
     where = resolve(TcpAddress(host, 9), time.monotonic() + _LOOK_UP_S)[0]
     try:
         with socket.socket(where[0], socket.SOCK_DGRAM) as sock:
@@ -303,7 +318,7 @@ def address_towards(host: str) -> str:
 
 
 def is_own(host: str) -> bool:
-    """Tell whether a numeric address belongs to this host; a few microseconds."""
+    """Return whether a numeric address belongs to this host; a few microseconds."""
     try:
         number = ip_address(host)
         if number.is_unspecified:

@@ -4,8 +4,8 @@
 the tests all look like this. Nothing here opens one, and nothing here knows frames.
 
 Deadlines are points in time on the given clock, in seconds, so that one deadline covers
-several waits. A stream may hold bytes that `poll` does not see (TLS decrypts a record
-at a time), so every driver here tries first and polls only when it must.
+several waits. A stream may hold bytes that `poll` does not see (TLS decrypts a whole
+record at a time), so each function here tries first, and polls only if it must.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ AES_GCM: Final = "aes-gcm"
 ENCRYPTED: Final = ("tls", AES_GCM)
 OVER_TCP: Final = ("tcp", *ENCRYPTED)  # kinds of streams
 
-# How long a `PatientStream` waits by itself: a nearer deadline cannot be left to it,
-# and a thread that waits for longer is in no hurry.
+# How long a `PatientStream` waits by itself. A nearer deadline cannot be left to it;
+# and a thread that waits for longer than this can afford the calls of a poll.
 PATIENCE_S: Final = 0.02
 
 # One poll never waits longer; poll() takes milliseconds in 32 bits.
@@ -52,12 +52,16 @@ class Stream(Protocol):
         """Return the descriptor to poll, -1 once closed."""
 
     def read_into(self, view: memoryview) -> int | None:
-        """Fill the front of a non-empty `view`: how far, 0 at the end, None: wait."""
+        """Fill the front of a non-empty `view`.
+
+        Returns how many bytes came, 0 at the end of the stream, None if there are none
+        yet.
+        """
 
     def write(self, buffers: Sequence[Buffer]) -> int | None:
-        """Take some of the bytes of `buffers`: how many, or None: wait.
+        """Take some of the bytes of `buffers`; return how many, None for none now.
 
-        After None the next call must offer the same bytes again (TLS has sealed them).
+        After None the next call must offer the same bytes again: TLS has sealed them.
         """
 
     def shutdown(self) -> None:
@@ -81,7 +85,7 @@ class PatientStream(Stream, Protocol):
 def wait_ready(
     stream: Stream, events: int, deadline: float, clock: Clock = time.monotonic
 ) -> None:
-    """Block until one of the poll `events` is there, or an error to be found by trying.
+    """Block until one of the poll `events`, or an error, which the next try will meet.
 
     Raises `DeadlineExceededError` naming the stream and what was awaited.
     """
@@ -122,8 +126,8 @@ def write_all(
 ) -> None:
     """Write all of `buffers`, one after the other, without joining them.
 
-    Raises `LinkLost` or `DeadlineExceededError`; part of the bytes may have gone out
-    then, so the stream is of no more use.
+    Raises `LinkLost` or `DeadlineExceededError`; some bytes may have gone out by
+    then, so the stream cannot be used any more.
     """
     rest = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
     write = stream.write
@@ -133,6 +137,8 @@ def write_all(
             wait_ready(stream, select.POLLOUT, deadline, clock)
         else:
             rest = _without(rest, n_bytes)
+        # Only after the first try: mostly everything fits into the kernel's buffer, and
+        # the cheaper call without a wait does it. Then the kernel does the waiting.
         if rest and isinstance(stream, PatientStream):
             is_far = deadline - clock() > PATIENCE_S
             write = stream.write_waiting if is_far else stream.write
@@ -144,7 +150,7 @@ def write_joined(
     deadline: float,
     clock: Clock = time.monotonic,
 ) -> None:
-    """Write small `buffers` in one piece, else do as `write_all` does."""
+    """Write small `buffers` in one piece; the rest, if any, as `write_all` does."""
     whole = b"".join(buffers)
     n_bytes = stream.write((whole,))
     if n_bytes != len(whole):

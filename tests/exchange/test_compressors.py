@@ -19,9 +19,8 @@ import kit
 from kit.exchange import Compressor, Exchanged, Spec, Turn
 from kit.exchange.compression.compressor import Arrays
 from kit.exchange.compression.feedback import Feedback
-from kit.exchange.compression.float16 import Float16
-from kit.exchange.compression.int8 import Int8
 from kit.exchange.compression.power_sgd import orthonormal
+from kit.exchange.compression.quantization import Float16, Int8
 from kit.exchange.compression.stages import checked_specs
 from kit.exchange.compression.top_k import largest
 from kit.testing import check_compressor

@@ -1,4 +1,4 @@
-"""Acts that are done piece by piece come to what they come to one after the other."""
+"""Operations done piece by piece give the same as one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.exchange.execution.bound_operations import Act, CopyAct, Post, Sum, Take
+from kit.exchange.execution.bound_operations import BoundCopy, BoundOp, Post, Sum, Take
 from kit.exchange.execution.native_executor import NativeExecutor, gathered, joins, loop
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.layout import Spec, lay_out
@@ -27,7 +27,7 @@ FIRST = LAYOUT.buckets[0].range
 
 @has_loop
 @given(size=st.integers(1, 40_000), shift=st.integers(-20_000, 20_000))
-def test_acts_done_piece_by_piece_end_as_one_after_the_other(
+def test_operations_done_piece_by_piece_end_as_one_after_the_other(
     size: int, shift: int
 ) -> None:
     """Also where one writes what another one reads somewhere else."""
@@ -38,9 +38,14 @@ def test_acts_done_piece_by_piece_end_as_one_after_the_other(
         memory = first.copy()
         a, b, c = (row[20_000 : 20_000 + size] for row in memory[:3])
         aside = memory[0, 20_000 + shift : 20_000 + shift + size]
-        acts: list[Act] = [Sum(a, a, b), Sum(a, a, c), CopyAct(b, a), Sum(c, aside, b)]
+        ops: list[BoundOp] = [
+            Sum(a, a, b),
+            Sum(a, a, c),
+            BoundCopy(b, a),
+            Sum(c, aside, b),
+        ]
         endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
-        way(acts, endpoint, Meter(0)).run(0)
+        way(ops, endpoint, Meter(0)).run(0)
         endpoint.close()
         results.append(memory.tobytes())
 
@@ -51,11 +56,17 @@ def test_a_mesh_adds_updates_and_hands_out_in_one_go() -> None:
     a, b, out = np.zeros((3, 4), np.float32)
     with local_group(LAYOUT, 2) as members:
         post = Post(members[0].endpoint.ports[1], GRAD, FIRST)
-        acts: list[Act] = [Sum(a, a, b), post, CopyAct(b, a), post, CopyAct(out, a)]
+        ops: list[BoundOp] = [
+            Sum(a, a, b),
+            post,
+            BoundCopy(b, a),
+            post,
+            BoundCopy(out, a),
+        ]
 
-        assert gathered(acts) == [acts[0], acts[2], acts[4], post, post]
-        assert joins(gathered(acts), 9) == [True, True, False, False, False]
-        assert joins(gathered(acts), 2) == [True, False, False, False, False]
+        assert gathered(ops) == [ops[0], ops[2], ops[4], post, post]
+        assert joins(gathered(ops), 9) == [True, True, False, False, False]
+        assert joins(gathered(ops), 2) == [True, False, False, False, False]
 
 
 def test_a_post_stays_before_a_wait_and_before_work_of_another_size() -> None:
@@ -65,10 +76,10 @@ def test_a_post_stays_before_a_wait_and_before_work_of_another_size() -> None:
         post, take = Post(port, GRAD, FIRST), Take(port, 1, 8)
         one, two = Sum(small, small, small), Sum(large, large, large)
 
-        orders: list[list[Act]] = [
+        orders: list[list[BoundOp]] = [
             [post, one],
             [one, post, take, one],
             [one, post, two],
         ]
-        for acts in orders:
-            assert gathered(acts) == acts
+        for ops in orders:
+            assert gathered(ops) == ops

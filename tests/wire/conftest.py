@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kit.task import Task
 from kit.testing.streams import memory_pair, sliced
-from kit.wire import Credentials, Hello, Link, Role, Stream
+from kit.wire import Credentials, Hello, Link, Listener, Role, Stream
 from kit.wire.handshake.handshake import ClientHandshake
 from kit.wire.handshake.keys import ready
 from kit.wire.handshake.opening import link_bounds, perform, welcome
@@ -19,6 +20,7 @@ from kit.wire.handshake.tls import establish
 from kit.wire.listening.address import Address, TcpAddress, UnixAddress
 from kit.wire.listening.dialer import dial
 from kit.wire.listening.listener import listen
+from kit.wire.sockets import SocketStream
 from kit.wire.stream import AES_GCM
 
 Streams = tuple[Stream, Stream]
@@ -28,6 +30,31 @@ WORKER, PS = Task("worker", 1), Task("ps", 0)
 
 def soon(seconds: float = 10.0) -> float:
     return time.monotonic() + seconds
+
+
+@contextmanager
+def listening(
+    address: Address, credentials: Credentials | None = None, insecure: bool = False
+) -> Iterator[Listener]:
+    listener = listen(address, credentials=credentials, insecure=insecure)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def accept(listener: Listener) -> SocketStream:
+    deadline = soon()
+    while time.monotonic() < deadline:
+        stream = listener.accept()
+        if stream is not None:
+            return stream
+    raise AssertionError("nobody came")
+
+
+def n_open() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def open_streams(kind: str, folder: Path, credentials: Credentials) -> Streams:
@@ -40,17 +67,16 @@ def open_streams(kind: str, folder: Path, credentials: Credentials) -> Streams:
     if is_unix:
         address = UnixAddress(str(folder / "s"))
     plain = kind == "tcp"
-    listener = listen(address, credentials=credentials, insecure=plain)
-    with ThreadPoolExecutor(1) as pool:
+    with (
+        listening(address, credentials, plain) as listener,
+        ThreadPoolExecutor(1) as pool,
+    ):
         dialling = pool.submit(
             dial, listener.address, soon(), credentials=credentials, insecure=plain
         )
-        accepted = None
-        while accepted is None:
-            accepted = listener.accept()
+        accepted = accept(listener)
         establish(accepted, soon())
         dialled = dialling.result(timeout=10)
-    listener.close()
     return (
         records(dialled, accepted, credentials)
         if kind == AES_GCM

@@ -5,7 +5,6 @@ import gc
 import mmap
 import os
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +16,7 @@ from kit.errors import (
     ProtocolError,
 )
 from kit.wire import Arena
-
-
-def n_open() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+from tests.wire.conftest import n_open
 
 
 def test_a_neighbour_sees_what_the_owner_writes() -> None:

@@ -5,7 +5,6 @@ import fcntl
 import os
 import socket
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,16 +12,13 @@ from kit.errors import DeadlineExceededError, InvalidArgumentError, ProtocolErro
 from kit.testing.streams import memory_pair
 from kit.wire import Stream, recv_fds, send_fds
 from kit.wire.sockets import SocketStream
+from tests.wire.conftest import n_open
 
 Streams = tuple[Stream, Stream]
 
 
 def soon() -> float:
     return time.monotonic() + 5
-
-
-def n_open() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture

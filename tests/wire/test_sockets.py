@@ -20,11 +20,12 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Listener, dial, listen
+from kit.wire import Credentials, dial, listen
 from kit.wire.handshake import opening
 from kit.wire.handshake.messages import Role
-from kit.wire.listening.address import Address, TcpAddress, UnixAddress
-from kit.wire.sockets import SocketStream, suit_to_loopback
+from kit.wire.listening.address import TcpAddress, UnixAddress
+from kit.wire.sockets import suit_to_loopback
+from tests.wire.conftest import accept, listening, soon
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 needs_root = pytest.mark.skipif(
@@ -32,33 +33,9 @@ needs_root = pytest.mark.skipif(
 )
 
 
-def soon(seconds: float = 5.0) -> float:
-    return time.monotonic() + seconds
-
-
 @pytest.fixture
 def unix(tmp_path: Path) -> UnixAddress:
     return UnixAddress(str(tmp_path / "run" / "s"))
-
-
-@contextmanager
-def listening(
-    address: Address, credentials: Credentials | None = None, insecure: bool = False
-) -> Iterator[Listener]:
-    listener = listen(address, credentials=credentials, insecure=insecure)
-    try:
-        yield listener
-    finally:
-        listener.close()
-
-
-def accept(listener: Listener) -> SocketStream:
-    deadline = soon()
-    while time.monotonic() < deadline:
-        stream = listener.accept()
-        if stream is not None:
-            return stream
-    raise AssertionError("nobody came")
 
 
 @contextmanager

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,36 +20,13 @@ from kit.errors import (
     KitError,
     LinkLost,
 )
-from kit.wire import Credentials, Listener, Stream, dial, listen
+from kit.wire import Credentials, Listener, Stream, dial
 from kit.wire.handshake.tls import establish, tls_context
 from kit.wire.listening.address import Address, TcpAddress
 from kit.wire.stream import read_some, write_all
+from tests.wire.conftest import accept, listening, soon
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
-
-
-def soon(seconds: float = 5.0) -> float:
-    return time.monotonic() + seconds
-
-
-@contextmanager
-def listening(
-    address: Address, credentials: Credentials | None = None, insecure: bool = False
-) -> Iterator[Listener]:
-    listener = listen(address, credentials=credentials, insecure=insecure)
-    try:
-        yield listener
-    finally:
-        listener.close()
-
-
-def accept(listener: Listener) -> Stream:
-    deadline = soon()
-    while time.monotonic() < deadline:
-        stream = listener.accept()
-        if stream is not None:
-            return stream
-    raise AssertionError("nobody came")
 
 
 def tls_meeting(

@@ -10,6 +10,6 @@ same order: all topologies give the same bits here too.
         ^                                                    |
         +--- the next stage, if there is one ----------------+
                                                              v
-                              the mean gradient, the same at every worker, who updates
+                              the mean gradient, the same at every worker; each updates
                               all parameters by itself
 """

@@ -18,7 +18,7 @@ Arrays: TypeAlias = dict[str, Array]
 
 
 class Turn(NamedTuple):
-    """Whose gradients of which step a compressor is given.
+    """The step and the worker of the gradients that a compressor is given.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class Turn(NamedTuple):
 
 
 class Exchanged(NamedTuple):
-    """What an exchange comes to, by the parameters' names, shapes and dtypes.
+    """The result of an exchange, by the parameters' names, shapes and dtypes.
 
     Attributes:
         mean: What the optimizer takes for the mean gradient. Made of sums alone, so
             that it has the same bits at every worker.
-        own: This worker's gradients as the others have got them: the mean of these over
-            all workers is `mean`, up to rounding. What they lack is added to the next
-            step's gradients (error feedback). None: nothing is.
+        own: This worker's gradients as the others have received them: the mean of these
+            over all workers is `mean`, up to rounding. What they lack is added to the
+            next step's gradients (error feedback). None: nothing is added.
     """
 
     mean: Mapping[str, Array]
@@ -60,9 +60,9 @@ class Compressor(ABC):
     in the order in which gradients are added. How many stages there are, and of what
     arrays, `stages` says before anything is sent, so the bytes of a step are known.
 
-    All workers have an object of their own, a copy of the one that was given. It must
-    keep nothing from step to step but in `state`: that moves with its worker, and
-    checkpoints hold it. What `exchange` does depends on its arguments alone.
+    Each worker has its own copy of the object that was given. It must keep nothing from
+    step to step except in `state`, which moves with its worker and is saved in
+    checkpoints. What `exchange` does must depend on its arguments alone.
     `kit.testing.check_compressor` checks all this.
 
     Attributes
@@ -121,13 +121,13 @@ class Compressor(ABC):
 
     @abstractmethod
     def exchange(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
-        """Yield the arrays of each stage, to get their sums; return what they come to.
+        """Yield the arrays of each stage and get their sums; return the result.
 
         Parameters
         ----------
         gradients : dict of str to array
-            This worker's, plus what was not sent before. Only to be read, as the sums,
-            which stay until the step is over.
+            This worker's, plus what was not sent before. Read-only, like the sums,
+            which stay valid until the step is over.
         state : dict of str to array
             What this worker keeps from step to step; empty before the first one.
         turn : Turn

@@ -1,10 +1,10 @@
 """A worker's side of a compressor: error feedback, and a check of all that it gives.
 
-Pure: what is sent, and what becomes of the sums, is a function of the gradients, the
-step, the worker and what was kept so far. So a step can be computed again anywhere.
+Pure: what is sent, and what the sums become, is a function of the gradients, the step,
+the worker and what has been kept so far. So a step can be computed again anywhere.
 
 Error feedback: what a worker's gradient lost when it was compressed is added to its
-next gradient, so nothing is lost, but comes late. Seide et al., "1-bit stochastic
+next gradient, so nothing is lost; it only comes late. Seide et al., "1-bit stochastic
 gradient descent", Interspeech 2014; Karimireddy et al., "Error feedback fixes SignSGD
 and other gradient compression schemes", ICML 2019.
 """
@@ -29,8 +29,8 @@ from kit.exchange.compression.stages import StageSpecs
 from kit.exchange.layout import Spec
 from kit.exchange.ports.memory import Array
 
-RESIDUAL: Final = "residual/"  # and the parameter's name: what was not sent yet
-STATE: Final = "state/"  # and a name of the compressor's own
+RESIDUAL: Final = "residual/"  # and the parameter's name: what has not been sent yet
+STATE: Final = "state/"  # and a name that the compressor chose
 StageSums: TypeAlias = Generator[Arrays, Arrays, Arrays]
 
 
@@ -87,12 +87,16 @@ class Feedback:
     def _corrected(self, name: str, gradient: Array) -> Array:
         residual = self._kept.get(RESIDUAL + name)
         found = gradient.copy() if residual is None else gradient + residual
-        found = np.asarray(found)  # numpy makes numbers of sums without axes
+        found = np.asarray(found)  # numpy returns a sum without axes as a scalar
+        # A compressor that wrote to it would falsify its own residual.
         found.flags.writeable = False
         return found
 
     def _begun(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
-        """Begin with the first `next`, where errors are caught, of whatever kind."""
+        """Begin only with the first `next`, which is where errors are caught.
+
+        An `exchange` that is not a generator function runs when it is called.
+        """
         return (yield from self._compressor.exchange(gradients, state, turn))
 
     def _next(
@@ -111,7 +115,7 @@ class Feedback:
             ) from None
         except KitError:
             raise
-        except BaseException as error:  # sys.exit() ends the training, not the task
+        except BaseException as error:  # sys.exit() must end the training, not the task
             raise StepFailed(
                 f"{task}: compress={compressor} raised {type(error).__name__}: {error} "
                 f"in step {step}; all members were stopped.",
@@ -127,6 +131,8 @@ class Feedback:
         mean = self._checked("as mean", result.mean, specs, turn)
         own = corrected if result.own is None else result.own
         own = self._checked("as own", own, specs, turn)
+        # All is checked before anything is kept, so a step that fails leaves the state
+        # as it was.
         states = {name: self._plain(name, value, turn) for name, value in state.items()}
         self._kept.clear()
         self._kept.update({STATE + name: value for name, value in states.items()})
@@ -140,7 +146,7 @@ class Feedback:
             raise self._mismatch(
                 turn, f"keeps state[{name!r}] as {type(value).__name__}; keep arrays"
             )
-        return np.array(value, order="C")  # whatever it was a view of changes
+        return np.array(value, order="C")  # a copy: it may be a view
 
     def _checked(
         self, where: str, given: Mapping[str, Any], wanted: Iterable[Spec], turn: Turn
@@ -185,7 +191,7 @@ class Feedback:
 
 
 def following(stages: StageSums, sums: Arrays) -> Arrays:
-    """Return the next stage's arrays, or after the last one the mean."""
+    """Return the next stage's arrays, or the mean after the last stage."""
     try:
         return stages.send(sums)
     except StopIteration as end:
@@ -194,13 +200,13 @@ def following(stages: StageSums, sums: Arrays) -> Arrays:
 
 
 def put(given: Arrays, places: Arrays) -> None:
-    """Copy arrays to where a stage or the gradients lie."""
+    """Copy arrays to their places in a stage or among the gradients."""
     for name, place in places.items():
         np.copyto(place, given[name])
 
 
 def _is_finite(value: Array) -> bool:
-    if value.dtype == np.float16:  # its exponents: isfinite takes ten times as long
+    if value.dtype == np.float16:  # by its exponents: isfinite takes ten times as long
         exponents = np.ascontiguousarray(value).view(np.uint16) & 0x7C00
         return not np.any(exponents == 0x7C00)
     return bool(np.isfinite(value).all())

@@ -10,9 +10,9 @@ the training, which begins with what the last one has found (warm start).
 A parameter of more than two axes is a matrix of its first one and the rest. One of
 fewer than two, or too small for this to save anything, travels whole, in stage 0.
 
-Each worker computes the products by itself, so BLAS must take the same kernel for all
-processors; a cluster's survey compares that. Where it does not, parameters come to
-differ, and the comparison of their digests ends the training.
+Each worker computes the products by itself, so BLAS must use the same kernel on all
+processors; a cluster's survey compares that. If it does not, parameters come to differ,
+and the comparison of their digests ends the training.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def orthonormal(matrix: Array) -> Array:
     least = np.finfo(matrix.dtype).eps * 8
     for number, column in enumerate(found.T):
         size = _length(column)
-        for other in [*found.T[:number]] * 2:  # twice, for what rounding leaves
+        # Twice: what rounding leaves of the other columns may be large beside what is
+        # left of a column that nearly depends on them.
+        for other in [*found.T[:number]] * 2:
             column -= other * (other * column).sum()
         length = _length(column)
         column[:] = column / length if length > least * size else 0
@@ -128,7 +130,7 @@ def orthonormal(matrix: Array) -> Array:
 
 
 def _length(values: Array) -> Any:
-    most = np.max(np.abs(values), initial=0)
+    most = np.max(np.abs(values), initial=0)  # scaled by it, no square overflows
     return most * np.sqrt(((values / most) ** 2).sum()) if most else most
 
 

@@ -1,9 +1,9 @@
-"""What compressed gradients travel in, how, and how many bytes that is.
+"""The stages in which compressed gradients travel, how, and how many bytes that is.
 
 Pure. Each stage of a compressor has its own layout, which a topology sums up as it does
-gradients. To apply then only means that the sum is complete; what is
-handed out is the sum. So the bytes of a step are those of the topology's formula for
-these layouts, and nothing else is known of any topology.
+gradients. To apply then only means that the sum is complete, and the sum is what is
+handed out. So the bytes of a step are those of the topology's formula for these
+layouts, and no topology needs to know about compression.
 
     reduce   stage 0: sum, hand out the sums    stage 1: sum, hand out the sums    ...
     finish   nothing: each worker decodes, and updates all parameters
@@ -110,6 +110,8 @@ def plan_of(
     plans = [topology.plan(stage.layout, stage.group, member) for stage in stages]
     if any(plan is None for plan in plans):
         return None
+    # Early, whatever the optimizer: a stage only hands out sums, so a step that is
+    # refused has changed no parameters.
     moved = [
         (pipelined(plan, stage.layout, early=True), start)
         for plan, stage, start in zip(plans, stages, layout.edges, strict=False)
@@ -135,13 +137,13 @@ def traffic_of(topology: Topology, stages: Sequence[Stage]) -> Traffic:
 def hand_out(
     now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
 ) -> None:
-    """Hand out the sum itself: the `Update` of a stage."""
+    """Hand out the sum itself: the `Update` of a stage, as of a plain all-reduce."""
     if not np.shares_memory(out, total):
         np.copyto(out, total)
 
 
 def _moved(op: Op, by: int) -> Op:
-    """Return the operation on what lies so many bytes further on."""
+    """Return the same operation on a range that is `by` bytes further on."""
     part = Range(op.range.lo + by, op.range.hi + by)
     match op:
         case Send() | Receive() | Add() | Copy() | Apply():

@@ -1,16 +1,16 @@
-"""The few largest of all elements: the others wait until they are large enough.
+"""The few largest of all elements; the others wait until they are large enough.
 
 Pure. All workers send the same elements, so that these can be added up: in each step
-another worker's largest ones, as in ScaleCom (Chen et al., "ScaleCom: Scalable
+the largest of another worker, as in ScaleCom (Chen et al., "ScaleCom: Scalable
 sparsified gradient compression for communication-efficient distributed training",
-NeurIPS 2020; without its low-pass filter). What a worker did not send stays in what it
-has yet to send, as in deep gradient compression (Lin et al., ICLR 2018; without its
+NeurIPS 2020; without its low-pass filter). What a worker did not send is added to its
+next gradient, as in deep gradient compression (Lin et al., ICLR 2018; without its
 momentum correction).
 
     stage 0   worker `step mod n` gives the places; all others give zeros
     stage 1   the sum of what all have in these places
 
-A parameter of which this would not save half travels whole, in stage 1.
+A parameter of which this would not save half the bytes travels whole, in stage 1.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class TopK(Compressor):
     Parameters
     ----------
     share : float
-        Which part of a parameter's elements travels in a step: 0.01 sends one in a
-        hundred, at least one.
+        Which part of a parameter's elements travels in a step, more than 0 and at most
+        1: 0.01 sends one in a hundred, at least one.
 
     Examples
     --------
@@ -116,6 +116,7 @@ def largest(values: Array, k: int) -> Array:
     >>> largest(np.float32([1, -3, 2, 3]), 2).tolist()
     [1, 3]
     """
+    # Not by argpartition: among equal elements, its choice may depend on the processor.
     sizes = np.abs(values)
     least = np.partition(sizes, sizes.size - k)[sizes.size - k]
     above = np.flatnonzero(sizes > least)

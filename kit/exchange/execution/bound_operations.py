@@ -1,7 +1,7 @@
-"""What the operations of a plan come to: acts on arrays and ports, one after the other.
+"""Operations of a plan bound to arrays and ports, so that a step looks nothing up.
 
-An operation names members, regions and ranges; an act holds the arrays and the port
-themselves, looked up once an epoch. There are six.
+An operation of a plan names members, regions and ranges. A bound operation holds the
+arrays and the port themselves, looked up once per epoch. There are six kinds.
 `kit.exchange.execution.python_executor` carries them out in Python,
 `kit.exchange.execution.native_executor` gives them to a compiled loop.
 """
@@ -56,7 +56,7 @@ class Take(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """Set `out` to a + b; `out` is one of them, or apart from both."""
+    """Set `out` to a + b; `out` is one of them, or overlaps neither."""
 
     out: Array
     a: Array
@@ -64,15 +64,15 @@ class Sum(NamedTuple):
     phase: Phase = Phase.RECEIVE
 
 
-class CopyAct(NamedTuple):
-    """Copy `source`, which lies apart from it, to `out`."""
+class BoundCopy(NamedTuple):
+    """Copy `source` to `out`; they do not overlap."""
 
     out: Array
     source: Array
     phase: Phase = Phase.RECEIVE
 
 
-class UpdateAct(NamedTuple):
+class BoundUpdate(NamedTuple):
     """Update parameters."""
 
     call: Callable[[], None]
@@ -82,8 +82,9 @@ class UpdateAct(NamedTuple):
 class Descend(NamedTuple):
     """Update parameters by gradient descent: out = now - total * weight * rate.
 
-    `out` is `total`, or apart from it; `now` is apart from both. Each operation is
-    rounded by itself. `call` does the same, and may change `total`.
+    `out` is `total` or does not overlap it; `now` overlaps neither. The product and
+    the difference are each rounded by themselves, never fused, so that Python and C
+    give the same bits. `call` does the same, and may change `total`.
     """
 
     call: Callable[[], None]
@@ -95,7 +96,7 @@ class Descend(NamedTuple):
     phase: Phase = Phase.APPLY
 
 
-Act = Post | Take | Sum | CopyAct | UpdateAct | Descend
+BoundOp = Post | Take | Sum | BoundCopy | BoundUpdate | Descend
 
 
 class Update(Protocol):
@@ -104,7 +105,7 @@ class Update(Protocol):
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
     ) -> None:
-        """All arrays are flat, of one dtype and length; `total` may be overwritten.
+        """Update; arrays are flat, of one dtype and length. May overwrite `total`.
 
         Where the stamp says that the next parameters overwrite the gradients, `out` is
         `total` itself.
@@ -113,20 +114,20 @@ class Update(Protocol):
 
 @runtime_checkable
 class Descent(Protocol):
-    """An update that may be gradient descent and nothing else."""
+    """An update that may turn out to be plain gradient descent."""
 
     def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
-        """Return weight and rate, see `Descend`; None where it is something else.
+        """Return weight and rate, see `Descend`; None if it is anything else.
 
-        Both are numbers of `dtype`, the same in each step.
+        Both are numbers of `dtype` and the same in each step.
         """
 
 
 @dataclass
 class Binder:
-    """Looks up what the operations of one member's plan name.
+    """Looks up the arrays and ports that the operations of one member's plan name.
 
-    `update` may be missing where nothing is applied.
+    `update` may be None if the plan applies nothing.
     """
 
     endpoint: Endpoint
@@ -137,15 +138,19 @@ class Binder:
 
     @cached_property
     def _finals(self) -> frozenset[tuple[int, int, Range]]:
-        """Source, region and range of what comes finished."""
+        """Source, region and range of all that arrives finished (GATHER)."""
         return frozenset(
             (op.source, op.region, op.range)
             for op in self.plan.ops
             if isinstance(op, Receive) and op.kind == TransferKind.GATHER
         )
 
-    def acts(self, op: Op, parity: int) -> Iterator[Act]:
-        """Yield what carries one operation out in steps of this parity."""
+    def bind(self, op: Op, parity: int) -> Iterator[BoundOp]:
+        """Yield what carries out one operation in steps of this parity.
+
+        Arrays differ by parity alone, since regions change places with each step: two
+        bindings are made of each operation, and serve for the whole epoch.
+        """
         match op:
             case Send():
                 yield from self._send(op, parity)
@@ -158,14 +163,16 @@ class Binder:
             case Copy(source, into, part):
                 view = self._view(source, part, parity)
                 own = self._own(into, part, parity)
+                # Nothing to do if the range is there already: the port has received it
+                # in place, or its sender has written it here (`_is_placed`).
                 is_here = not part.size or np.shares_memory(view, own)
                 if not is_here and not self._is_placed(source, into, part):
-                    yield CopyAct(own, view)
+                    yield BoundCopy(own, view)
             case Apply(part):
                 if part.size:
                     yield self._change(part, parity)
 
-    def _send(self, op: Send, parity: int) -> Iterator[Act]:
+    def _send(self, op: Send, parity: int) -> Iterator[BoundOp]:
         port, part = self.endpoint.ports[op.to], op.range
         region = self.endpoint.stamp.at(op.region, parity)
         if (
@@ -174,12 +181,14 @@ class Binder:
             and op.kind == TransferKind.GATHER
             and part.size
         ):
+            # Written by the sender, while the range is still in its cache; the
+            # receivers would each fetch it from there.
             theirs = port.window(region, part, apart=is_apart(op.region))
-            yield CopyAct(theirs, self.memory.typed(region, part), Phase.SEND)
+            yield BoundCopy(theirs, self.memory.typed(region, part), Phase.SEND)
         yield Post(port, region, part)
 
     def _is_placed(self, source: Term, into: int, part: Range) -> bool:
-        """Whether the member at the other end, or the port, has put this here."""
+        """Whether the sender or the port has put this range in its final place."""
         if source.member == SELF or source.region != into:
             return False
         if self.endpoint.ports[source.member].shared:
@@ -196,7 +205,7 @@ class Binder:
     def _own(self, region: int, part: Range, parity: int) -> Array:
         return self.memory.typed(self.endpoint.stamp.at(region, parity), part)
 
-    def _change(self, part: Range, parity: int) -> UpdateAct | Descend:
+    def _change(self, part: Range, parity: int) -> BoundUpdate | Descend:
         update, stamp = self.update, self.endpoint.stamp
         if update is None:
             raise ValueError("this plan updates parameters: give `update`.")
@@ -209,22 +218,24 @@ class Binder:
             update(now, total, slots, out, stamp.step)
 
         found = update.descent(now.dtype) if isinstance(update, Descent) else None
-        return Descend(apply, out, now, total, *found) if found else UpdateAct(apply)
+        return Descend(apply, out, now, total, *found) if found else BoundUpdate(apply)
 
 
-def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:
-    """Add strictly from left to right."""
+def _sum(views: Sequence[Array], out: Array) -> Iterator[BoundOp]:
+    """Add strictly from left to right: another order would give other bits."""
     if not out.size:
         return
     first, *rest = views
     if not rest:
-        yield CopyAct(out, first)
+        yield BoundCopy(out, first)
         return
-    # In place, unless our own summand would be overwritten before its turn.
+    # In place, unless our own summand comes third or later: the first sum would
+    # overwrite it before its turn. First or second it is read in the very operation
+    # that writes.
     early = any(np.shares_memory(view, out) for view in rest[1:])
     target = np.empty_like(out) if early else out
     yield Sum(target, first, rest[0])
     for view in rest[1:]:
         yield Sum(target, target, view)
     if early:
-        yield CopyAct(out, target)
+        yield BoundCopy(out, target)

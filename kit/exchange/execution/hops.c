@@ -1,8 +1,9 @@
 /* The inner loop of an exchange over shared memory: counters, sums, copies, records.
 
-   `hops.py` makes the tables that this reads and says what they mean; `calls.py` does the
-   same in Python, to the same bits. Nothing here allocates, fails or blocks: a wait that
-   lasts returns to Python, which knows how to sleep, to give up and to be interrupted.
+   `native_executor.py` makes the tables that this reads and says what they mean;
+   `python_executor.py` does the same in Python, to the same bits. Nothing here
+   allocates, fails or blocks: a wait that lasts returns to Python, which knows how to
+   sleep, to give up and to be interrupted.
    Plain C without Python's headers: a compiler is all that it takes to build this. */
 
 #define _GNU_SOURCE
@@ -24,10 +25,10 @@
 #define WIDE
 #endif
 
-#define FORM 3 /* of the tables; hops.py refuses another one */
+#define FORM 3 /* of the tables; native_executor.py refuses another one */
 
-enum { POST, TAKE, MOVE, SUM_32, SUM_64, DESCEND_32, DESCEND_64 }; /* what an act is */
-/* Ends a span, which is a wait; has bytes; the next act works on what this one leaves. */
+enum { POST, TAKE, MOVE, SUM_32, SUM_64, DESCEND_32, DESCEND_64 }; /* kinds of operations */
+/* Ends a span, which is a wait; has bytes; the next operation works on the same range. */
 enum { LAST = 1, WAITS = 2, COUNTS = 4, JOINED = 8 };
 enum { TILE = 1 << 14, MOST_JOINED = 16 }; /* bytes of a piece that stays in the cache */
 
@@ -39,7 +40,7 @@ typedef struct {
     void *out;
     const void *a, *b;
     double weight, rate;
-} Act;
+} Op;
 
 typedef struct {
     uint64_t *out, *in;             /* messages posted, in both directions */
@@ -53,10 +54,10 @@ typedef struct {
     int64_t step, halt;         /* travel with each message */
     int64_t begun, waited;      /* since when; how long, nanoseconds */
     char *spans, *transfers;    /* the next rows */
-    int64_t place;              /* of the next act */
-    int64_t n;                  /* of acts; this and the following stay the same */
+    int64_t place;              /* of the next operation */
+    int64_t n;                  /* of operations; this and the following stay the same */
     int64_t spins, patience_ns; /* looks before the first yield; when to give up */
-    const Act *acts;
+    const Op *ops;
     const Port *ports;
 } State;
 
@@ -80,7 +81,9 @@ static void post(const Port *port, const State *state)
     note[2] = (uint64_t)state->step;
     note[3] = (uint64_t)state->halt;
     __atomic_store_n(port->out, number, __ATOMIC_RELEASE);
-    /* Either it sees the message, or we see here that it sleeps. */
+    /* The peer sets `asleep` and then looks at `out`; we set `out` and then look at `asleep`.
+       Without a full fence between the two, the processor may let our load overtake our
+       store: both sides would see the old value, and nobody would ring. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(port->asleep, __ATOMIC_RELAXED))
         eventfd_write((int)port->own[2], 1);
@@ -106,26 +109,26 @@ static int await(const Port *port, const State *state)
     return 0;
 }
 
-static void take(const Act *act, const Port *port, State *state)
+static void take(const Op *op, const Port *port, State *state)
 {
     uint64_t number = ++port->own[1];
     const uint64_t *note = port->notes_in + 4 * (number & port->mask);
     int64_t times[2] = {(int64_t)note[0], now_ns()};
     if ((int64_t)note[3] < state->halt)
         state->halt = (int64_t)note[3];
-    if (!(act->flags & COUNTS))
+    if (!(op->flags & COUNTS))
         return;
     memcpy(state->transfers + TRANSFER_STEP, &state->step, sizeof state->step);
     memcpy(state->transfers + TRANSFER_START, times, sizeof times);
     state->transfers += TRANSFER;
 }
 
-static void end_span(const Act *act, State *state, int64_t now)
+static void end_span(const Op *op, State *state, int64_t now)
 {
     int64_t values[3] = {state->step, state->begun, now};
     memcpy(state->spans + SPAN_STEP, values, sizeof values);
     state->spans += SPAN;
-    if (act->flags & WAITS)
+    if (op->flags & WAITS)
         state->waited += now - state->begun;
     state->begun = now;
 }
@@ -162,33 +165,34 @@ WIDE static void descend_64(double *out, const double *now, const double *total,
         out[i] = now[i] - total[i] * weight * rate;
 }
 
-/* Do one piece of an act: `size` bytes from `at` on. */
-static void compute(const Act *act, int64_t at, int64_t size)
+/* Do one piece of an operation: `size` bytes from `at` on. */
+static void compute(const Op *op, int64_t at, int64_t size)
 {
-    char *out = (char *)act->out + at;
-    const char *a = (const char *)act->a + at, *b = (const char *)act->b + at;
-    float weight = (float)act->weight, rate = (float)act->rate;
-    if (act->kind == SUM_32)
+    char *out = (char *)op->out + at;
+    const char *a = (const char *)op->a + at, *b = (const char *)op->b + at;
+    float weight = (float)op->weight, rate = (float)op->rate;
+    if (op->kind == SUM_32)
         sum_32((float *)out, (const float *)a, (const float *)b, size / 4);
-    else if (act->kind == SUM_64)
+    else if (op->kind == SUM_64)
         sum_64((double *)out, (const double *)a, (const double *)b, size / 8);
-    else if (act->kind == DESCEND_32)
+    else if (op->kind == DESCEND_32)
         descend_32((float *)out, (const float *)a, (const float *)b, size / 4, weight, rate);
-    else if (act->kind == DESCEND_64)
+    else if (op->kind == DESCEND_64)
         descend_64((double *)out, (const double *)a, (const double *)b, size / 8,
-                   act->weight, act->rate);
+                   op->weight, op->rate);
     else
         memcpy(out, a, (size_t)size);
 }
 
-/* Do joined acts piece by piece, so that each finds in the cache what the last one left.
-   Their spans have the time that each one took, as if they came one after the other. */
-static void compute_joined(const Act *acts, int64_t n, State *state)
+/* Do joined operations piece by piece, so that each finds in the cache what the one
+   before it left. Each span is as long as its operation took, as if they had come one
+   after the other. */
+static void compute_joined(const Op *ops, int64_t n, State *state)
 {
-    int64_t took[MOST_JOINED] = {0}, before = now_ns(), size = acts->size;
+    int64_t took[MOST_JOINED] = {0}, before = now_ns(), size = ops->size;
     for (int64_t at = 0; at < size; at += TILE) {
         for (int64_t number = 0; number < n; number++) {
-            compute(acts + number, at, size - at < TILE ? size - at : TILE);
+            compute(ops + number, at, size - at < TILE ? size - at : TILE);
             int64_t now = now_ns();
             took[number] += now - before;
             before = now;
@@ -197,35 +201,35 @@ static void compute_joined(const Act *acts, int64_t n, State *state)
     int64_t end = state->begun;
     for (int64_t number = 0; number < n; number++) {
         end += took[number];
-        if (acts[number].flags & LAST)
-            end_span(acts + number, state, end);
+        if (ops[number].flags & LAST)
+            end_span(ops + number, state, end);
     }
 }
 
-/* Carry out the acts from `place` on. Where it then stands short of the end, that is a
-   TAKE whose message did not come in time; call again once it has. */
+/* Carry out the operations from `place` on. If `place` is not the end afterwards, it is
+   that of a TAKE whose message did not come in time; call again once it has. */
 void kit_run(State *state)
 {
     for (; state->place < state->n; state->place++) {
-        const Act *act = state->acts + state->place;
-        const Port *port = state->ports + act->port;
-        if (act->kind == POST) {
+        const Op *op = state->ops + state->place;
+        const Port *port = state->ports + op->port;
+        if (op->kind == POST) {
             post(port, state);
-        } else if (act->kind == TAKE) {
+        } else if (op->kind == TAKE) {
             if (!await(port, state))
                 return;
-            take(act, port, state);
-        } else if (act->flags & JOINED) {
+            take(op, port, state);
+        } else if (op->flags & JOINED) {
             int64_t n = 1;
-            while (act[n - 1].flags & JOINED)
+            while (op[n - 1].flags & JOINED)
                 n++;
-            compute_joined(act, n, state);
+            compute_joined(op, n, state);
             state->place += n - 1;
             continue;
         } else {
-            compute(act, 0, act->size);
+            compute(op, 0, op->size);
         }
-        if (act->flags & LAST)
-            end_span(act, state, now_ns());
+        if (op->flags & LAST)
+            end_span(op, state, now_ns());
     }
 }

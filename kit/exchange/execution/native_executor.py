@@ -1,10 +1,10 @@
-"""Give acts to the compiled loop `hops.c`, where it was built and all memory is shared.
+"""Give operations to the compiled loop `hops.c`, if it was built and memory is shared.
 
-With more tasks than cores a hop of a ring costs ten microseconds so, where it costs the
-interpreter thirty, whose data are no longer in the cache. The loop does what
+With more tasks than cores, a hop of a ring takes ten microseconds this way and thirty
+in the interpreter, whose data are no longer in the cache. The loop does what
 `kit.exchange.execution.python_executor` does, to the same bits, messages and records.
-It is left for updates other than gradient descent, and for a wait that lasts: to sleep
-and to give up are Python's.
+It returns to Python for updates other than gradient descent, and when a wait lasts:
+sleeping and giving up are left to Python.
 
 `pip install` builds it where there is a C compiler; `KIT_NATIVE=0` leaves it out.
 """
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from kit.exchange.execution.bound_operations import (
-    Act,
-    CopyAct,
+    BoundCopy,
+    BoundOp,
+    BoundUpdate,
     Descend,
     Post,
     Sum,
     Take,
-    UpdateAct,
 )
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array
@@ -38,13 +38,14 @@ from kit.trace.log import rows
 from kit.trace.traffic import SPAN, TRANSFER, Meter, Phase
 
 # How long a wait yields before it sleeps, where each task has a core and where they
-# share them: longer than Python's, which keeps the other threads of its process from
-# the interpreter meanwhile. Waking up costs 50 us and more.
+# share them. Longer than in Python: the loop runs without the interpreter's lock, so it
+# keeps no other thread of its process waiting. Waking up costs 50 us and more.
 _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
-# As in hops.c.
+# As in hops.c. The form is compared with the library's: one that was built from older
+# source would read our tables wrongly, and is not used.
 _FORM = 3
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
-_ACT = Struct("7q2d")
+_OP = Struct("7q2d")
 _LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
 _MOST_JOINED = 16
 _CHANGES, _STAYS = Struct("7q"), Struct("5q")  # the two parts of the state
@@ -66,78 +67,90 @@ def loop() -> Loop | None:
     return run
 
 
-def suit(acts: Iterable[Act], endpoint: Endpoint) -> bool:
-    """Whether the compiled loop is there and can carry out these acts.
+def suit(ops: Iterable[BoundOp], endpoint: Endpoint) -> bool:
+    """Whether the compiled loop was built and can carry out these operations.
 
-    It can where all memory is shared, links have no speed of their own, the clock is
-    the machine's, and numbers are of 32 or 64 bits.
+    It can if all memory is shared, links are not shaped, the clock is the machine's
+    (the loop reads no other), and numbers have 32 or 64 bits.
     """
     return (
         endpoint.native
         and endpoint.clock is time.monotonic_ns
         and endpoint.line_in is None
-        and all(map(_suits, acts))
+        and all(map(_suits, ops))
         and loop() is not None
     )
 
 
 class NativeExecutor:
-    """Some acts of one member, in their order, with no update but gradient descent."""
+    """Some operations of one member, in order; the only update is gradient descent."""
 
-    def __init__(self, acts: Sequence[Act], endpoint: Endpoint, meter: Meter) -> None:
-        """Make the tables. They hold addresses, so what lies there is kept as well."""
+    def __init__(
+        self, ops: Sequence[BoundOp], endpoint: Endpoint, meter: Meter
+    ) -> None:
+        """Make the tables.
+
+        They hold bare addresses, which keep nothing alive: `_ops` and `_ports` keep the
+        arrays and words that they point to.
+        """
         run = loop()
         assert run is not None
-        acts = gathered(acts)
-        self._loop, self._acts = run, acts
+        ops = gathered(ops)
+        self._loop, self._ops = run, ops
         self._endpoint, self._meter = endpoint, meter
-        self._ports = list(dict.fromkeys(port for act in acts for port in _port(act)))
-        self._takes = [act for act in acts if isinstance(act, Take) and act.size]
+        self._ports = list(dict.fromkeys(port for op in ops for port in _port(op)))
+        self._takes = [op for op in ops if isinstance(op, Take) and op.size]
         self._known, self._account = (-1, -1), list[Account]()
-        last = [one.phase != two.phase for one, two in pairwise(acts)] + [True]
+        last = [one.phase != two.phase for one, two in pairwise(ops)] + [True]
         flags = [
             _LAST * one | _JOINED * two
-            for one, two in zip(last, joins(acts, _MOST_JOINED), strict=True)
+            for one, two in zip(last, joins(ops, _MOST_JOINED), strict=True)
         ]
-        phases = [act.phase for act, ends in zip(acts, last, strict=True) if ends]
+        # A row for each span and message, filled in with all that is the same in each
+        # step; the loop writes step and times into them, and Python hands the bytes to
+        # the log as they are. No row is made in a step.
+        phases = [op.phase for op, ends in zip(ops, last, strict=True) if ends]
         self._spans = rows(SPAN, [(meter.task, phase, 0, 0, 0) for phase in phases])
         self._transfers = rows(
             TRANSFER,
             [
-                (act.port.peer, meter.task, act.kind, 0, 0, act.size, 0, 0)
-                for act in self._takes
+                (op.port.peer, meter.task, op.kind, 0, 0, op.size, 0, 0)
+                for op in self._takes
             ],
         )
         self._span_bytes = self._spans.view(np.uint8).data
         self._transfer_bytes = self._transfers.view(np.uint8).data
-        pairs = zip(acts, flags, strict=True)
-        table = b"".join(_ACT.pack(*self._row(act, flag)) for act, flag in pairs)
+        pairs = zip(ops, flags, strict=True)
+        table = b"".join(_OP.pack(*self._row(op, flag)) for op, flag in pairs)
         self._table = np.frombuffer(table, np.uint8)
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
         patience = _PATIENCE_NS if endpoint.spins else _PATIENCE_SHARING_NS
         waits = endpoint.spins, patience
         tables = address(self._table), address(self._words)
-        _STAYS.pack_into(self._state, _CHANGES.size, len(acts), *waits, *tables)
+        _STAYS.pack_into(self._state, _CHANGES.size, len(ops), *waits, *tables)
         logs, state = (self._spans, self._transfers), self._state
         self._places = *map(address, logs), address(state)
 
     def run(self, begun: int) -> tuple[int, int]:
-        """Do them all; returns when that was done, and how long they waited (ns).
+        """Do them all; returns when they were done, and how long they waited (ns).
 
-        `begun` is when whatever came before was done. Raises what `Endpoint.take` does.
+        `begun` is when what came before was done. Raises what `Endpoint.take` raises.
         """
         endpoint, stamp = self._endpoint, self._endpoint.stamp
         spans, transfers, where = self._places
-        state, loop, n = self._state, self._loop, len(self._acts)
+        state, loop, n = self._state, self._loop, len(self._ops)
         now = (stamp.step, stamp.halt, begun, 0, spans, transfers, 0)
         _CHANGES.pack_into(state, 0, *now)
         try:
             loop(where)
+            # Short of the end: the message at `place` did not come within the loop's
+            # patience. Python sleeps for it, and the loop goes on where it stopped.
             while (place := _CHANGES.unpack_from(state)[-1]) < n:
-                endpoint.until_arrived(*_port(self._acts[place]))
+                endpoint.until_arrived(*_port(self._ops[place]))
                 loop(where)
         finally:
+            # Also when a wait has failed: what was done until then is recorded.
             _, halt, begun, waited, span, transfer, _ = _CHANGES.unpack_from(state)
             if halt < stamp.halt:
                 stamp.halt = halt
@@ -145,8 +158,11 @@ class NativeExecutor:
         return begun, waited
 
     def _record(self, span_bytes: int, transfer_bytes: int) -> None:
-        """Note the rows that were written: all, unless a wait has failed."""
+        """Record the rows that were written: all of them, unless a wait has failed."""
         meter, epoch = self._meter, self._endpoint.stamp.epoch
+        # What is added to the meter's totals is the same in each step of an epoch. It
+        # is found anew with each epoch, and after a failed wait, when fewer messages
+        # have come.
         known = transfer_bytes // TRANSFER.itemsize, epoch
         if known != self._known:
             self._known, self._transfers["epoch"] = known, epoch
@@ -158,21 +174,21 @@ class NativeExecutor:
             meter.spans.extend_packed(self._span_bytes[:span_bytes])
             meter.transfers.extend_packed(self._transfer_bytes[:transfer_bytes])
 
-    def _number(self, act: Act) -> int:
-        """Return the place of an act's port in the table of ports."""
-        (port,) = _port(act)
+    def _number(self, op: BoundOp) -> int:
+        """Return the place of an operation's port in the table of ports."""
+        (port,) = _port(op)
         return self._ports.index(port)
 
-    def _row(self, act: Act, flags: int) -> tuple[float, ...]:
-        """Return an act as hops.c reads it."""
-        flags |= _WAITS * (act.phase == Phase.WAIT)
-        match act:
+    def _row(self, op: BoundOp, flags: int) -> tuple[float, ...]:
+        """Return an operation as hops.c reads it."""
+        flags |= _WAITS * (op.phase == Phase.WAIT)
+        match op:
             case Post():
-                return _POST, flags, self._number(act), 0, 0, 0, 0, 0, 0
+                return _POST, flags, self._number(op), 0, 0, 0, 0, 0, 0
             case Take():
-                flags |= _COUNTS * bool(act.size)
-                return _TAKE, flags, self._number(act), 0, 0, 0, 0, 0, 0
-            case CopyAct(out, source):
+                flags |= _COUNTS * bool(op.size)
+                return _TAKE, flags, self._number(op), 0, 0, 0, 0, 0, 0
+            case BoundCopy(out, source):
                 places = address(out), address(source), 0
                 return _MOVE, flags, 0, out.nbytes, *places, 0, 0
             case Sum(out, a, b):
@@ -181,23 +197,23 @@ class NativeExecutor:
             case Descend(_, out, now, total, weight, rate):
                 places = address(out), address(now), address(total)
                 return _DESCENTS[out.dtype], flags, 0, out.nbytes, *places, weight, rate
-            case UpdateAct():
+            case BoundUpdate():
                 raise TypeError("this update is not for the compiled loop.")
 
 
-def _suits(act: Act) -> bool:
-    match act:
+def _suits(op: BoundOp) -> bool:
+    match op:
         case Post(port) | Take(port):
             return isinstance(port, SharedPort) and port.line_out is None
         case Sum(out) | Descend(_, out):
             return out.dtype in _SUMS
-        case CopyAct() | UpdateAct():
+        case BoundCopy() | BoundUpdate():
             return True
 
 
-def _port(act: Act) -> tuple[SharedPort, ...]:
-    """Return the port that an act uses, if it uses one."""
-    match act:
+def _port(op: BoundOp) -> tuple[SharedPort, ...]:
+    """Return the port that an operation uses, if it uses one."""
+    match op:
         case Post(SharedPort() as port) | Take(SharedPort() as port):
             return (port,)
     return ()
@@ -221,44 +237,44 @@ def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:
 
 
 # --------------------------------------------------------------------------------------
-# Which acts of a member may be done together, piece by piece.
+# Which operations of a member may be done together, piece by piece.
 #
-# A mesh's owner adds, updates and hands out the same range, one act after the other.
-# Done for 16 KiB at a time instead of half a mebibyte, each act finds in the nearest
+# A mesh's owner adds, updates and hands out the same range, one operation after the
+# other. Done for 16 KiB at a time instead of half a mebibyte, each finds in the nearest
 # cache what the one before left there, and the result is the same: no element depends
-# on one in another place. The times of each act are kept apart.
+# on one in another place. The times of each operation are kept apart.
 
 
-def gathered(acts: Iterable[Act]) -> list[Act]:
-    """Bring together what works on ranges of one size: posts in between come after.
+def gathered(ops: Iterable[BoundOp]) -> list[BoundOp]:
+    """Bring together operations on ranges of one size; posts between them come after.
 
-    Nobody waits for anything in between, so no member waits longer than that work
-    takes, and what is posted is as complete as before.
+    A post may only be delayed, never moved forward, so what it announces is complete.
+    No wait is passed over: other members wait longer by the work in between, no more.
     """
-    done: list[Act] = []
-    posts: list[Act] = []
+    done: list[BoundOp] = []
+    posts: list[BoundOp] = []
     size = 0
-    for act in acts:
-        if isinstance(act, Post):
-            posts.append(act)
+    for op in ops:
+        if isinstance(op, Post):
+            posts.append(op)
             continue
-        found = sum(array.nbytes for array in _arrays(act)[:1])
+        found = sum(array.nbytes for array in _arrays(op)[:1])
         if not found or found != size:
             done += posts
             posts = []
         size = found
-        done.append(act)
+        done.append(op)
     return done + posts
 
 
-def joins(acts: Sequence[Act], most: int) -> list[bool]:
-    """Tell of each act whether it and the next one may be done piece by piece.
+def joins(ops: Sequence[BoundOp], most: int) -> list[bool]:
+    """Return for each operation whether it and the next may be done piece by piece.
 
-    At most so many in a row.
+    At most `most` in a row.
     """
     found: list[bool] = []
-    group: list[Act] = []
-    for one, two in zip_longest(acts, acts[1:]):
+    group: list[BoundOp] = []
+    for one, two in zip_longest(ops, ops[1:]):
         group = [*group, one] if found and found[-1] else [one]
         fits = two is not None and len(group) < most
         found.append(fits and all(_are_alike(first, two) for first in group))
@@ -266,16 +282,16 @@ def joins(acts: Sequence[Act], most: int) -> list[bool]:
 
 
 def address(array: Any) -> int:
-    """Return where an array lies, or the words of a memoryview."""
+    """Return the address of an array, or of the words of a memoryview."""
     if isinstance(array, memoryview):
         array = np.frombuffer(array, np.uint8)
     return int(array.__array_interface__["data"][0])
 
 
-def _arrays(act: Act) -> tuple[Array, ...]:
-    """Return what an act writes, and then what it reads."""
-    match act:
-        case CopyAct(out, source):
+def _arrays(op: BoundOp) -> tuple[Array, ...]:
+    """Return what an operation writes, and then what it reads."""
+    match op:
+        case BoundCopy(out, source):
             return out, source
         case Sum(out, a, b):
             return out, a, b
@@ -284,8 +300,12 @@ def _arrays(act: Act) -> tuple[Array, ...]:
     return ()
 
 
-def _are_alike(one: Act, two: Act) -> bool:
-    """Whether what one act writes and the other uses is the same range, or apart."""
+def _are_alike(one: BoundOp, two: BoundOp) -> bool:
+    """Whether two operations may be interleaved piece by piece.
+
+    What one writes must be the very range that the other uses, or not overlap it. If it
+    is shifted, a piece would read elements that its turn has not reached yet.
+    """
     mine, theirs = _arrays(one), _arrays(two)
     if not mine or not theirs or mine[0].nbytes != theirs[0].nbytes:
         return False

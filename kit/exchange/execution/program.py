@@ -1,8 +1,8 @@
-"""Carry out a plan: its operations are bound once an epoch, and run step after step.
+"""Carry out a plan: its operations are bound once per epoch, and run step after step.
 
-Where all neighbours share memory and the compiled loop was built, all that lies between
-two updates which it does not know is one call of it
-(`kit.exchange.execution.native_executor`); else each act is one call in Python
+If all neighbours share memory and the compiled loop was built, everything between two
+updates that the loop does not know is a single call of it
+(`kit.exchange.execution.native_executor`); else each operation is one call in Python
 (`kit.exchange.execution.python_executor`). Both give the same bits, the same messages
 and the same records.
 """
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Protocol
 
 from kit.exchange.execution import native_executor
-from kit.exchange.execution.bound_operations import Binder, Update, UpdateAct
+from kit.exchange.execution.bound_operations import Binder, BoundUpdate, Update
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
@@ -22,14 +22,14 @@ from kit.exchange.ports.memory import Memory, is_apart
 from kit.exchange.ports.port import Expected
 from kit.trace.traffic import Meter, TransferKind
 
-_FINISH, _WHOLE = -1, -2  # beside the buckets, the parts of a plan that are run at once
+_FINISH, _WHOLE = -1, -2  # parts of a plan that are run at once, beside the buckets
 
 
-class ActSequence(Protocol):
-    """Some acts in a row."""
+class Executor(Protocol):
+    """Carries out some operations in a row."""
 
     def run(self, begun: int) -> tuple[int, int]:
-        """Do them all; returns when that was done, and how long they waited (ns)."""
+        """Do them all; returns when they were done, and how long they waited (ns)."""
 
 
 class Program:
@@ -51,10 +51,10 @@ class Program:
         once: bool = False,
         expects: bool = True,
     ) -> None:
-        """Bind a plan; `update` may be missing where it applies nothing.
+        """Bind a plan; `update` may be None if it applies nothing.
 
-        A program to be run `once` expects no message beyond its own; one that does not
-        expect at all leaves it to the caller to tell the endpoint what will come.
+        `once`: it is run once, so no message beyond its own is expected. Without
+        `expects` the caller tells the endpoint which messages will come.
         """
         self._endpoint, self._meter = endpoint, meter
         self._binder = Binder(endpoint, memory, update, n_slots, plan)
@@ -63,12 +63,13 @@ class Program:
             self._expect(plan, once)
         self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
         self._parts[_WHOLE] = plan.ops
-        # Bound when they are first run: whole steps need no buckets.
-        self._bound: dict[tuple[int, int], list[ActSequence]] = {}
+        # By part and parity, bound when first run: a training that runs whole steps
+        # never pays for the parts by bucket.
+        self._bound: dict[tuple[int, int], list[Executor]] = {}
         self.n_buckets = len(plan.reduce)
 
     def reduce(self, bucket: int) -> None:
-        """Sum up one bucket. Raises what `Endpoint.receive` raises."""
+        """Sum up one bucket. Raises what `Endpoint.take` raises."""
         self._run(bucket)
 
     def finish(self) -> None:
@@ -77,7 +78,7 @@ class Program:
         self._endpoint.flush()
 
     def step(self) -> None:
-        """Do a whole step; it costs less than its parts."""
+        """Do a whole step; costs less than its parts, which are more calls."""
         self._run(_WHOLE)
         self._endpoint.flush()
 
@@ -92,6 +93,8 @@ class Program:
             self.waited_ns += waited
 
     def _expect(self, plan: Plan, once: bool) -> None:
+        # Regions change places with each step, so each port gets two scripts, one for
+        # steps of each parity, and takes them in turn.
         scripts: dict[int, list[list[Expected]]] = {
             member: [[], []] for member in self._endpoint.ports
         }
@@ -100,21 +103,27 @@ class Program:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
                     region = stamp.at(op.region, parity)
+                    # What is finished goes straight to its place: nothing of ours that
+                    # is still needed lies there.
                     apart = is_apart(op.region) and op.kind != TransferKind.GATHER
                     script.append(Expected(region, op.range, apart))
         first = stamp.parity
+        # An empty script is no step to a port: it stops reading after the only one, and
+        # leaves on the socket what belongs to the program after this.
         for pair in scripts.values():
             if once:
                 pair[1 - first] = []
         self._endpoint.expect(scripts, first)
 
-    def _bind(self, ops: Iterable[Op], parity: int) -> list[ActSequence]:
-        acts = [act for op in ops for act in self._binder.acts(op, parity)]
-        if not native_executor.suit(acts, self._endpoint):
-            return [PythonExecutor(acts, self._endpoint, self._meter)] if acts else []
-        found: list[ActSequence] = []
+    def _bind(self, ops: Iterable[Op], parity: int) -> list[Executor]:
+        bound = [one for op in ops for one in self._binder.bind(op, parity)]
+        if not native_executor.suit(bound, self._endpoint):
+            return [PythonExecutor(bound, self._endpoint, self._meter)] if bound else []
+        # An update that the loop does not know is Python's, and ends one call of the
+        # loop.
+        found: list[Executor] = []
         for is_update, group in groupby(
-            acts, key=lambda act: isinstance(act, UpdateAct)
+            bound, key=lambda op: isinstance(op, BoundUpdate)
         ):
             way = PythonExecutor if is_update else native_executor.NativeExecutor
             found.append(way(tuple(group), self._endpoint, self._meter))

@@ -1,7 +1,7 @@
-"""Carry out acts in Python: each becomes one bound call.
+"""Carry out bound operations in Python: each becomes one call without arguments.
 
-The loop over the calls is all that happens in a step. Time is noted between the calls,
-so the spans of a task tell without a gap what it did.
+The loop over the calls is all that happens in a step. The clock is read between phases,
+and one phase begins where the last ended, so the spans of a task have no gaps.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from operator import attrgetter
 import numpy as np
 
 from kit.exchange.execution.bound_operations import (
-    Act,
-    CopyAct,
+    BoundCopy,
+    BoundOp,
+    BoundUpdate,
     Descend,
     Post,
     Sum,
     Take,
-    UpdateAct,
 )
 from kit.exchange.ports.endpoint import Endpoint
 from kit.trace.traffic import Meter, Phase
@@ -29,20 +29,22 @@ _WAIT = int(Phase.WAIT)  # an enum's member is slower to compare
 
 
 class PythonExecutor:
-    """Some acts of one member, in their order."""
+    """Some operations of one member, in order."""
 
-    def __init__(self, acts: Iterable[Act], endpoint: Endpoint, meter: Meter) -> None:
-        """Bind them; neighbours of one phase become one stretch."""
+    def __init__(
+        self, ops: Iterable[BoundOp], endpoint: Endpoint, meter: Meter
+    ) -> None:
+        """Bind them; neighbours of one phase become one stretch, with one span."""
         self._endpoint, self._meter = endpoint, meter
         self._stretches = [
             (int(phase), tuple(map(self._call, group)))
-            for phase, group in groupby(acts, key=attrgetter("phase"))
+            for phase, group in groupby(ops, key=attrgetter("phase"))
         ]
 
     def run(self, begun: int) -> tuple[int, int]:
-        """Do them all; returns when that was done, and how long they waited (ns).
+        """Do them all; returns when they were done, and how long they waited (ns).
 
-        `begun` is when whatever came before was done. Raises what `Endpoint.take` does.
+        `begun` is when what came before was done. Raises what `Endpoint.take` raises.
         """
         clock, meter = self._endpoint.clock, self._meter
         task, step = meter.task, self._endpoint.stamp.step
@@ -59,29 +61,33 @@ class PythonExecutor:
             meter.spans.extend(spans)
         return begun, waited
 
-    def _call(self, act: Act) -> Callable[[], object]:
-        match act:
+    def _call(self, op: BoundOp) -> Callable[[], object]:
+        match op:
             case Post(port, region, part):
                 return partial(port.post, region, part)
             case Take():
-                return self._taker(act)
+                return self._taker(op)
             case Sum(out, a, b):
                 return partial(np.add, a, b, out)
-            case CopyAct(out, source):
+            case BoundCopy(out, source):
                 return partial(np.copyto, out, source)
-            case UpdateAct(call) | Descend(call):
+            case BoundUpdate(call) | Descend(call):
                 return call
 
-    def _taker(self, act: Take) -> Callable[[], None]:
+    def _taker(self, op: Take) -> Callable[[], None]:
+        # All attributes are looked up here, not in each step; the stamp's are not,
+        # since they change.
         endpoint, received = self._endpoint, self._meter.received
         take, clock, stamp = endpoint.take, endpoint.clock, endpoint.stamp
-        port, kind, size = act.port, act.kind, act.size
+        port, kind, size = op.port, op.kind, op.size
         source = port.peer
 
         def receive() -> None:
             posted, usable, _, _ = take(port, size)
             if size:
                 now = clock()
+                # On a shaped link a payload has arrived when its line has carried it,
+                # by arithmetic; if we were late to take it, it arrived when we did.
                 end = now if now > usable else usable
                 received(source, kind, stamp.epoch, stamp.step, size, posted, end)
 

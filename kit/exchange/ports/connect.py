@@ -35,7 +35,9 @@ class OwnArena:
     def __init__(self, name: str, layout: Layout, n_members: int) -> None:
         """Make the arena. Untouched pages cost nothing."""
         self.layout, self.n_members = layout, n_members
-        # More notes than a step has messages between two members; a power of 2.
+        # More notes than a step has messages between two members: a sender may be a
+        # whole step ahead, and must not overwrite a note that was not read. A power of
+        # 2, so that a place in the ring is found by a mask.
         n_buckets = sum(len(one.buckets) for one in (layout, *layout.stages))
         most = 4 * n_buckets * layout.n_chunks
         self.depth = max(1024, 1 << most.bit_length())
@@ -54,7 +56,7 @@ class OwnArena:
 
 @dataclass
 class Joining:
-    """What is needed to make ports: our endpoint and arena, and how frames look."""
+    """Makes ports of streams, given our endpoint and arena and the form of frames."""
 
     endpoint: Endpoint
     own: OwnArena
@@ -65,7 +67,8 @@ class Joining:
         """Make a port of each stream; returns the neighbours' arenas.
 
         Blocks until every neighbour on this host has sent its arena: both ends of each
-        stream do this at the same time.
+        stream do this at the same time. All offers go out before the first one is
+        waited for, so no two members wait for each other.
         """
         self.offer(streams, deadline)
         ports, arenas = self.take(streams, deadline)
@@ -78,7 +81,8 @@ class Joining:
         ours = [self.own.arena.fd, self.endpoint.doorbell]
         for peer, stream in sorted(streams.items(), key=_PEER):
             if stream.kind == "unix":
-                # What an earlier process at that place was sent is not for this one.
+                # The counter of messages begins at 0 again: those to an earlier process
+                # of that member are not for this one.
                 self.own.control.line(peer)[0] = 0
                 with self._blaming(peer):
                     send_fds(stream, ours, deadline)
@@ -88,7 +92,7 @@ class Joining:
     ) -> tuple[list[Port], dict[int, Arena]]:
         """Return a port of each stream, and the arenas that the neighbours offer.
 
-        Waits for these. The endpoint does not have the ports yet.
+        Waits for these. The ports are not added to the endpoint.
         """
         ports: list[Port] = []
         arenas: dict[int, Arena] = {}
@@ -124,7 +128,7 @@ class Joining:
         try:
             arena = Arena.attach(fd, self.own.size, writable=True)
         except BaseException:
-            os.close(doorbell)
+            os.close(doorbell)  # `attach` has closed the other one
             raise
         control, memory = self.own.open(arena)
         port = SharedPort(

@@ -1,10 +1,21 @@
 """One member's end of all its data links, and how it waits on them.
 
-Waiting is where small messages are won and lost. A wait first looks a few times (the
-answer is often a microsecond away), then gives its turn to the other processes of the
-machine, and after some tens of microseconds sleeps in `poll` until its doorbell rings,
-a socket has news, or a slice is over. Every wait has a deadline and ends at once when
-the training is aborted.
+Theory of operation. How a member waits decides how long small messages take. A wait
+first checks a few times (the answer is often a microsecond away), then yields to the
+other processes of the machine, and after some tens of microseconds sleeps in `poll`
+until its doorbell rings, a socket has news, or a slice of 20 ms is over. Every wait has
+a deadline, and ends at once when the training is aborted.
+
+A sleeping member says so in shared memory (`asleep`), sets that word *before* it checks
+once more, and a sender looks at the word *after* it has posted. So one of the two
+sees the other: either the sleeper finds the message, or the sender rings. Should
+a ring be lost nevertheless, the slice bounds the harm.
+
+Whose end a wait reports. When a member dies, its neighbours find their links closed,
+fail in turn and close theirs, so a closed link may be an effect and not the cause. A
+wait that finds its peer gone therefore goes on for a moment: a report of who was lost
+first, which aborts it, explains more. Members in `lost` are known to be gone;
+those in `spared` may go without ending our part.
 """
 
 from __future__ import annotations
@@ -21,13 +32,13 @@ from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.exchange.ports.port import Arrival, Expected, Port, Stamp
 from kit.wire.shaping import LineIn
 
-_SLICE_MS = 20  # a lost ring of the doorbell costs so much at most
+_SLICE_MS = 20  # the most that a lost ring of the doorbell costs
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
-_GRACE_S = 1.5  # a lost peer's own report explains more than its closed link
+_GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
 
 
 class Wait(NamedTuple):
-    """For which members a wait is, and since when (ns)."""
+    """Which members are waited for, and since when (ns)."""
 
     members: tuple[int, ...]
     since: int
@@ -64,11 +75,12 @@ class Endpoint:
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
         self.error: KitError | None = None  # what the training was aborted with
-        # For whom the wait under way is, and since when; what it was when it failed.
-        # Only of a wait that has lasted long enough to sleep.
+        # Who is waited for now, and since when; stays what it was after a wait has
+        # failed. Noted only for a wait that has lasted long enough to sleep: short ones
+        # are the hot path.
         self.waits_for: Wait | None = None
         self.lost: frozenset[int] = frozenset()  # members that are not waited for
-        # Those of them or of others whose end must not end our part.
+        # Members, lost or not, whose end must not end our part.
         self.spared: frozenset[int] = frozenset()
         self._news, self._bell = threading.Lock(), threading.Lock()
         self._poll = select.poll()
@@ -84,7 +96,10 @@ class Endpoint:
     def expect(
         self, scripts: Mapping[int, Sequence[Sequence[Expected]]], first: int
     ) -> None:
-        """Tell each port its messages, and watch those that have any."""
+        """Give each port its expected messages, and watch those that have any.
+
+        A link without messages is not watched: its peer may rightly be gone.
+        """
         for fd in self._by_fd:
             self._poll.unregister(fd)
         self._by_fd = {}
@@ -102,13 +117,13 @@ class Endpoint:
             self.wake()
 
     def wake(self) -> None:
-        """Let a sleeping wait look again."""
+        """Make a sleeping wait check again."""
         with self._bell:  # once it is closed, its number may be another file's
             if self.doorbell >= 0:
                 os.eventfd_write(self.doorbell, 1)
 
     def receive(self, port: Port, n_bytes: int) -> Arrival:
-        """Wait for a port's next message as `take` does; the result has names."""
+        """Wait for a port's next message as `take` does; the result has field names."""
         return Arrival(*self.take(port, n_bytes))
 
     def take(self, port: Port, n_bytes: int) -> tuple[int, int, int, int]:
@@ -123,7 +138,7 @@ class Endpoint:
         posted, usable, step, halt = arrival = port.take()
         if halt < self.stamp.halt:
             self.stamp.halt = halt
-        # Where links between hosts are shaped, those within one are not.
+        # On several hosts only the links between them are shaped.
         if self.line_in is None or port.line_out is None:
             return arrival
         usable = self.line_in.arrives_at(usable, n_bytes)
@@ -139,9 +154,10 @@ class Endpoint:
             self._wait(port.has_arrived, port)
 
     def any_of(self, ports: Sequence[Port]) -> Port:
-        """Return the first port that has a message, or else whose member is gone.
+        """Return the first port that has a message, or else one with its member gone.
 
-        Waits until there is one; raises as `until` does.
+        Waits until there is one; raises as `until` does. A message comes first: what a
+        member has sent before its end still counts.
         """
 
         def found() -> Port | None:
@@ -157,7 +173,7 @@ class Endpoint:
         return port.lost or port.peer in self.lost
 
     def until(self, ready: Callable[[], bool]) -> None:
-        """Wait until `ready`, which is asked whenever something may have happened.
+        """Wait until `ready()`, which is called whenever something may have happened.
 
         Raises `DeadlineExceededError`, or what the training was aborted with.
         """
@@ -167,7 +183,8 @@ class Endpoint:
     def lose(self, members: Iterable[int], epoch: int) -> None:
         """Note that the training goes on without some members; from any thread.
 
-        News that are older than our `epoch` may be of an earlier process.
+        A report from before our `epoch` may be about an earlier process of a member
+        that has joined again since, so it is ignored.
         """
         with self._news:
             if epoch < self.stamp.epoch or self.lost.issuperset(members):
@@ -176,7 +193,7 @@ class Endpoint:
         self.wake()
 
     def readmit(self, port: Port, epoch: int) -> None:
-        """Take in the port of a member that was lost, from the start of an epoch on."""
+        """Add the port of a member that was lost and joins again with an epoch."""
         if port.peer in self.ports:
             self.forget(port.peer)
         with self._news:
@@ -186,7 +203,7 @@ class Endpoint:
         self.add(port)
 
     def forget(self, member: int) -> None:
-        """Close the port to a member; what it has not taken is dropped."""
+        """Close the port to a member; messages that it has not taken are dropped."""
         port = self.ports.pop(member)
         if port in self._carriers:
             self._carriers.remove(port)
@@ -200,7 +217,7 @@ class Endpoint:
         for port in self._carriers:
             if port.is_idle():
                 continue
-            if port.peer in self.spared:  # what it has not taken is dropped
+            if port.peer in self.spared:  # once it is gone, what it lacks is dropped
                 self._wait(partial(_is_done_with, port), None)
             else:
                 self._wait(port.is_idle, port)
@@ -223,11 +240,13 @@ class Endpoint:
             os.close(doorbell)
 
     def _wait(self, ready: Callable[[], bool], port: Port | None) -> None:
-        is_near = port is None or port.shared  # else nothing changes unless we pump
+        # Checking again pays for shared memory, which a peer changes by itself. On a
+        # socket nothing changes unless we pump.
+        is_near = port is None or port.shared
         for _ in range(self.spins if is_near else 0):
             if ready():
                 return
-        if self.error is None:  # else it stays what it was for
+        if self.error is None:  # else it stays what it was when the training failed
             self.waits_for = None
         start = self.clock()
         give_up = start + round(self.deadline_s * 1e9)
@@ -236,12 +255,15 @@ class Endpoint:
             self.check()
             moved = self._pump()
             now = self.clock()
+            # `ready` is called again after `is_gone`: a peer's last message may have
+            # come just before its end.
             if port is not None and self.is_gone(port) and not ready():
                 lost_at = lost_at or now
-                # Nothing more is reported of one that is known to be lost.
+                # No further report comes about a member that is known to be lost.
                 if port.peer in self.lost or now - lost_at > _GRACE_S * 1e9:
                     raise self._gone(port)
-            # One that was stopped finds the others gone, and that explains more.
+            # A process that was stopped for long finds both its deadline past and the
+            # others gone; that they are gone explains more.
             if now > give_up and not lost_at:
                 raise self._late(port)
             if not moved:
@@ -251,7 +273,7 @@ class Endpoint:
         self.waits_for = None
 
     def _peers(self, port: Port | None) -> tuple[int, ...]:
-        """Return for whom a wait is: without a port, all that send nothing yet."""
+        """Return who is waited for: without a port, all that have sent nothing yet."""
         if port is not None:
             return (port.peer,)
         watched = self._by_fd.values()
@@ -268,13 +290,16 @@ class Endpoint:
         if waited_ns < _YIELD_NS:
             os.sched_yield()
             return
+        # Wait for a socket to take bytes only while there are some: an idle socket can
+        # always be written to, and every poll would return at once.
         for fd, port in self._by_fd.items():
             if not port.shared:
                 writing = 0 if port.is_idle() else select.POLLOUT
                 self._poll.modify(fd, select.POLLIN | writing)
         self._asleep[0] = 1
         try:
-            # Look again: a message may have come before the sender saw us asleep.
+            # Check again, after the word is set: a message may have come before its
+            # sender could see us asleep, and then nobody rings.
             if not ready():
                 self._answer(self._poll.poll(_SLICE_MS))
         finally:
@@ -287,7 +312,7 @@ class Endpoint:
                 continue
             port = self._by_fd[fd]
             port.pump()
-            if port.lost:  # its end would make every poll return at once
+            if port.lost:  # watched on, its end would make every poll return at once
                 self._poll.unregister(fd)
                 del self._by_fd[fd]
                 self.on_loss()

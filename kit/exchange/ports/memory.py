@@ -1,9 +1,9 @@
 """The flat buffers of one member, as one stretch of memory cut into regions.
 
 All members of a training have memory of the same form, so a byte range means the same
-thing everywhere. The memory is an arena that neighbours on the same host map too, or
-private memory when all neighbours are elsewhere. Pages that are never touched cost
-nothing, so regions that a topology does not use take no memory.
+everywhere. The memory is an arena that neighbours on the same host map too, or private
+memory if all neighbours are elsewhere. Pages that are never touched cost nothing, so
+regions that a topology does not use take no memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Array = npt.NDArray[Any]
 def physical(
     region: int, parity: int, overwrites: bool = False, stays: bool = False
 ) -> int:
-    """Return where a plan's region lies in steps of this parity.
+    """Return the physical region of a plan's region in steps of this parity.
 
-    NOW and NEXT change places with each step. Where the next parameters overwrite the
-    gradients, NEXT is where GRAD is, and GRAD and NOW change places. Where NOW stays,
-    GRAD and NEXT do.
+    NOW and NEXT change places with each step. If the next parameters overwrite the
+    gradients, NEXT is where GRAD is, and GRAD and NOW change places. If NOW stays, GRAD
+    and NEXT do.
 
     >>> [physical(region, 0) for region in (GRAD, NOW, NEXT)]
     [0, 1, 2]
@@ -50,10 +50,10 @@ def physical(
 
 
 def is_apart(region: int) -> bool:
-    """Whether a neighbour's region is kept apart from our own of that name.
+    """Whether a neighbour's region is kept apart here from our own of that name.
 
-    A gradient is, because the receiver has one of its own in that place; parameters
-    and slots are the same for all.
+    A gradient is, because the receiver's own is in that place. Parameters and slots are
+    not: they are the same for all.
     """
     return region == GRAD or region >= SPARE
 
@@ -86,6 +86,8 @@ class Memory:
             else np.frombuffer(buffer, np.uint8, count=size)
         )
         self._regions = whole.reshape(n_regions(layout), region_bytes(layout))
+        # Made once: `raw` is called for each message, and slicing a memoryview costs
+        # less than making one of a slice.
         self._bytes = [region.data for region in self._regions]
 
     def raw(self, region: int, part: Range) -> memoryview:

@@ -1,9 +1,9 @@
 """One member's end of the data link to one other member.
 
-A port does four things: it announces our ranges (`post`), it lets us read the other's
-memory (`window`), it says whether the next message has arrived, and takes it. Two
-kinds exist: `SharedPort` reads a neighbour's arena in place, `StreamPort` carries bytes
-over a socket. What a plan means is the same over both.
+A port does four things: it announces our ranges (`post`), lets us read the other's
+memory (`window`), says whether the next message has arrived (`has_arrived`), and takes
+it (`take`). There are two kinds: `SharedPort` reads a neighbour's arena in place,
+`StreamPort` carries bytes over a socket. A plan means the same over both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Expected(NamedTuple):
 
     region: int  # physical
     range: Range
-    apart: bool = False  # goes to a place of its own, not to ours of that name
+    apart: bool = False  # is kept apart from our own range of that name
 
 
 class Arrival(NamedTuple):
@@ -32,21 +32,21 @@ class Arrival(NamedTuple):
     posted: int  # when it was handed over, nanoseconds
     usable: int  # when it may be used, nanoseconds
     step: int  # the sender's
-    halt: int  # the first step that the sender will not begin, see `Stamp`
+    halt: int  # the first step that the sender must not begin, see `Stamp`
 
 
 class Stamp:
     """What every message of this member carries: epoch, step and the halt.
 
-    `parity` says which of two regions is NOW: it changes with each step that this
-    member completes; `overwrites`, whether the next parameters overwrite the gradients,
-    and `stays`, whether there are no next ones (see
-    `kit.exchange.ports.memory.physical`). `halt` is the first step that must not be
-    begun, as far as this member knows. It travels with the messages, so when a step is
-    complete on a member, that member knows of every halt that the coordinator announced
-    before it contributed to the step; or, where not all messages of a step depend on
-    the coordinator's, to the step so many before (see `steps_to_all` in
-    `kit.exchange.topologies.topology`).
+    `parity` says which of two regions is NOW; it changes with each step that this
+    member completes. `overwrites`: whether the next parameters overwrite the gradients.
+    `stays`: whether there are no next ones (see `kit.exchange.ports.memory.physical`).
+
+    `halt` is the first step that must not begin, as far as this member knows. It
+    travels with the messages: so when a member has completed a step, it knows of every
+    halt that the coordinator announced before it contributed to that step. If not all
+    messages of a step depend on the coordinator's, this holds for a step some steps
+    before (see `steps_to_all` in `kit.exchange.topologies.topology`).
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Stamp:
         self.halt = NO_HALT
 
     def where(self, region: int) -> int:
-        """Return the physical region that a plan's region is in this step."""
+        """Return the physical region of a plan's region in this step."""
         return physical(region, self.parity, self.overwrites, self.stays)
 
     def at(self, region: int, parity: int) -> int:
@@ -74,32 +74,32 @@ class Port(Protocol):
     line_out: LineOut | None  # how fast we send, None for full speed
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
-        """Give the messages of even and odd steps; `first` says which comes next."""
+        """Take the messages of steps of each parity; `first` is the next step's."""
 
     def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return the other's range as seen here; valid once it has arrived.
 
-        Where memory is `shared` it is the other's own, to be written as well; else our
-        own range of that name, or a place that is kept `apart` from it.
+        If memory is `shared`, it is the other's own, which may be written as well; else
+        our own range of that name, or one that is kept `apart` from it.
         """
 
     def post(self, region: int, part: Range) -> None:
         """Announce one of our ranges; never blocks."""
 
     def has_arrived(self) -> bool:
-        """Whether the next message is here; costs one look at memory."""
+        """Whether the next message is here; costs one read of memory."""
 
     def n_arrived(self) -> int:
         """Return how many messages are here and not taken yet."""
 
     def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival`; only when `has_arrived`."""
+        """Take the next message, an `Arrival`; only after `has_arrived` was true."""
 
     def pump(self) -> bool:
-        """Move bytes if there are any; whether anything moved."""
+        """Send and receive what can be at once; return whether anything moved."""
 
     def is_idle(self) -> bool:
-        """Whether everything that we posted has left this process."""
+        """Whether everything that was posted has left this process."""
 
     def fileno(self) -> int:
         """Return the descriptor to poll."""

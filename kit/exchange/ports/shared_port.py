@@ -2,14 +2,16 @@
 
 Each member's arena begins with control words: for each other member a line with the
 number of messages posted so far, and a ring with what each message carries (when it was
-posted, when it reaches the other end, step and halt). Posting is a store of the counter
-after the data are complete; taking is a look at it. Both are single aligned 64-bit
-accesses, which x86-64 and the system calls in between keep in order.
+posted, when it reaches the other end, step and halt). Posting stores the counter once
+the data are complete; taking reads it. Both are single aligned 64-bit accesses, and
+x86-64 makes stores visible in their order: a peer that sees the counter sees data and
+notes as well.
 
     arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
 
 A member that sleeps says so in its first line, and a member that posts to it then rings
-its doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
+its doorbell, an eventfd. A processor may read before its own store is visible to the
+others, so in theory a ring can be lost; that costs one poll slice and nothing else.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class SharedPort:
         stamp: Stamp,
         clock: Callable[[], int],
     ) -> None:
-        """Take the peer's memory and doorbell; `stream` only tells its end."""
+        """Own the peer's memory and doorbell; `stream` only shows when it ends."""
         self.peer, self.lost = peer, False
         self.line_out: LineOut | None = None
         self._out, self._in = ours.line(peer), theirs.line(me)
@@ -86,7 +88,8 @@ class SharedPort:
         self._asleep = theirs.asleep
         self._memory, self._stream = memory, stream
         self._stamp, self._clock = stamp, clock
-        # Posted, taken, doorbell: where the compiled loop finds them as well.
+        # Posted, taken, doorbell: in memory that the compiled loop changes as well, so
+        # that both executors can go on from where the other one stopped.
         self._own = memoryview(bytearray(24)).cast("q")
         self._own[_BELL] = doorbell
 
@@ -100,7 +103,7 @@ class SharedPort:
         return *counters, *notes, self._asleep, self._own
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
-        """Nothing to prepare: what is posted lies where the plan says."""
+        """Do nothing: what is posted is already where the plan says."""
 
     def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return the peer's own memory."""
@@ -118,8 +121,9 @@ class SharedPort:
         )
         notes[place + 2] = stamp.step
         notes[place + 3] = stamp.halt
-        # The counter last: a peer that sees it reads the notes at once. Then the word:
-        # a peer sets it before it looks at the counter again, so it misses none.
+        # The counter last: a peer that sees it reads the notes at once. Only then the
+        # word: a peer sets it before it checks the counter again, so one of us sees the
+        # other.
         self._out[0] = number
         if self._asleep[0]:
             os.eventfd_write(self._own[_BELL], 1)
@@ -133,14 +137,14 @@ class SharedPort:
         return int(self._in[0] - self._own[_TAKEN])
 
     def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival` without names: those cost time."""
+        """Take the next message, an `Arrival` without field names, which cost time."""
         own = self._own
         own[_TAKEN] = number = own[_TAKEN] + 1
         place, notes = (number & self.mask) * _NOTE, self._notes_in
         return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]
 
     def pump(self) -> bool:
-        """Look whether the peer has gone; it never sends anything on this stream."""
+        """Find out whether the peer is gone; it never sends anything on this stream."""
         try:
             self.lost = self._stream.read_into(memoryview(bytearray(1))) is not None
         except OSError:
@@ -152,7 +156,7 @@ class SharedPort:
         return True
 
     def fileno(self) -> int:
-        """Return the stream's, for its end."""
+        """Return the stream's, which shows the peer's end."""
         return self._stream.fileno()
 
     def close(self) -> None:

@@ -1,13 +1,13 @@
 """A port to a member on another host: ranges travel as frames over a socket.
 
-One thread does everything: frames wait in a queue and leave when the socket takes them,
-bytes are read straight to where they belong. The plan says what each incoming frame
-must be, so no size, place or name is believed from the wire; a frame that differs is a
+One thread does everything: frames wait in a queue and leave when the socket takes them;
+bytes are read straight to their place. The plan says what each incoming frame must be,
+so no size, place or name from the wire is trusted; a frame that differs is a
 `ProtocolError` that names both.
 
-A gradient goes to a place apart, because the receiver has a gradient of its own there;
-finished parameters and optimizer slots go straight into the receiver's own region,
-since that is where they are copied to anyway.
+A gradient is kept apart, because the receiver's own gradient is in that place; finished
+parameters and optimizer slots go straight into the receiver's own region, where they
+would be copied to anyway.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kit.wire.stream import Stream
 
 _DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
-_FAR = (1 << 32) - 1  # no halt is announced this many steps before
+_FAR = (1 << 32) - 1  # no halt is announced so many steps ahead
 
 
 class StreamPort:
@@ -50,6 +50,8 @@ class StreamPort:
         self.peer, self.lost = peer, False
         self.line_out: LineOut | None = None
         self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
+        # For what is kept apart. Of full size, but pages cost nothing until they are
+        # touched.
         self._mirror = Memory(memory.layout)
         self._bounds, self._clock = bounds, clock
         self._flags = frame.CHECKSUM if checksum else 0
@@ -80,9 +82,11 @@ class StreamPort:
         """Queue a frame and send what the socket takes now."""
         stamp, size = self._stamp, part.hi - part.lo
         payload = self._memory.raw(region, part)
-        ahead = stamp.halt - stamp.step - 1  # steps of which this one knows nothing
+        # The halt travels as its distance from this step, in a field of 32 bits.
+        ahead = stamp.halt - stamp.step - 1
         halting, ahead = (frame.HALT, max(0, ahead)) if ahead <= _FAR else (0, 0)
-        # A slow line is simulated by the receiver, which holds the frame for so long.
+        # The receiver simulates a slow line: it holds the frame back for this long. A
+        # duration, not a moment, since the clocks of two hosts differ.
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
         self._sequence += 1
@@ -92,13 +96,18 @@ class StreamPort:
             round(hold / 1000),
         )
         head = frame.pack_fields(header, (payload,))
+        # The payload is not copied. Nothing writes to it before it has left: a plan
+        # lets a range be written again only after its reader has it, and a step ends
+        # with `flush`.
         self._queue.append(memoryview(head))
         if size:
             self._queue.append(payload)
         try:
             self._write()
         except LinkLost:
-            self.lost = True  # the one that waits for this peer says which it was
+            # Not raised: a post may be to one that nobody waits for. The wait for this
+            # peer finds it lost, and its error names it.
+            self.lost = True
 
     def has_arrived(self) -> bool:
         """Whether a whole frame is here."""
@@ -113,7 +122,7 @@ class StreamPort:
         return self._arrived.popleft()
 
     def pump(self) -> bool:
-        """Write and read as far as the socket goes; whether anything moved."""
+        """Write and read what the socket allows; return whether anything moved."""
         try:
             wrote = self._write()
             return self._read() or wrote
@@ -151,6 +160,8 @@ class StreamPort:
 
     def _read(self) -> bool:
         moved = False
+        # Not a byte beyond what this step's script expects: what follows may belong to
+        # the next script, of other regions, or to whatever uses the stream after that.
         while self._place < len(self._scripts[self._step_parity]):
             view = self._head[self._n_head :] if self._header is None else self._rest
             size = self._stream.read_into(view)
@@ -167,6 +178,7 @@ class StreamPort:
         return moved
 
     def _take_head(self, size: int) -> None:
+        # When its first bytes came: the sender's clock may be another machine's.
         if not self._n_head:
             self._begun = self._clock()
         self._n_head += size
@@ -192,6 +204,8 @@ class StreamPort:
             self._finish(header)
 
     def _check(self, header: frame.Header, expected: Expected) -> None:
+        # An older epoch is not a mistake but a process that was left behind: it gets
+        # another error, by which it knows that it must join again.
         stamp = self._stamp
         if header.epoch < stamp.epoch:
             raise Fenced(
@@ -211,6 +225,8 @@ class StreamPort:
             )
 
     def _finish(self, header: frame.Header) -> None:
+        # The bytes are in place by now. A wrong checksum ends the training before
+        # anybody has used them: the message has not arrived until the next lines.
         frame.compare(header, self._sum)
         self._received += 1
         is_halting = header.flags & frame.HALT

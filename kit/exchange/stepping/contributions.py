@@ -1,9 +1,9 @@
-"""Whose numbers are in which sum: kept beside the buffers, operation by operation.
+"""Which workers' numbers are in which sum: kept beside the buffers.
 
-Pure. Buffers hold numbers, which do not tell what they were added up from. So each
-operation that a member carries out is entered here as well, and each range (a column)
-of each of its buffers has a note: the workers whose numbers are in it, in the order in
-which they were added. A test adds them up again from the notes and compares the bits.
+Pure. A buffer's numbers do not show what they were added up from. So each operation
+that a member carries out is entered here as well, and each range (a column) of each
+buffer has a note: the workers whose numbers are in it, in the order in which they were
+added. A test adds them up again by the notes and compares the bits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Who = tuple[int, ...]
 
 
 class BufferPlace(NamedTuple):
-    """A buffer of a member: an own region, or the window on a peer's."""
+    """A buffer of a member: one of its own regions, or its window on a peer's."""
 
     region: int
     peer: int = SELF
 
 
 def place_of(term: Term) -> BufferPlace:
-    """Return where a member finds a summand.
+    """Return the buffer in which a member finds a summand.
 
     >>> place_of(Term(2, GRAD)), place_of(Term(2, NEXT)).peer == SELF
     (BufferPlace(region=0, peer=2), True)
@@ -44,11 +44,11 @@ def place_of(term: Term) -> BufferPlace:
     return BufferPlace(term.region, term.member if is_apart(term.region) else SELF)
 
 
-class Books:
-    """The notes of one member."""
+class Contributions:
+    """Which workers' numbers are in each buffer of one member."""
 
     def __init__(self, columns: Sequence[Range], own: Who) -> None:
-        """Begin with the worker's own gradient; a server (no `own`) holds nothing."""
+        """Begin with the worker's own gradient; a server (empty `own`) has nothing."""
         self._columns = columns
         self._notes: dict[tuple[BufferPlace, int], Who] = {}
         self._sent: set[tuple[BufferPlace, int]] = set()
@@ -72,19 +72,19 @@ class Books:
         return (place, column) in self._sent
 
     def held(self, column: int) -> BufferPlace | None:
-        """Return where the newest of a column lies: the result, else the sum so far."""
+        """Return the buffer with the newest of a column: the result, else a sum."""
         for place in (BufferPlace(NEXT), BufferPlace(GRAD)):
             if self.who(place, column):
                 return place
         return None
 
     def kept(self, column: int) -> list[BufferPlace]:
-        """Return where what has arrived and is not added yet lies."""
+        """Return the buffers with what has arrived and is not added yet."""
         places = {place for place, number in self._notes if number == column}
         return sorted(p for p in places if p.peer != SELF or p.region >= SPARE)
 
     def send(self, region: int, part: Range) -> list[Who]:
-        """Return whose numbers leave in a message, for each of its columns."""
+        """Return which workers' numbers are in a message, for each of its columns."""
         return [
             self.who(BufferPlace(region), column) for column in self.columns_of(part)
         ]
@@ -96,7 +96,7 @@ class Books:
         }
 
     def arrive(self, source: int, region: int, part: Range, who: Sequence[Who]) -> None:
-        """Enter a message that has come."""
+        """Enter a message that has arrived."""
         place = place_of(Term(source, region))
         for column, note in zip(self.columns_of(part), who, strict=True):
             self._write(place, (column,), note)
@@ -130,7 +130,7 @@ class Books:
                 self._sent.discard((place, column))
 
     def _use_up(self, places: Iterable[BufferPlace], column: int) -> None:
-        """Forget what was only kept until now."""
+        """Forget what was kept only for this operation."""
         for place in places:
             if place.peer != SELF or place.region >= SPARE:
                 self._notes.pop((place, column), None)

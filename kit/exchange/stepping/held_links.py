@@ -1,9 +1,8 @@
 """Links in memory that hold each message until they are told to release it.
 
-A `HeldPort` keeps what arrives where a port between two hosts keeps it: a gradient in a
-window of its own, a finished range in the receiver's own region. The difference is
-that a message waits in the `HeldMessages`, so that one can look around before it
-arrives.
+A `HeldPort` keeps what arrives where a port between two hosts keeps it: a gradient
+apart, a finished range in the receiver's own region. The difference is that a message
+waits in the `HeldMessages`, so that all buffers can be inspected before it arrives.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from kit.wire.shaping import LineOut
 
 
 class HeldMessage(NamedTuple):
-    """A message on its way: between which members, for which place, and its bytes.
+    """A message on its way: from whom to whom, its place, and its bytes.
 
-    `arrival` is what it carries besides them; there is no time here.
+    `arrival` is what it carries besides; all its times are 0.
     """
 
     source: int
@@ -34,11 +33,11 @@ class HeldMessage(NamedTuple):
 
 
 class HeldMessages:
-    """All messages that were posted and have not arrived, in the order of posting."""
+    """All messages that were posted and have not arrived, in order of posting."""
 
     def __init__(self) -> None:
         self.messages: list[HeldMessage] = []
-        self.ports: dict[tuple[int, int], HeldPort] = {}  # by whose end, and to whom
+        self.ports: dict[tuple[int, int], HeldPort] = {}  # by owner and peer
 
     def let_go(self, held: HeldMessage) -> None:
         """Let a message arrive."""
@@ -46,7 +45,7 @@ class HeldMessages:
         self.ports[held.destination, held.source].arrive(held)
 
     def let_all_go(self) -> set[int]:
-        """Let all messages arrive; returns the members that have news."""
+        """Let all messages arrive; returns the members that have received any."""
         messages, self.messages = self.messages, []
         for held in messages:
             self.ports[held.destination, held.source].arrive(held)
@@ -70,7 +69,7 @@ class HeldPort:
         hold.ports[me, peer] = self
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
-        """Nothing to prepare: a held message says where it belongs."""
+        """Do nothing: a held message says where it belongs."""
 
     def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return where the peer's range is kept here."""
@@ -78,7 +77,7 @@ class HeldPort:
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
-        """Copy the range and put it into the hold."""
+        """Copy the range and hold it."""
         payload = bytes(self._memory.raw(region, part))
         arrival = Arrival(0, 0, self._stamp.step, self._stamp.halt)
         held = HeldMessage(self._me, self.peer, region, part, payload, arrival)
@@ -105,7 +104,7 @@ class HeldPort:
         return self._arrived.popleft()
 
     def pump(self) -> bool:
-        """Move nothing: the hold does that."""
+        """Move nothing: `HeldMessages` does that."""
         return False
 
     def is_idle(self) -> bool:

@@ -1,10 +1,10 @@
 """The members of an exchange in one thread, each stopped at its next message.
 
-What they carry out is what a training carries out: the topology's plan of each member,
-by `kit.exchange.execution.program`, over flat buffers, counted by a meter. Only the
-links are special (`kit.exchange.stepping.held_links`), and each operation is a program
-of its own, so that a member can stop after any of them. Members run in turn: the order
-is always the same.
+They carry out what a training does: each member's plan, by
+`kit.exchange.execution.program`, over flat buffers, counted by a meter. Only the links
+are special (`kit.exchange.stepping.held_links`), and each operation is a program of its
+own, so that a member can stop after any of them. Members take turns, always in the same
+order.
 """
 
 from __future__ import annotations
@@ -13,28 +13,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 
-import numpy as np
-
 from kit.errors import FailedPreconditionError
 from kit.exchange.execution.bound_operations import Update
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Array, Memory
+from kit.exchange.ports.memory import Memory
 from kit.exchange.ports.port import Stamp
 from kit.exchange.stepping.held_links import HeldMessages, HeldPort
 from kit.trace.traffic import Meter
 
-_ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
-_DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
+_ROWS = 64  # of a meter's log, of which only the totals are read here
+_DEADLINE_S = 1.0  # never used: a message is only taken once it is there
 
 
 class SteppedMember:
-    """One member: its memory, its links, its account and its place in its plan."""
+    """One member: its memory, links, meter, and its place in its plan."""
 
     def __init__(self, number: int, names: Sequence[str], layout: Layout) -> None:
-        """Begin without a plan: one that has none has nothing to do."""
+        """Begin without a plan, which means with nothing to do."""
         self.number, self.name = number, names[number]
         self.memory = Memory(layout)
         self.meter = Meter(number, limit=_ROWS, trace=False)
@@ -54,7 +52,7 @@ class SteppedMember:
                 self.endpoint.add(port)
 
     def take(self, plan: Plan | None, update: Update, n_slots: int = 0) -> None:
-        """Take a plan for the steps to come; `update` makes new values of a sum."""
+        """Take the plan of the next steps; `update` makes new values of a sum."""
         self._ops = plan.ops if plan else ()
         self._programs = [
             Program(
@@ -71,11 +69,11 @@ class SteppedMember:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the plan anew: the next step."""
+        """Start the plan again: the next step."""
         self._at = 0
 
     def run(self) -> Iterator[Op]:
-        """Yield each operation after it was carried out, until a message is missing."""
+        """Carry out and yield operations in order, until a message is missing."""
         for op, program in zip(
             self._ops[self._at :], self._programs[self._at :], strict=True
         ):
@@ -94,18 +92,11 @@ class SteppedMember:
         return self._at == len(self._ops)
 
 
-def take_the_sum(
-    now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
-) -> None:
-    """Update as an all-reduce does: the new values are the sum itself."""
-    np.copyto(out, total)
-
-
 @contextmanager
 def linked_members(
     layout: Layout, names: Sequence[str]
 ) -> Iterator[tuple[list[SteppedMember], HeldMessages]]:
-    """Give members without plans, linked to each other, and what holds messages."""
+    """Yield members without plans, linked to each other, and what holds messages."""
     hold, members = HeldMessages(), list[SteppedMember]()
     try:
         for number in range(len(names)):
@@ -134,7 +125,7 @@ def carry_out(members: Sequence[SteppedMember], hold: HeldMessages) -> None:
 
 
 def check_done(members: Sequence[SteppedMember]) -> None:
-    """Raise `FailedPreconditionError` if somebody waits for what nobody sends."""
+    """Raise `FailedPreconditionError` if a member waits for what nobody sends."""
     waiting = [member.name for member in members if not member.is_done]
     if waiting:
         raise FailedPreconditionError(

@@ -1,12 +1,12 @@
 """A real exchange of a small gradient, recorded message by message.
 
-`record` carries the exchange out once, in this thread, and holds it before and after
-each message; what every member's buffers contain then is a `SteppedState`. Going
-forward and back in a recording computes nothing again: it turns pages.
+`record` carries out the exchange once, in this thread, and stops it after each message;
+what all members' buffers contain then is a `SteppedState`. Going forward and back in a
+recording computes nothing again.
 
 Messages arrive round by round: first all that could be sent at the beginning, then all
-that these made possible. A message without bytes, which only keeps members in step, is
-let go silently and makes no state.
+that these made possible. A message without bytes, which only keeps members in step,
+makes no state.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kit.exchange.compression.stages import hand_out
 from kit.exchange.layout import ITEMSIZE, Layout, Range
 from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
 from kit.exchange.ports.memory import Array
-from kit.exchange.stepping.contributions import Books, BufferPlace, Who
+from kit.exchange.stepping.contributions import BufferPlace, Contributions, Who
 from kit.exchange.stepping.held_links import HeldMessage, HeldMessages
 from kit.exchange.stepping.members import (
     SteppedMember,
     check_done,
     linked_members,
-    take_the_sum,
 )
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
@@ -45,7 +45,7 @@ class Column(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """Numbers that lie in a buffer, and the workers whose sum they are, in order."""
+    """Numbers in a buffer, and the workers whose sum they are, in order of adding."""
 
     who: Who
     values: Values
@@ -54,8 +54,8 @@ class Holding(NamedTuple):
 class ColumnCell(NamedTuple):
     """What one member holds of one column.
 
-    `held` is the newest: the result, else the sum so far (None: nothing); `kept` has
-    come and is not added yet. `is_sent`: another member has a copy of `held`.
+    `held` is the newest: the result, or else the sum so far (None: nothing). `kept` has
+    arrived and is not added yet. `is_sent`: another member has a copy of `held`.
     """
 
     held: Holding | None
@@ -65,7 +65,7 @@ class ColumnCell(NamedTuple):
 
 
 class SteppedMessage(NamedTuple):
-    """A message that carries something; `columns` are numbers of columns."""
+    """A message with a payload; `columns` are numbers of columns."""
 
     round: int
     source: int
@@ -94,8 +94,8 @@ class SteppedExchange:
     """The states of an exchange, the first one before anything has moved.
 
     `metered` is what the members' own meters have counted in the end. They count what
-    is taken, in the order of the plan; `SteppedState.traffic` counts what has come.
-    `payloads` are the bytes of the messages, `ranges` where they lie. `agrees`: whether
+    is taken, in the order of the plan; `SteppedState.traffic` counts what has arrived.
+    `payloads` are the bytes of the messages, `ranges` their places. `agrees`: whether
     all workers end with the same sum.
     """
 
@@ -132,16 +132,16 @@ def record(
 ) -> SteppedExchange:
     """Carry out an exchange of the workers' flat `values`; return all its states.
 
-    `values` are arrays of the layout's one parameter, or the bytes of all. Of what a
-    member holds of a column the first `most` numbers are written down, by default all.
-    Raises `FailedPreconditionError` when the plans of a topology do not fit together.
+    `values` are arrays of the layout's one parameter, or the bytes of all. Of a column,
+    the first `most` numbers are recorded, by default all. Raises
+    `FailedPreconditionError` if the plans of a topology do not fit together.
     """
     ranges = _cut(topology, layout, group)
     n_chunks, whole = layout.n_chunks, Range(0, layout.n_bytes)
     with linked_members(layout, names) as (members, hold):
         for member in members:
             plan = topology.plan(layout, group, member.number)
-            member.take(plan, take_the_sum)
+            member.take(plan, hand_out)
         for number, value in zip(group.workers, values, strict=True):
             members[number].memory.raw(GRAD, whole)[:] = value.view(np.uint8).data
         recorder = _Recorder(members, hold, ranges, group, most)
@@ -199,7 +199,7 @@ def _add(traffic: Traffic, link: tuple[int, int], messages: int, n_bytes: int) -
 
 
 class _Recorder:
-    """Lets one message go after the other and writes down what is there then."""
+    """Lets one message after the other arrive, and records the buffers after each."""
 
     def __init__(
         self,
@@ -213,7 +213,9 @@ class _Recorder:
         self.arrived: list[HeldMessage] = []
         self._ranges = [part for _, part in ranges]
         own = {number: (rank,) for rank, number in enumerate(group.workers)}
-        self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
+        self._contributions = [
+            Contributions(self._ranges, own.get(m.number, ())) for m in members
+        ]
         self._rows = [self._row(member) for member in members]
         self._traffic: Traffic = {}
         self._waves: list[list[tuple[HeldMessage, SteppedMessage]]] = [[]]
@@ -225,7 +227,10 @@ class _Recorder:
         states = [SteppedState(None, rows, self._on_the_way(), {})]
         while self._waves[-1]:
             wave = self._waves[-1]
-            wave.sort(key=lambda sent: sent[1][1:3])  # by source and destination
+            # By source and destination: the order of posting is that in which members
+            # take turns here, which means nothing. The sort is stable, so messages of
+            # one link arrive in the order in which they were sent.
+            wave.sort(key=lambda sent: sent[1][1:3])
             self._waves.append([])
             while wave:
                 held, message = wave.pop(0)
@@ -236,25 +241,26 @@ class _Recorder:
                     states.append(self._state(message))
         if states[-1].rows != tuple(self._rows):
             states.append(self._state(None))
-        # Where nothing was sent there is no way from a beginning to an end.
+        # If nothing was sent, there are no steps from a beginning to an end to be
+        # shown.
         return states if any(state.message for state in states) else states[-1:]
 
     def _arrive(self, held: HeldMessage, message: SteppedMessage) -> None:
         self._hold.let_go(held)
         source, destination, region, part, *_ = held
-        self._books[source].mark_sent(region, part)
-        self._books[destination].arrive(source, region, part, message.who)
+        self._contributions[source].mark_sent(region, part)
+        self._contributions[destination].arrive(source, region, part, message.who)
         self._run([self._members[destination]])
         self._rows[source] = self._row(self._members[source])
 
     def _run(self, members: Sequence[SteppedMember]) -> None:
         for member in members:
-            books = self._books[member.number]
+            notes = self._contributions[member.number]
             for op in member.run():
-                books.carry_out(op)
+                notes.carry_out(op)
                 if isinstance(op, Send):
-                    who = tuple(books.send(op.region, op.range))
-                    columns = books.columns_of(op.range)
+                    who = tuple(notes.send(op.region, op.range))
+                    columns = notes.columns_of(op.range)
                     message = SteppedMessage(
                         len(self._waves), member.number, op.to, op.kind, columns, who,
                         op.range.size,
@@ -275,14 +281,14 @@ class _Recorder:
         return tuple(self._cell(member, column) for column in columns)
 
     def _cell(self, member: SteppedMember, column: int) -> ColumnCell:
-        books = self._books[member.number]
-        place = books.held(column)
+        notes = self._contributions[member.number]
+        place = notes.held(column)
         if place is None:
             held, is_sent = None, False
         else:
             held = self._holding(member, place, column)
-            is_sent = books.was_sent(place, column)
-        kept = tuple(self._holding(member, p, column) for p in books.kept(column))
+            is_sent = notes.was_sent(place, column)
+        kept = tuple(self._holding(member, p, column) for p in notes.kept(column))
         return ColumnCell(held, place == BufferPlace(NEXT), is_sent, kept)
 
     def _holding(
@@ -294,5 +300,5 @@ class _Recorder:
         else:
             port = member.endpoint.ports[place.peer]
             array = port.window(place.region, part, apart=True)
-        who = self._books[member.number].who(place, column)
+        who = self._contributions[member.number].who(place, column)
         return Holding(who, tuple(array[: self._most].tolist()))

@@ -1,27 +1,27 @@
-"""What a step's exchange takes: a cost model of the topologies, and its fit.
+"""How long a step's exchange takes: a cost model of the topologies, and its fit.
 
-Pure arithmetic: no clock, no sockets; the caller brings the times.
+Pure arithmetic: no clock, no sockets; the caller gives the times.
 
 Hockney's model of a message (latency, then bytes) with the computing beside it:
 
     seconds = base + alpha * messages + beta * moved + gamma * worked + delta * spilled
 
-`base` is what a step takes that exchanges nothing; `alpha` the latency of a message in
-seconds; `beta` the seconds for a byte that one task takes from another (one over the
-bandwidth); `gamma` the seconds for a byte that is added or updated, and `delta` those
-on top of it for a byte that has left the cache meanwhile, which all do but those that a
-core's cache holds. How many messages there are and how many bytes are moved and worked
-on, each topology says itself (`Topology.loads`): n workers with S bytes in b buckets
-make 2(n-1)b messages on a ring, move 2(n-1)/n S and work on S.
+`base` is how long a step takes that exchanges nothing; `alpha` the latency of a message
+in seconds; `beta` the seconds per byte that one task takes from another (one over the
+bandwidth); `gamma` the seconds per byte that is added or updated, and `delta` those in
+addition for a byte that has left the cache meanwhile: all but as many as a core's cache
+holds. How many messages there are, and how many bytes are moved and worked on, each
+topology says itself (`Topology.loads`): n workers with S bytes in b buckets make
+2(n-1)b messages on a ring, move 2(n-1)/n S and work on S.
 
-These are what happens one after the other on the way to the end of a step. Tasks that
-share `cores` processors take turns as well, so no quantity can be less than that of all
-tasks together divided by the number of cores.
+These quantities are those of what happens one after the other on the way to the end of
+a step. Tasks that share `cores` processors take turns as well, so no quantity can be
+less than that of all tasks together divided by the number of cores.
 
-Each topology has its own rates, and others where tasks share cores: while every task
-has a core, a wait is a look at memory, and what was read stays in the cache; where they
-share them, a wait is a switch of processes, and the next one finds the cache full of
-other data. A server that shares cores with workers who have one each is a case between:
+Each topology has its own rates, and others if tasks share cores. While every task has a
+core, a wait is a read of memory, and what was read stays in the cache. If they share
+cores, a wait is a switch of processes, and the next one finds the cache full of other
+data. A server that shares cores with workers that have one each is a case in between:
 it sleeps while they compute.
 """
 
@@ -131,7 +131,7 @@ def spilled(n_bytes: int, cache_bytes: int = CACHE_BYTES) -> float:
 
 
 class Sharing(StrEnum):
-    """Which tasks have no core of their own; with as many cores there are no more."""
+    """Which tasks share cores; NONE if each has one."""
 
     NONE = "none"
     SERVERS = "servers"
@@ -143,14 +143,14 @@ Regime = tuple[str, Sharing]  # the topology, and who shares cores
 
 @dataclass(frozen=True)
 class CostModel:
-    """Predicts the time of an exchange; made by `fit`, or of rates that are known."""
+    """Predicts the time of an exchange; made by `fit`, or from known rates."""
 
     rates: dict[Regime, Rates]
     cores: int
     cache_bytes: int = CACHE_BYTES
 
     def regime(self, case: Case) -> Regime:
-        """Return which rates hold for a case.
+        """Return the key of a case's rates.
 
         >>> CostModel({}, cores=2).regime(Case("mesh", n_workers=3, n_bytes=8))
         ('mesh', <Sharing.WORKERS: 'workers'>)
@@ -163,7 +163,7 @@ class CostModel:
     def predict(self, case: Case) -> float:
         """Return the seconds that the exchange of a step takes.
 
-        Raises `InvalidArgumentError` for what nothing was measured of.
+        Raises `InvalidArgumentError` if no rates are known for such a case.
 
         >>> alone = {("ring", Sharing.NONE): Rates(1e-5, 2e-5, 1e-10, 1e-10)}
         >>> round(CostModel(alone, cores=2).predict(Case("ring", 2, 1_000_000)) * 1e6)
@@ -188,11 +188,11 @@ class CostModel:
 def fit(
     points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES
 ) -> CostModel:
-    """Return the model whose relative errors have the least squares.
+    """Return the model with the least squares of relative errors.
 
-    Rates are never negative. Each topology is fitted by itself, and for each way of
-    sharing cores, so it takes points of several numbers of workers and sizes of all
-    of these; what the points cannot tell apart gets rates that explain them. Raises
+    Rates are never negative. Each topology is fitted separately, as is each way of
+    sharing cores, so each needs points of several numbers of workers and sizes. Rates
+    that the points cannot tell apart are among those that explain them. Raises
     `InvalidArgumentError` if there are no points, or for a time that is not positive.
 
     >>> own = ("mesh", Sharing.NONE)
@@ -216,6 +216,8 @@ def fit(
     for regime, own in by_regime.items():
         loads = np.array([(1.0, *load(p.case, cores, cache_bytes)) for p in own])
         seconds = np.array([point.seconds for point in own])
+        # Rows divided by their seconds, to be fitted to 1: so errors are relative, and
+        # a long exchange does not outweigh all short ones.
         rates[regime] = Rates(*_not_negative(loads / seconds[:, None]).tolist())
     return CostModel(rates, cores, cache_bytes)
 
@@ -223,9 +225,11 @@ def fit(
 def _not_negative(rows: Floats) -> Floats:
     """Return x >= 0 with the least |rows @ x - 1|, by trying all sets of columns.
 
-    Where the best x has zeros, the rest is the plain solution for the other columns; so
-    with five columns 31 plain solutions decide, and no iteration has to end.
+    Where the best x is not zero, it is the plain solution for these columns alone. So
+    with five columns, 31 plain solutions decide, and there is no iteration to converge.
     """
+    # Columns of length 1: a step has millions of bytes and a few messages, and the
+    # small column would be lost to rounding.
     scale = np.linalg.norm(rows, axis=0)
     scale[scale == 0] = 1.0
     columns = range(rows.shape[1])

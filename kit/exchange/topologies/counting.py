@@ -1,9 +1,8 @@
 """What the plans of a step move and do, counted by walking them.
 
-Pure. A topology that states no formulas is described by these counts, and the formulas
-of those that do are compared with them (`kit.testing.check_topology`). Only messages
-with a payload are counted, as by the meter: an empty message that only keeps two
-members in step is not.
+Pure. A topology without formulas is described by these counts; the formulas of the
+others are compared with them (`kit.testing.check_topology`). Only messages with a
+payload are counted, as by the meter: an empty message only keeps two members in step.
 """
 
 from __future__ import annotations
@@ -62,11 +61,13 @@ def counted_messages(plans: Mapping[int, Plan]) -> int:
 def counted_hops(plans: Mapping[int, Plan], group: Group, n_steps: int = 1) -> int:
     """Return how many messages between hosts follow on each other, at most.
 
-    One follows on another if it cannot leave before that has come. Messages within a
-    host take no time here, and empty ones count as all others: they take as long.
-    All members begin together. Of several steps each member begins the next one as
+    One follows another if it cannot leave before that one has come. Messages within a
+    host take no time here; empty ones count like all others, since they take as long.
+    All members begin together. In several steps, each member begins the next one as
     soon as it has ended the last, so there may be fewer than in as many single steps.
     """
+    # Every member goes on until it needs a message that nobody has sent yet. It ends,
+    # since each round moves somebody; plans that do not fit together just stop early.
     left = {member: deque(plan.ops * n_steps) for member, plan in plans.items()}
     sent: dict[tuple[int, int], deque[int]] = defaultdict(deque)
     hops = dict.fromkeys(plans, 0)
@@ -100,7 +101,7 @@ def _hop(
 
 
 def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
-    """Return how many messages between hosts a step adds, of many steps in a row.
+    """Return how many messages between hosts each step adds, in many steps in a row.
 
     A ring of n workers on H hosts has 2(n-1)H/n: each of the 2(n-1) rounds goes on from
     where the last one came to, and H in n of them lead to another host.
@@ -113,7 +114,7 @@ def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
 def counted_loads(plans: Mapping[int, Plan], group: Group) -> Loads:
     """Return what the busiest server and then the busiest worker do, and what all do.
 
-    With servers a step is over when these are done and the workers have their result;
+    With servers, a step is over when these are done and the workers have their result;
     without, when the busiest worker is done.
     """
     each = {member: _cost(plan) for member, plan in plans.items()}

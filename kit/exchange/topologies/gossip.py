@@ -8,12 +8,12 @@ stochastic gradient descent", 2017), on a ring with equal weights:
        ^                             ^
        +-----------------------------+
 
-Nobody waits for more than its neighbours: no message follows on another in a step,
-where a ring all-reduce has 2(n-1) in a row. But the workers agree only in the long run.
-A step leaves at most (1 + 2 cos(2 pi / n)) / 3 of their difference: nothing with
-three workers, 80 % with eight. Two workers take the mean of both.
+A worker waits for its neighbours only: no message follows another in a step, while a
+ring all-reduce has 2(n-1) in a row. But the workers agree only in the long run. A step
+leaves at most (1 + 2 cos(2 pi / n)) / 3 of their difference: nothing with three
+workers, 80 % with eight. Two workers take the mean of both.
 
-The mean of all workers stays what it was. Each sum is in the order of the workers. A
+The mean of all workers stays the same. Each sum is in the order of the workers. A
 worker steps first and mixes then; the other order converges as fast.
 
 Cost a worker and step, of two neighbours: 2 messages a bucket; twice the parameters'
@@ -47,8 +47,8 @@ from kit.trace.traffic import TransferKind
 class Gossip(Topology):
     """Means of neighbours on a ring, in which workers do not agree.
 
-    A class derived from it needs a name and another `neighbourhood`: of any connected
-    graph in which who is a neighbour of another is so in return, and all have as many.
+    A class derived from it needs a name and another `neighbourhood`: that of any
+    connected, undirected graph in which all workers have equally many neighbours.
 
     >>> class Wider(Gossip):
     ...     name = "wider"
@@ -137,5 +137,5 @@ def _mix(own: int, members: tuple[int, ...], bucket: Bucket) -> Iterator[Op]:
     for other in others:
         yield Receive(other, GRAD, bucket.range, TransferKind.REDUCE)
     terms = (Term(SELF if one == own else one, GRAD) for one in members)
-    # A neighbour may still read what we have sent: the sum has a place of its own.
+    # Not into GRAD: a neighbour may still be reading what we have sent from there.
     yield Add(bucket.range, tuple(terms), NEXT)

@@ -1,7 +1,7 @@
-"""A ring of hosts: the tasks of a host meet in memory, and one exchanges with others.
+"""A ring of hosts: the tasks of a host add in its memory, and one talks to other hosts.
 
-Pure. The first worker of a host leads it. It adds for all of them, and it alone has
-links to other hosts: to the leaders of the host before and of the next one.
+Pure. The first worker of a host is its leader. It adds for all of them, and it alone
+has links to other hosts: to the leaders of the previous and the next one.
 
         host A                     host B
     worker 1 ---.              .--- worker 3      each bucket is cut into one chunk
@@ -9,18 +9,19 @@ links to other hosts: to the leaders of the host before and of the next one.
     worker 0, leads <====> worker 2, leads
 
 Chunk c is added in the order of the workers c, c+1, ..., c-1, as everywhere. Workers
-are ordered by host, so a sum goes round the hosts: each leader adds its tasks to what
-it takes from the host before, one by one. Only where chunk c belongs to worker j of its
-host (counted from 0) the first j workers of that host come last, after all others.
-There are two ways for such *rests*:
+are ordered by host, so a sum goes round the hosts: each leader adds its tasks'
+gradients, one by one, to what comes from the host before. But if chunk c belongs to
+worker j of its host (counted from 0), the first j workers of that host come last, after
+all others. There are two ways for these *rests*:
 
-short  They travel with the sum, to the last host of the round, who adds them: j chunks
-       more than the sum, and no message more in a row.
-long   The sum travels on to them: one chunk, and one message more in a row.
+short  They travel with the sum, to the last host of the round, which adds them: j
+       chunks more than the sum, and no more messages in a row.
+long   The sum travels on to them: one chunk more, and one more message in a row.
 
-For j = 1 the short way costs no more. For all others it is taken if what it moves in
-addition is less than `hop_bytes`: less time than a message takes. Who completes a sum
-updates the parameters of that chunk. These go round the hosts, and to their tasks.
+For j = 1 the short way costs no more. For the others it is taken if what it moves in
+addition is less than `hop_bytes`, which takes less time than a message. The leader that
+completes a sum updates the parameters of that chunk. These go round the hosts, and to
+their tasks.
 
 Cost a step, with n workers on H hosts, k on each, and S bytes: 2(H-1) messages between
 hosts in a row, 2H-1 on the long way. A leader sends 2(H-1)/H of S to other hosts, and
@@ -28,8 +29,9 @@ for the rests (k-1)/2H of S more, on the long way (k-1)/n. A ring of the same wo
 sends 2(n-1)/n of S from each host. Within a host, S goes to the leader from each other
 task, and back; the leader adds all.
 
-Hosts that come back in the order of the workers (A, B, A) count as several: the bits
-are the same, and there are more messages. A training orders its workers by host.
+A host that comes again in the order of the workers (A, B, A) counts as several: the
+bits are the same, but there are more messages. So a training orders its workers by
+host.
 """
 
 from __future__ import annotations
@@ -198,7 +200,7 @@ class Hierarchical(Topology):
 
 @dataclass(frozen=True)
 class _Hosts:
-    """Who is on which host, and which parts of a bucket that concerns."""
+    """Which workers are on which host, and which parts of a bucket concern a host."""
 
     blocks: tuple[tuple[int, ...], ...]
     workers: tuple[int, ...]
@@ -226,12 +228,12 @@ class _Hosts:
         return self._part(number, bucket, 0, len(self.blocks[number]))
 
     def late(self, number: int, bucket: Bucket) -> Range:
-        """Return those of them that come back to be completed."""
+        """Return those of them whose sums come back to this host to be completed."""
         n = len(self.blocks[number])
         return self._part(number, bucket, self._n_sent(number), n)
 
     def rests(self, number: int, bucket: Bucket) -> tuple[Range, ...]:
-        """Return where a host's workers are rests that travel; one range each."""
+        """Return the range in which each of a host's workers is a rest that travels."""
         n = self._n_sent(number)
         return tuple(self._part(number, bucket, rank, n) for rank in range(1, n))
 
@@ -271,6 +273,7 @@ class _Leader:
                     yield Add(chunk, turned(self._own, number))
             return
         yield from self._begin(bucket)
+        # Sums that neither begin nor end here: our tasks are added on their way.
         for hop in range(1, self._hosts.n - 1):
             part = self._hosts.whole(self._hosts.step(self._number, -hop), bucket)
             yield Receive(self._before, GRAD, part, TransferKind.REDUCE)
@@ -285,7 +288,8 @@ class _Leader:
         hosts, number = self._hosts, self._number
         rests = hosts.rests(number, bucket)
         # A chunk is summed from its own worker on, as on a ring, so the terms of the
-        # workers before it come last. Copied first: a sum overwrites our gradient.
+        # workers before that one come last. They are copied first, since the sum
+        # overwrites our gradient.
         for place, rest in enumerate(rests):
             yield Copy(self._own[place], SPARE + place, rest)
         if hosts.is_long:
@@ -315,7 +319,8 @@ class _Leader:
         if hosts.is_long:
             late = hosts.late(after, bucket)
             yield Add(late, (Term(self._before, GRAD), *self._own))
-            # Even if it is empty: all hosts must have the same stages to be woven.
+            # Even if it is empty: the pipeline cuts a plan into stages at its messages,
+            # and all hosts must have the same number of stages.
             yield Send(self._after, GRAD, late, TransferKind.REDUCE)
 
     def _complete(self, bucket: Bucket) -> Iterator[Op]:
@@ -329,7 +334,8 @@ class _Leader:
 
     def hand_out(self, layout: Layout) -> Iterator[Op]:
         hosts = self._hosts
-        # All that is ours leaves before any wait, so all hosts send at once.
+        # All that is ours leaves before the first wait, so all hosts send at the same
+        # time.
         for bucket in layout.buckets:
             for part in hosts.completes(self._number, bucket):
                 yield Apply(part)
@@ -341,7 +347,8 @@ class _Leader:
                 for part in parts:
                     yield Receive(self._before, NEXT, part, TransferKind.GATHER)
                     yield Copy(Term(self._before, NEXT), NEXT, part)
-                # After the last hop the next host has it: it completed that sum.
+                # Not after the last hop: the next host is the one that completed that
+                # sum.
                 for part in parts if hop < hosts.n - 1 else ():
                     yield Send(self._after, NEXT, part, TransferKind.GATHER)
         for bucket in layout.buckets:

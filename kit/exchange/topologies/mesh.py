@@ -8,11 +8,11 @@ deals with every other, and there are two hops where a ring of n has 2(n-1).
        ^                             ^            a worker; chunk c belongs to
        +-----------------------------+            worker c
 
-Sum   each worker offers its gradient of chunk c to worker c, who adds them in the order
-      c, c+1, ..., c-1: that in which the chunk would travel round the ring.
+Sum   each worker offers its gradient of chunk c to worker c, which adds them in the
+      order c, c+1, ..., c-1, in which the chunk would travel round the ring.
 Apply the owner of a chunk updates its parameters: no work is done twice.
 Copy  each owner hands its finished chunk to all others; on one host it writes it into
-      their memory itself, as long as it has it in its cache.
+      their memory itself, while the chunk is still in its cache.
 
 Cost a worker and step: 2(n-1) messages a bucket sent and as many received; 2(n-1)/n of
 the parameters' bytes sent and as many received. The ring moves the same, but each of
@@ -92,7 +92,7 @@ class Mesh(ReduceGather):
 
 
 def _sum_up(seat: Seat, bucket: Bucket) -> Iterator[Op]:
-    # Everybody begins with another one, so nobody is asked by all at once.
+    # Each worker begins with the next one, so that they do not all turn to the same.
     others = [(rank, seat.workers[rank]) for rank in seat.others]
     mine = bucket.chunks[seat.rank]
     for rank, worker in others:

@@ -1,8 +1,8 @@
 """Which parameter server holds which bytes.
 
 Pure. Parameters are dealt out whole, in the order in which they were given; one larger
-than a server's fair share is cut and spread over all of them. Very many small ones are
-first joined with their neighbours, so that the number of messages stays bounded.
+than a server's fair share is cut up and spread over all servers. Very many small ones
+are first joined with their neighbours, so that the number of messages is bounded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def place(layout: Layout, n_ps: int, strategy: str = "round_robin") -> Shards:
 
 
 def _merged(layout: Layout, shard: list[Range]) -> tuple[Range, ...]:
-    """Join what touches, but not where one dtype ends and another one begins."""
+    """Join ranges that touch, but not across the border between two dtypes."""
     return tuple(
         part
         for whole in merge(shard)

@@ -167,6 +167,8 @@ def _serve(
 
 
 def _sums(group: Group, part: Range, bucket: Bucket) -> Iterator[Op]:
+    # By chunk, although a server holds whole parameters: each chunk is added from
+    # another worker on, as on a ring, and only so are the bits the same.
     terms = tuple(Term(worker, GRAD) for worker in group.workers)
     for number, chunk in enumerate(bucket.chunks):
         shared = intersect(part, chunk)

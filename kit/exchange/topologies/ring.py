@@ -7,9 +7,8 @@ workstations", J. Parallel Distrib. Comput. 69 (2009).
        ^                         |
        +-------------------------+
 
-Sum   n-1 rounds: worker r hands chunk r-s on and adds the chunk r-s-1 that it is
-handed;
-      afterwards it holds the full sum of chunk r+1.
+Sum   n-1 rounds: in round s worker r passes chunk r-s on, and adds its own gradient to
+      chunk r-s-1, which it receives; afterwards it has the full sum of chunk r+1.
 Apply the owner of a chunk updates its parameters: no work is done twice.
 Copy  n-1 rounds: the finished chunks go round once.
 
@@ -93,6 +92,9 @@ class Ring(ReduceGather):
 def _sum_up(seat: Seat, bucket: Bucket) -> Iterator[Op]:
     for hop in range(seat.n - 1):
         ours, theirs = (bucket.chunks[seat.chunk(hop + more)] for more in (0, 1))
+        # Offered before anything is waited for: else each worker would wait for the one
+        # before it, all the way round. The sum may overwrite our own share of a chunk,
+        # since we pass that on only as part of this sum, in the next round.
         yield Send(seat.after, GRAD, ours, TransferKind.REDUCE)
         yield Receive(seat.before, GRAD, theirs, TransferKind.REDUCE)
         yield Add(theirs, (Term(seat.before, GRAD), Term(SELF, GRAD)))
@@ -109,5 +111,7 @@ def _hand_out(seat: Seat, layout: Layout) -> Iterator[Op]:
             chunk = bucket.chunks[seat.chunk(hop)]
             yield Receive(seat.before, NEXT, chunk, TransferKind.GATHER)
             yield Copy(Term(seat.before, NEXT), NEXT, chunk)
+            # Not after the last round: the next worker is the one that updated this
+            # chunk.
             if hop < seat.n - 2:
                 yield Send(seat.after, NEXT, chunk, TransferKind.GATHER)

@@ -1,6 +1,6 @@
-"""A worker's seat among the workers: who comes before it and after it, round and round.
+"""A worker's seat on the circle of workers: which ones come before and after it.
 
-Pure. With it what the all-reduces of two phases cost.
+Pure. Also what all-reduces of two phases cost.
 
     seat 0 --> seat 1 --> seat 2
       ^                     |
@@ -18,7 +18,7 @@ from kit.exchange.topologies.topology import Topology
 
 
 class Seat(NamedTuple):
-    """One worker's place; `workers` are the member numbers of all, in their order."""
+    """One worker's place; `workers` are the member numbers of all workers, in order."""
 
     workers: tuple[int, ...]
     rank: int

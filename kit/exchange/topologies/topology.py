@@ -1,16 +1,16 @@
-"""How gradients meet: what a topology says of itself, and the table of those there are.
+"""How gradients meet: what a topology says about itself, and the table of them all.
 
-Pure. Nothing else knows a topology by name: what a training may do with it, what its
-steps cost and how it is drawn, its own class says. To add one, derive from `Topology`,
-write its plan, and `register` it:
+Pure. Nothing else knows a topology by name: its class says what a training may do with
+it, what its steps cost and how it is drawn. To add one, derive from `Topology`, write
+its plan, and `register` it:
 
     class Tree(Topology):
         name = "tree"
         def plan(self, layout, group, member): ...
 
-All else has a default, made from the plan. A topology that states its `traffic` by a
-closed formula has it compared with what was measured: that finds mistakes in the plan,
-which counting the plan cannot.
+Everything else has a default, made from the plan. If a topology states its `traffic` by
+a closed formula, that is compared with what was measured: it finds mistakes in the
+plan, which counting the plan cannot.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Topology(ABC):
         send their own parameters, the plan adds those of each one's `neighbourhood`
         into NEXT and applies nothing, and the training needs `local_steps`.
     may_be_asynchronous, may_have_backups : bool, default False
-        Whether a training may be asynchronous, or go on without some gradients. The
-        plan does not carry out such steps: workers push to the servers what these hold,
-        and pull it, as in `ps`. So each server must own what it holds, and nobody else
-        anything.
+        Whether a training may be asynchronous, or go on without some gradients. Such
+        steps are not carried out by the plan: workers push to each server what it
+        holds, and pull it, as in `ps`. So each server must own what it holds, and
+        nobody else may own anything.
     hue : int, optional
         The number of its colour in the palette of the figures; by default the next one
         that is free.
@@ -87,7 +87,8 @@ class Topology(ABC):
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return what a member does in a step.
 
-        It must depend on the arguments alone: every member makes all plans by itself.
+        It must depend on the arguments alone: members do not send each other plans, so
+        all must come to the same ones.
 
         Parameters
         ----------
@@ -124,9 +125,9 @@ class Topology(ABC):
     def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
         """Return the workers whose numbers are added up at one worker, itself included.
 
-        Where not all agree, they are added in this order, and each worker weighs 1 in
-        all the means that it is in, so that the mean of all stays. Default: all
-        workers.
+        If not all agree, they are added in this order. The weights of a worker in all
+        means that it is in must add up to 1, so that the mean of all workers stays the
+        same. Default: all workers.
 
         Parameters
         ----------
@@ -152,14 +153,14 @@ class Topology(ABC):
     def hops(self, layout: Layout, group: Group) -> int:
         """Return how many messages between hosts follow one another in a step.
 
-        Each waits for the one before it, so with a latency of L a step that all begin
-        together takes at least as many times L. Buckets count one after the other.
+        Each waits for the one before it: with a latency of L, a step that all begin
+        together takes at least this many times L. Buckets count one after the other.
         Default: counted.
         """
         return counted_hops(self.plans(layout, group), group)
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
-        """Return what a step costs on its longest path, and all tasks together.
+        """Return what a step costs on its longest path, and in all tasks together.
 
         `kit.exchange.topologies.cost` predicts times from it. Default: counted in the
         plans of float32 parameters of this size.
@@ -185,11 +186,11 @@ class Topology(ABC):
         return ""
 
     def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
-        """Return who stands in which row of its picture, from top to bottom.
+        """Return the members in each row of its picture, from top to bottom.
 
-        Without rows the workers stand in a circle. A member in neither takes no part
-        and stands aside. The arrows of the picture are the links of `traffic`. Default:
-        servers above workers if it needs servers, else a circle.
+        Without rows the workers are drawn in a circle. A member that is in neither
+        takes no part, and is drawn aside. The arrows of the picture are the links of
+        `traffic`. Default: servers above workers if it needs servers, else a circle.
         """
         return (group.ps, group.workers) if self.needs_ps else ()
 
@@ -200,8 +201,8 @@ _table: dict[str, Topology] = {}
 def register(topology: Topology) -> Topology:
     """Add a topology to the table, so that trainings can name it; returns it.
 
-    It replaces one of the same name. Each process has a table of its own: a training
-    carries a topology of yours to the tasks.
+    It replaces one of the same name. The table is that of this process; a training
+    takes your topology to the tasks.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ def first(suits: Callable[[Topology], bool]) -> str:
 
 
 def by_name(name: str) -> Topology:
-    """Return a topology; `InvalidArgumentError` lists the known ones."""
+    """Return a topology by name; raises `InvalidArgumentError` with the known ones."""
     try:
         return _table[name]
     except (KeyError, TypeError):
@@ -275,7 +276,7 @@ def by_name(name: str) -> Topology:
 
 
 def agreeing(name: str) -> str:
-    """Return a topology after whose steps all agree: this one, or the first to do so.
+    """Return the name of a topology after whose steps all agree: this one if it can be.
 
     >>> import kit.exchange
     >>> agreeing("mesh"), agreeing("gossip")
@@ -288,10 +289,10 @@ def agreeing(name: str) -> str:
 
 
 def steps_to_all(topology: Topology, group: Group) -> int:
-    """Return after how many steps all workers have heard of what the first one knew.
+    """Return after how many steps what the first worker knew has reached all workers.
 
-    One, where every worker's result depends on all of them. Raises
-    `InvalidArgumentError` where some never hear of it.
+    One, if every worker's result depends on all of them. Raises `InvalidArgumentError`
+    if it never reaches some.
 
     >>> from kit.exchange.topologies.gossip import Gossip
     >>> [steps_to_all(Gossip(), Group((), tuple(range(n)), ())) for n in (1, 2, 3, 6)]
@@ -317,7 +318,7 @@ def steps_to_all(topology: Topology, group: Group) -> int:
 
 
 def maybe_by_name(name: str) -> Topology | None:
-    """Return the topology that a trace calls so; None for one that is not known here.
+    """Return the topology that has this name in a trace; None if it is not known here.
 
     >>> maybe_by_name("tree-async") is maybe_by_name("tree")
     True

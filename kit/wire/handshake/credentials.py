@@ -2,7 +2,7 @@
 
 Made anew at each start, handed to the engines over the encrypted control channel, never
 put into arguments or environment. `repr` shows no secret. Anyone who holds the key has
-full power over the cluster; without it nobody gets anything from the cluster.
+full control of the cluster; without it nobody gets anything from it.
 
 A cluster on one machine needs no certificate, and making one costs 0.1 s and the import
 of `cryptography`: `Credentials.new(certificate=False)`.
@@ -33,7 +33,7 @@ _FIELDS: Final = ("cluster_id", "key", "certificate_pem", "private_key_pem")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the processes of a cluster prove to each other that they belong to it with.
+    """The secrets by which processes prove that they belong to a cluster.
 
     Make them with `Credentials.new()`. Their repr does not show the secrets.
 
@@ -136,6 +136,8 @@ class Credentials:
             Others may enter the folder.
         """
         make_private_folder(path.parent)
+        # Made under another name, and with its final mode from the beginning: there is
+        # never a file that others can read, or one that is cut short.
         temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -194,9 +196,9 @@ def _make_certificate(now: datetime.datetime) -> tuple[bytes, bytes]:
     """Return a self-signed certificate and its key; valid from yesterday without end.
 
     It is trusted because both sides hold it, as they hold the cluster's key, which does
-    not expire either: an end would only stop a cluster or a saved file some day. `tls`
-    looks at no clock; the dates are for other programs and older versions of this one,
-    and are back-dated, because the clocks of the other machines may be behind.
+    not expire either: an end would only make a cluster or a saved file fail some day.
+    `tls` ignores the dates. They are for other programs and older versions of this one,
+    and begin a day earlier, because the clocks of other machines may be behind.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

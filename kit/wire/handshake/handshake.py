@@ -10,9 +10,9 @@ Pure: bytes in, bytes out. The caller brings connection, deadline and random non
 
 Everything has a fixed size, so a stranger cannot make either side allocate. Each mac is
 HMAC-SHA256 over a label of its own and all bytes exchanged before it: none can be
-replayed, reflected or moved to another connection, and the version cannot be talked
-down. Reply, Proof and Verdict carry a refusal code instead of a mac where a side says
-no; a refusal says why and nothing else. The byte tables are in `PROTOCOL.md`.
+replayed, reflected or moved to another connection, and nobody in between can bring the
+version down. To refuse, a side puts a code instead of a mac into Reply, Proof or
+Verdict; that says why, and nothing else. The byte tables are in `PROTOCOL.md`.
 
 It gives no secrecy: between machines all of it happens inside TLS.
 """
@@ -79,7 +79,8 @@ class Handshake:
         self._cluster_id, self._versions = cluster_id, versions
         self._out, self._in = bytearray(), bytearray()
         self._transcript = b""
-        # A function and no method: a cycle would keep the key for a while.
+        # A plain function, not a bound method: that would refer back to this object,
+        # and the cycle would keep the key in memory until a garbage collection.
         self._awaited: tuple[Shape, Callable[[Any, bytes], None]]
 
     @property
@@ -88,7 +89,7 @@ class Handshake:
         return 0 if self.done else self._awaited[0].size - len(self._in)
 
     def outgoing(self) -> bytes:
-        """Return what must be sent now, and forget it."""
+        """Return what must be sent now; it is not returned again."""
         out = bytes(self._out)
         self._out.clear()
         return out
@@ -107,7 +108,8 @@ class Handshake:
             )
         self._in += data
         shape, act = self._awaited
-        # At once: what speaks another protocol may never send as much as we wait for.
+        # At once, not with the whole message: a peer that speaks another protocol may
+        # never send as many bytes as we wait for.
         if not shape.magic.startswith(self._in[:4]):
             raise ProtocolError(_stranger(bytes(self._in)))
         if len(self._in) == shape.size:
@@ -144,20 +146,24 @@ class ClientHandshake(Handshake):
 
     def _on_reply(self, message: bytes) -> None:
         reply = unpack_reply(message)
-        # No mac comes with a refusal, and none is needed: all that it can do is to end
-        # this connection, which anybody who can write to it can do anyway.
+        # A refusal comes without a mac and needs none: it can only end this connection,
+        # which anybody who can write to it can do anyway.
         if reply.refusal:
             raise _refused(reply.refusal, self._versions, reply.versions)
+        # The newest version of a Reply is the one that the server has chosen.
         if not self._versions.oldest <= reply.versions.newest <= self._versions.newest:
             raise _refused(Refusal.VERSION, self._versions, reply.versions)
+        # The server proves itself first, so the client never shows a mac to a stranger
+        # who happens to listen at this address.
         self._transcript += message[: -len(reply.mac)]
         if not hmac.compare_digest(reply.mac, self._mac(b"server")):
-            # It says why; its mac is zeros, as nothing is proved to who proved nothing.
+            # The server learns why. The mac is zeros: what has proved nothing gets no
+            # proof.
             self._out += pack_short(PROOF, Refusal.KEY, bytes(32))
             raise AuthenticationFailed(_WRONG_KEY)
         self.peer = reply.task
         self._transcript += reply.mac
-        # A label for each mac: the server's own, sent back to it, is not a Proof.
+        # Each mac has its own label: a server's mac sent back to it is not a Proof.
         self._send(pack_short(PROOF, Refusal.NONE, self._mac(b"client")))
         self._awaited = (VERDICT, ClientHandshake._on_verdict)
 
@@ -190,6 +196,8 @@ class ServerHandshake(Handshake):
         self._awaited = (HELLO, ServerHandshake._on_hello)
 
     def _on_hello(self, message: bytes) -> None:
+        # Even before it is known what it says: the mac of the Reply covers it, so that
+        # a Hello changed on the way (older versions, another role) fails at the client.
         self._transcript = message
         theirs = Versions.of_hello(message)
         agreed = min(theirs.newest, self._versions.newest)
@@ -199,10 +207,13 @@ class ServerHandshake(Handshake):
         hello, cluster_id = unpack_hello(message)
         if not hmac.compare_digest(cluster_id, self._cluster_id):
             raise self._refuse(Refusal.CLUSTER, theirs)
+        # After the cluster: a client at the wrong address must not be told to try
+        # again.
         if self._busy:
             raise self._refuse(Refusal.BUSY, theirs)
         self.hello = hello
-        # With our nonce: a Proof that was recorded earlier does not fit this Reply.
+        # Our nonce makes this Reply unlike any other, so a Proof recorded earlier does
+        # not fit it.
         versions = Versions(agreed, self._versions.oldest)
         self._send(pack_reply(versions, self._task, self._nonce))
         self._send(self._mac(b"server"))
@@ -220,6 +231,8 @@ class ServerHandshake(Handshake):
         self.done = True
 
     def _refuse(self, refusal: Refusal, theirs: Versions) -> KitError:
+        # To somebody who has proved nothing: neither the name of this task nor a mac,
+        # which could be used elsewhere.
         self._out += pack_reply(
             self._versions, Task("", 0), bytes(NONCE_BYTES), refusal
         ) + bytes(32)
@@ -233,7 +246,7 @@ _WRONG_KEY: Final = (
 
 
 def _refused(refusal: Refusal, ours: Versions, theirs: Versions) -> KitError:
-    """Return the error that a refusal means, the same one on both sides."""
+    """Return the error that a refusal means; both sides raise the same."""
     if refusal is Refusal.VERSION:
         behind = "this side" if ours.newest < theirs.newest else "the other side"
         return VersionMismatch(

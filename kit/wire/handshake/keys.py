@@ -7,16 +7,16 @@ say AES-GCM, the socket is taken back from TLS, and all that follows are records
 (`kit/wire/records.py`); if both say TLS, nothing changes; if they differ, both refuse
 and name both settings.
 
-The two keys come from both secrets, client's first, with the cluster's key as salt, by
-HKDF; a label tells the directions apart. So a key is new although one end's randomness
-should be poor, and who knows no secret but the cluster's key has nothing.
+The two keys come from both secrets, the client's first, by HKDF with the cluster's key
+as salt; a label tells the directions apart. So a key is fresh even if one end's random
+numbers are poor, and the cluster's key alone reveals nothing.
 
 Taking the socket back. What must not be lost is a record that the other end sends right
 after its 40 bytes. OpenSSL takes from the socket what the TLS record at hand needs and
 not a byte more (`SSL_CTX_set_read_ahead(3)`: off unless asked for), so what follows is
 still in the socket. No message of TLS itself can follow: there are no tickets
-(`num_tickets = 0`), nobody asks for other keys, and dropping the object sends no
-farewell. Bytes that TLS has decrypted beyond the 40 are refused.
+(`num_tickets = 0`), neither end asks for new keys, and dropping the object sends no
+closing message. Bytes that TLS has decrypted beyond the 40 are refused.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def ready(
     if role is not Role.DATA or not isinstance(stream, TlsStream):
         return stream
     ours = secrets.token_bytes(SECRET_BYTES)
+    # Both ends write before they read, so neither waits for the other: 40 bytes always
+    # fit into the socket's buffer.
     write_all(stream, [pack_exchange(encryption, ours)], deadline, clock)
     message = _received(stream, _EXCHANGE.size, deadline, clock)
     wanted, theirs = unpack_exchange(message)

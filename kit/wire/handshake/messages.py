@@ -55,7 +55,7 @@ class Versions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who opens the connection, and what for.
+    """The task that opens a connection, and what for.
 
     `incarnation` counts the starts of the task; `run_id` is 16 bytes naming the
     training that a DATA link belongs to.
@@ -68,7 +68,7 @@ class Hello:
 
 
 class Reply(NamedTuple):
-    """Who answers."""
+    """The task that answers, or why it refuses."""
 
     versions: Versions
     refusal: Refusal
@@ -123,7 +123,7 @@ def pack_hello(
 
 
 def unpack_hello(message: bytes) -> tuple[Hello, bytes]:
-    """Return who says hello and the cluster id; raises `ProtocolError` by field."""
+    """Return the Hello and the cluster id; raises `ProtocolError` naming the field."""
     fields = _HELLO.unpack(message)
     role, reserved, cluster_id, _nonce, job, index, incarnation, run_id = fields[3:11]
     if role not in set(Role) or reserved or any(fields[11]):
@@ -147,12 +147,12 @@ def pack_reply(
 
 
 def unpack_reply(message: bytes) -> Reply:
-    """Return who answers, or the refusal; raises `ProtocolError` by field."""
+    """Return the Reply, maybe a refusal; raises `ProtocolError` naming the field."""
     fields = _REPLY.unpack(message)
     newest, oldest, refusal, reserved, _nonce, job, index, more, mac = fields[1:]
     versions = Versions(newest, oldest)
     kind = _refusal("Reply", refusal, reserved, any(more))
-    # A refusal does not say who refuses.
+    # A refusal does not name the task that refuses.
     task = Task("", 0) if kind else _unpack_task(job, index)
     return Reply(versions, kind, task, mac)
 

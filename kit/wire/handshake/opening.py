@@ -1,14 +1,13 @@
 """From an address to a link: dial or accept, prove the key, and only then talk.
 
-`connect` is the side that comes, `welcome` the side that is there. Both take one
-deadline for everything: connecting, TLS and the handshake. When anything fails nothing
-stays open.
+`connect` is the client's side, `welcome` the server's. Both take one deadline for
+everything: connecting, TLS and the handshake. If anything fails, nothing stays open.
 
 Theory of operation. Four messages of fixed size (`messages.py`) decide whether a stream
 becomes a link. Each side is in one of three states, and in each state reads the bytes
 of one message and not one more: what follows belongs to the link.
 
-    the side that comes                        the side that is there
+    client                                     server
     sends Hello                                waits for Hello
     waits for Reply      ◄──── Reply ────      checks it, waits for Proof
     checks it            ───── Proof ───►      checks it: done
@@ -17,35 +16,34 @@ of one message and not one more: what follows belongs to the link.
 
 On a data link under TLS the two then agree on keys and leave TLS (`keys.py`).
 
-What is checked, and when. Before a byte is read: on a unix socket that the other
-process is of this user, by both sides; on TCP, where the credentials hold a
+What is checked, and when. Before a byte is read: on a unix socket, that the other
+process belongs to this user, by both sides; on TCP, if the credentials hold a
 certificate, that the other side shows this very certificate (`tls.py`). With the first
-bytes of a message: its magic, so that a web browser or a TLS client is told from a peer
-at once. With the whole Hello: the versions, before any field that another version may
-have moved; then the fields; then the cluster's id. With the Reply: its version, and the
-server's mac, before the client shows a mac of its own. With the Proof: the client's
-mac. With the Verdict: that the server has let it in. Macs are over all bytes exchanged
-so far, so what Hello and Reply say of task, role, run and incarnation is believed when
-the mac after it is right. Last, the client sees whether it is the task that it
-`expected`.
+bytes of a message: its magic, so that a web browser or a TLS client is recognised at
+once. With the whole Hello: the versions, before any field that another version may have
+moved; then the fields; then the cluster's id. With the Reply: its version, and the
+server's mac, before the client shows its own. With the Proof: the client's mac. With
+the Verdict: that the server has let it in. Macs are over all bytes exchanged so far, so
+what Hello and Reply say about task, role, run and incarnation is trusted once the mac
+after it is right. Last, the client checks whether it has reached the `expected` task.
 
-A side that says no sends the reason, a code and nothing else, and waits half a second
-at most until it has left.
+A side that refuses sends the reason, a code and nothing else, and waits half a second
+at most for it to leave.
 
-Deadlines. `connect` has one of its caller's. Of a connection that is accepted the clock
-starts with `accept`, not with its first byte (`Acceptor`, 5 s): waiting to be heard,
-waiting for a place and the handshake itself all count.
+Deadlines. `connect` has its caller's. For an accepted connection the time starts with
+`accept`, not with its first byte (`Acceptor`, 5 s): waiting for that byte, waiting for
+a place and the handshake itself all count.
 
 Why silent strangers cannot keep others out. A connection that has said nothing costs a
-descriptor, and no thread. There is room for a fixed number of those that wait, and when
-it is full one of the origin that has the most (a user of this machine, or another
-machine) makes way: its oldest silent one, or else its oldest. Only one that has spoken
-gets a thread and one of the places for handshakes; free places go to the origin that
-has the fewest. When none is free, the oldest handshake of the origin with the most
-ends, if that one has at least two more than one that waits, and it has had a quarter of
-a second. So a crowd displaces itself, and a peer of another origin is let in as long as
-the crowd comes from fewer origins than there are places. All of this is decided in
-`admission.py`, without a clock or a socket.
+descriptor, and no thread. There is room for a fixed number of those that wait. When the
+room is full, one of the origin with the most connections (a user of this machine, or
+another machine) makes way: its oldest silent one, or else its oldest. Only a connection
+that has sent something gets a thread and one of the places for handshakes; a free place
+goes to the origin with the fewest. If none is free, the oldest handshake of the origin
+with the most is ended, once it has had a quarter of a second and if that origin has at
+least two more than one that waits. So a crowd displaces itself, and a peer of another
+origin is let in as long as the crowd comes from fewer origins than there are places.
+All of this is decided in `admission.py`, without a clock or a socket.
 """
 
 from __future__ import annotations
@@ -160,7 +158,7 @@ def welcome(
 ) -> Link:
     """Return a link over a freshly accepted stream, which is closed on any error.
 
-    With `busy` the caller has to try again. Raises as `connect` does; the link's
+    With `busy` the peer is told to try again. Raises as `connect` does; the link's
     `role`, `run_id` and `incarnation` are those that the peer gave.
     """
     deadline = clock() + deadline_s
@@ -210,10 +208,10 @@ def perform(
     deadline: float,
     clock: Clock = time.monotonic,
 ) -> None:
-    """Carry a handshake through on a stream; not a byte more is read than it has.
+    """Carry out a handshake on a stream; reads not one byte beyond it.
 
-    Raises what the handshake raises, after telling the peer why, or `LinkLost`,
-    `DeadlineExceededError`.
+    Raises what the handshake raises, after it has sent the peer the reason, or
+    `LinkLost`, `DeadlineExceededError`.
     """
     # No later message is longer than the first one that a side waits for.
     room = memoryview(bytearray(handshake.wanted))
@@ -231,14 +229,17 @@ def perform(
             handshake.feed(room[:n_bytes])
         except KitError:
             end = min(deadline, clock() + _REFUSAL_S)
-            # The reason for the refusal is the error that counts.
+            # That the refusal could not be sent matters less than why it was made.
             with suppress(LinkLost, DeadlineExceededError):
                 write_all(stream, [handshake.outgoing()], end, clock)
             raise
 
 
 def _suit(stream: Stream, role: Role) -> None:
-    """Leave it to a training's own signs of life to find out who is dead."""
+    """Leave it to a training's own signs of life to find out who is dead.
+
+    The links of sessions exchange none, so TCP must notice for them.
+    """
     if role is not Role.SESSION:
         outlast_cuts(stream)
 

@@ -1,6 +1,6 @@
-"""Files and folders that nobody but this user may look into.
+"""Files and folders that nobody but this user may read.
 
-It only judges what is there: it changes no mode and makes nothing.
+Permissions are checked, and never changed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import BinaryIO, Final
 from kit.errors import PermissionDeniedError
 from kit.regular_file import check_regular
 
+# O_PATH: a folder on the way need not be readable. O_NONBLOCK: opening a FIFO would
+# wait for somebody to write. O_NOCTTY: a terminal must not become this process's own.
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_LINKS: Final = 40  # as Linux, path_resolution(7)
@@ -46,14 +48,14 @@ def open_private(path: Path) -> BinaryIO:
     """Return a secret's file to read from, unbuffered: one of ours, or one of root's.
 
     *Ours* is a regular file of this user that nobody else may touch (0600 or less).
-    Nobody can put such a file there but this user, so the folders do not matter.
+    Nobody else can put such a file there, so the folders do not matter.
 
     A symbolic link, or a file of root's, is how a secret comes into a container.
-    Everything on the way to it, links resolved, must be in the hands of root and this
-    user alone: each folder and link is owned by one of them, and nobody else may write
-    to a folder, unless it is sticky (as /tmp is: each changes only what is theirs). The
-    file at the end is ours as above, or root's and for root alone, but for reading
-    (0440) by a group that this process is in.
+    Everything on the way to it, links resolved, must be under the control of root and
+    this user alone: each folder and link is owned by one of them, and nobody else may
+    write to a folder, unless it is sticky (as /tmp is: users change only what is
+    theirs). The file at the end is ours as above, or root's and for root alone, except
+    that a group of this process may read it (0440).
 
     Raises `PermissionDeniedError` with path, mode, owner and the way out,
     `InvalidArgumentError` for what is not a regular file, and `OSError` as the file
@@ -73,9 +75,10 @@ def open_private(path: Path) -> BinaryIO:
 
 
 def _open_guarded(path: Path) -> int:
-    """Open what a path leads to, looking at each folder and link before it is used.
+    """Open what a path leads to, checking each folder and link before it is used.
 
-    By descriptors: what was looked at is what is used, even if it is renamed meanwhile.
+    By descriptors, part by part: what was checked is what is used, even if somebody
+    renames it or puts a link in its place meanwhile.
     """
     left, n_links = _parts(str(Path.cwd() / path)), 0
     folder = os.open("/", _FOLDER)
@@ -89,6 +92,8 @@ def _open_guarded(path: Path) -> int:
                 n_links += 1
                 if n_links > _MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                # The parts of the target are walked and checked like all others: from
+                # the root for an absolute one, else from the folder of the link.
                 target = os.readlink(name, dir_fd=folder)
                 left += _parts(target)
                 name = "/" if target.startswith("/") else "."
@@ -103,12 +108,15 @@ def _open_guarded(path: Path) -> int:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the names in a path, the first one last."""
+    """Return the names in a path in reverse, so that `pop` gives the next one."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 def _check_step(path: Path, what: str, status: os.stat_result) -> None:
-    """Refuse a folder or a link on the way that somebody else can change."""
+    """Refuse a folder or a link on the way that somebody else can change.
+
+    A link's own mode means nothing; who may replace it is decided by its folder.
+    """
     is_link = stat.S_ISLNK(status.st_mode)
     is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
     if status.st_uid in (0, os.geteuid()) and (is_link or not is_open):

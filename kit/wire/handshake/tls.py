@@ -42,9 +42,12 @@ class TlsStream(SocketStream):
         super().__init__(sock, "tls", peer)
         sock.setblocking(False)
         self._pinned = ssl.PEM_cert_to_DER_cert(pinned_pem.decode())
-        self._sealed = 0  # size of the record that OpenSSL holds back
+        # The size of a record that OpenSSL could not send. It must be offered the same
+        # bytes again (SSL_write(3)), so the next write takes as many, no more or fewer.
+        self._sealed = 0
         self._heard = False
-        # OpenSSL's object takes one caller at a time; no call under the lock blocks.
+        # OpenSSL's object takes one caller at a time, while a link's two directions may
+        # belong to two threads. No call under the lock blocks.
         self._lock = threading.Lock()
 
     def establish(self, deadline: float, clock: Clock) -> None:
@@ -59,6 +62,7 @@ class TlsStream(SocketStream):
                 wait_ready(self, select.POLLOUT, deadline, clock)
             except (OSError, ValueError) as exc:
                 raise self._broken(exc) from exc
+        # Equal, not merely signed by it: nobody else's certificate will do.
         if self._socket.getpeercert(binary_form=True) != self._pinned:
             raise self._broken(ssl.SSLCertVerificationError("another certificate"))
 
@@ -106,7 +110,8 @@ class TlsStream(SocketStream):
             return SocketStream(Socket(fileno=self._socket.detach()), kind, self.peer)
 
     def _broken(self, exc: Exception) -> KitError:
-        # Under TLS 1.3 a server's no to our certificate arrives with the first read.
+        # Under TLS 1.3 a client has finished its handshake before the server has seen
+        # its certificate: a refusal arrives only with the first read.
         is_refusal = isinstance(exc, ssl.SSLError) and not self._heard
         if not is_refusal or isinstance(exc, ssl.SSLEOFError):
             return super()._broken(exc)
@@ -131,13 +136,14 @@ def tls_context(credentials: Credentials, *, server: bool) -> TlsContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    # Only the one pinned certificate is taken, so its dates tell nothing; a wrong
-    # clock, or credentials in a file of an older version, should not end a cluster.
+    # Only the one pinned certificate is accepted, so its dates mean nothing. A wrong
+    # clock, or credentials in a file of an older version, must not end a cluster.
     context.verify_flags |= _NO_CHECK_TIME
     context.load_verify_locations(cadata=credentials.certificate_pem.decode())
     if server:
         context.num_tickets = 0  # no connection is ever resumed
-    # OpenSSL wants a path; this one leads to memory that nobody else can open.
+    # OpenSSL reads a key from a path only. This one leads to memory that no other user
+    # can open, so the key is never written to a disk.
     fd = os.memfd_create("kit-certificate", os.MFD_CLOEXEC)
     with os.fdopen(fd, "wb", buffering=0) as file:
         file.write(credentials.certificate_pem + credentials.private_key_pem)

@@ -1,1 +1,1 @@
-"""Addresses, listeners, dialers, and who is let in."""
+"""Addresses, listeners and dialers, and which connections are admitted."""

@@ -1,9 +1,16 @@
-"""The door of a task: accepts connections, checks each one, hands over links.
+"""Accepts a task's connections, checks each one, and hands over links.
 
-One thread accepts and waits for the first byte of each connection; then the handshake
-gets a short thread of its own, with a deadline. Who may wait, whose handshake is next
-and who must go is decided in `admission.py`, for each listener by itself. Refusals are
-counted, and written to the log at a limited rate.
+Theory of operation. One thread accepts, and polls every new connection for its first
+byte. A connection that has sent something gets a short thread for its handshake, with a
+deadline. Who may wait, whose handshake is next and who must go is decided in
+`admission.py`, for each listener separately. Refusals are counted, and logged at a
+limited rate.
+
+The poll and the silent connections belong to the accepting thread alone. Admissions and
+streams are shared with the threads of handshakes, under one lock. A stream in a
+handshake is closed by that handshake's thread alone; to end it early, the others only
+shut it down, which wakes that thread. If they closed it, its descriptor might be
+another connection's by the time that the thread looks at it again.
 """
 
 from __future__ import annotations
@@ -30,8 +37,9 @@ from kit.wire.sockets import SocketStream
 from kit.wire.stream import AES_GCM, Clock
 
 # --------------------------------------------------------------------------------------
-# A line in the log for each refused connection, but not for each of thousands. A
-# stranger decides how often he comes; he does not decide how much is written about it.
+# A line in the log for each refused connection, but not for each of thousands:
+# strangers decide how many connections are refused, but not how much of the disk that
+# takes.
 
 
 _log = logging.getLogger(__name__)
@@ -50,7 +58,7 @@ class RefusalLog:
         self._period_ends, self._in_period = 0.0, 0
 
     def note(self, reason: object, origin: str = "") -> None:
-        """Count a refusal, and write it down unless there were too many of late."""
+        """Count a refusal, and log it unless there were too many of late."""
         with self._guard:
             if self._clock() >= self._period_ends:
                 self._sum_up()
@@ -62,7 +70,7 @@ class RefusalLog:
             self.count += 1
 
     def close(self) -> None:
-        """Write what was not written yet."""
+        """Log how many refusals of this period were not logged."""
         with self._guard:
             self._sum_up()
 
@@ -79,8 +87,8 @@ _PAUSE_MS: Final = 100
 
 
 @dataclass(frozen=True)
-class _Entrance:
-    """A listener with those of its connections that are not links yet."""
+class _Pending:
+    """A listener, and those of its connections that are not links yet."""
 
     listener: Listener
     admission: Admission
@@ -90,9 +98,9 @@ class _Entrance:
 class Acceptor:
     """Accepts on `listeners`, which it owns, from its creation until `close`.
 
-    Each listener has `at_most` places for handshakes and `room` for connections that
-    wait for one or have said nothing yet. `on_link` gets each proven link, which is the
-    callee's from then on; it is called in the handshake's thread and must return soon.
+    Each listener has `at_most` places for handshakes, and `room` for connections that
+    wait for one or have sent nothing yet. `on_link` gets each proven link and owns it
+    from then on; it is called in the handshake's thread and must return soon.
     """
 
     def __init__(
@@ -110,8 +118,8 @@ class Acceptor:
         encryption: str = AES_GCM,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._entrances = {
-            one.fileno(): _Entrance(one, Admission(at_most, room), {})
+        self._pending = {
+            one.fileno(): _Pending(one, Admission(at_most, room), {})
             for one in listeners
         }
         self._on_link, self._local = on_link, local
@@ -119,10 +127,10 @@ class Acceptor:
         self._max_body, self._checksum, self._clock = max_body, checksum, clock
         self._encryption = encryption
         self._refusals = RefusalLog(local.short, clock)
-        self._state = threading.Lock()  # of the entrances, too
+        self._state = threading.Lock()  # also of what is in `_pending`
         self._threads: set[threading.Thread] = set()
-        # By descriptor.
-        self._silent: dict[int, tuple[_Entrance, PendingConnection]] = {}
+        # By descriptor; the accepting thread's alone.
+        self._silent: dict[int, tuple[_Pending, PendingConnection]] = {}
         self._is_closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = select.poll()
@@ -140,12 +148,13 @@ class Acceptor:
     def n_new(self) -> int:
         """How many connections are open that are not links yet."""
         with self._state:
-            return sum(len(one.streams) for one in self._entrances.values())
+            return sum(len(one.streams) for one in self._pending.values())
 
     def close(self, deadline_s: float = 5.0) -> None:
-        """Stop accepting, break off handshakes under way, and wait for all threads.
+        """Stop accepting, end handshakes under way, and wait for all threads.
 
-        May be called twice, but not from `on_link`. Links handed over stay open.
+        May be called twice, but not from `on_link`, whose thread it waits for. Links
+        that were handed over stay open.
         """
         with self._state:
             if self._is_closing:
@@ -153,14 +162,14 @@ class Acceptor:
             self._is_closing = True
             os.eventfd_write(self._wake, 1)
             threads = list(self._threads)
-            for entrance in self._entrances.values():
-                for stream in entrance.streams.values():
+            for pending in self._pending.values():
+                for stream in pending.streams.values():
                     stream.shutdown()
         deadline = self._clock() + deadline_s
         for thread in (self._thread, *threads):
             thread.join(max(0.0, deadline - self._clock()))
-        for entrance in self._entrances.values():
-            entrance.listener.close()
+        for pending in self._pending.values():
+            pending.listener.close()
         os.close(self._wake)
         self._refusals.close()
 
@@ -168,53 +177,56 @@ class Acceptor:
 
     def _accept_all(self) -> None:
         self._poll.register(self._wake, select.POLLIN)
-        for fd in self._entrances:
+        for fd in self._pending:
             self._poll.register(fd, select.POLLIN)
         wait_ms: float | None = None
         while not self._is_closing:
-            # Who spoke comes before who arrives: else a crowd could push him out.
+            # Connections that have sent something come before new ones: else a crowd of
+            # new ones could displace them although their turn has come.
             events = [fd for fd, _ in self._poll.poll(wait_ms)]
-            for fd in sorted(events, key=self._entrances.__contains__):
-                if fd in self._entrances:
-                    self._accept(self._entrances[fd])
+            for fd in sorted(events, key=self._pending.__contains__):
+                if fd in self._pending:
+                    self._accept(self._pending[fd])
                 elif fd in self._silent:
                     self._has_spoken(fd)
                 else:
                     with suppress(BlockingIOError):
                         os.eventfd_read(self._wake)
             wait_ms = self._decide()
+        # Those in a handshake were shut down by `close`, and are closed by their
+        # threads.
         with self._state:
-            for entrance in self._entrances.values():
-                for arrival, stream in list(entrance.streams.items()):
+            for pending in self._pending.values():
+                for arrival, stream in list(pending.streams.items()):
                     if arrival.stage < LinkStage.SHAKING:
-                        del entrance.streams[arrival]
+                        del pending.streams[arrival]
                         stream.close()
 
-    def _accept(self, entrance: _Entrance) -> None:
+    def _accept(self, pending: _Pending) -> None:
         try:
-            stream = entrance.listener.accept()
+            stream = pending.listener.accept()
         except PermissionDeniedError as exc:
             self._refusals.note(exc)
         except OSError as exc:
-            where = entrance.listener.address
+            where = pending.listener.address
             self._refusals.note(f"it cannot be accepted at {where}: {exc}")
             pause = select.poll()
             pause.register(self._wake, select.POLLIN)
             pause.poll(_PAUSE_MS)
         else:
             if stream is not None:
-                self._enter(entrance, stream)
+                self._enter(pending, stream)
 
-    def _enter(self, entrance: _Entrance, stream: SocketStream) -> None:
+    def _enter(self, pending: _Pending, stream: SocketStream) -> None:
         now = self._clock()
         arrival = PendingConnection(stream.origin(), now + self._handshake_s, now)
         with self._state:
-            entrance.streams[arrival] = stream
-            displaced = entrance.admission.enter(arrival)
-        self._silent[stream.fileno()] = entrance, arrival
+            pending.streams[arrival] = stream
+            displaced = pending.admission.enter(arrival)
+        self._silent[stream.fileno()] = pending, arrival
         self._poll.register(stream.fileno(), select.POLLIN)
         if displaced is not None:
-            self._send_away(entrance, displaced, "there are too many new connections")
+            self._refuse(pending, displaced, "there are too many new connections")
 
     def _has_spoken(self, fd: int) -> None:
         _, arrival = self._silent.pop(fd)
@@ -225,62 +237,65 @@ class Acceptor:
     def _decide(self) -> float | None:
         """Carry out what is due; return how many ms may pass until the next time."""
         now, waits_ms = self._clock(), list[float]()
-        for entrance in self._entrances.values():
+        for pending in self._pending.values():
             with self._state:
-                decision = entrance.admission.decide(now)
+                decision = pending.admission.decide(now)
             for arrival in decision.begin:
-                self._start_handshake(entrance, arrival)
+                self._start_handshake(pending, arrival)
             for arrival, why in decision.end:
                 if arrival.stage is LinkStage.SHAKING:
+                    # Its thread fails then, and makes its place free.
                     with self._state:
-                        stream = entrance.streams.get(arrival)
+                        stream = pending.streams.get(arrival)
                         if stream is not None:  # else it has become a link just now
                             stream.shutdown()
                 else:
-                    self._send_away(entrance, arrival, why)
+                    self._refuse(pending, arrival, why)
             if decision.again_at is not None:
                 waits_ms.append(math.ceil(1000 * max(0.0, decision.again_at - now)))
         return min(waits_ms, default=None)
 
-    def _start_handshake(self, entrance: _Entrance, arrival: PendingConnection) -> None:
+    def _start_handshake(self, pending: _Pending, arrival: PendingConnection) -> None:
         thread = threading.Thread(
             target=self._shake_hands,
-            args=(entrance, arrival, entrance.streams[arrival]),
+            args=(pending, arrival, pending.streams[arrival]),
             name="kit-handshake",
             daemon=True,
         )
         try:
-            # Under the lock: `close` waits for all threads, and can for started ones.
+            # Under the lock, so that `close` sees either no thread or a started one:
+            # only a started one can be waited for.
             with self._state:
                 if self._is_closing:
+                    # Not begun after all: so `_accept_all` closes its stream.
                     arrival.stage = LinkStage.READY
                     return
                 thread.start()
                 self._threads.add(thread)
         except RuntimeError as exc:  # the system has no more threads for us
-            self._send_away(entrance, arrival, exc)
+            self._refuse(pending, arrival, exc)
 
-    def _send_away(
-        self, entrance: _Entrance, arrival: PendingConnection, why: object
+    def _refuse(
+        self, pending: _Pending, arrival: PendingConnection, why: object
     ) -> None:
-        stream = self._forget(entrance, arrival)
+        stream = self._forget(pending, arrival)
         if self._silent.pop(stream.fileno(), None) is not None:
             self._poll.unregister(stream.fileno())
         stream.close()
         self._refusals.note(why, arrival.origin)
 
-    def _forget(self, entrance: _Entrance, arrival: PendingConnection) -> SocketStream:
+    def _forget(self, pending: _Pending, arrival: PendingConnection) -> SocketStream:
         with self._state:
-            entrance.admission.leave(arrival)
-            return entrance.streams.pop(arrival)
+            pending.admission.leave(arrival)
+            return pending.streams.pop(arrival)
 
     # -- in a handshake's thread -------------------------------------------------------
 
     def _shake_hands(
-        self, entrance: _Entrance, arrival: PendingConnection, stream: SocketStream
+        self, pending: _Pending, arrival: PendingConnection, stream: SocketStream
     ) -> None:
         try:
-            link = self._welcome(entrance, arrival, stream)
+            link = self._welcome(pending, arrival, stream)
         except KitError as exc:
             self._refusals.note(exc, arrival.origin)
         else:
@@ -295,9 +310,9 @@ class Acceptor:
                 self._threads.discard(threading.current_thread())
 
     def _welcome(
-        self, entrance: _Entrance, arrival: PendingConnection, stream: SocketStream
+        self, pending: _Pending, arrival: PendingConnection, stream: SocketStream
     ) -> Link:
-        """Return the link; the place is free again when it is handed over."""
+        """Return the link. Its place is free before the link is handed over."""
         try:
             return welcome(
                 stream,
@@ -310,7 +325,9 @@ class Acceptor:
                 clock=self._clock,
             )
         finally:
-            self._forget(entrance, arrival)
+            self._forget(pending, arrival)
+            # Others may wait for the place, and the accepting thread decides who gets
+            # it.
             with self._state:
                 if not self._is_closing:  # else there is nobody to wake
                     os.eventfd_write(self._wake, 1)

@@ -1,7 +1,7 @@
 """Where a task listens: a unix socket's path, or host and port.
 
-Pure: it parses, prints and judges addresses, and resolves no name. What may be reached
-from outside this machine is decided here (`check_exposure`), in one place.
+Pure: parses, prints and checks addresses, and resolves no name. What may be reached
+from outside this machine is decided here alone (`check_exposure`).
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ def parse_address(text: str) -> Address:
 
 
 def is_local(address: Address) -> bool:
-    """Tell whether nothing outside this machine can reach the address.
+    """Return whether nothing outside this machine can reach the address.
 
-    A host name counts as outside, except `localhost`: what it means is not known here.
+    A host name other than `localhost` counts as outside: what it means is not known
+    here.
 
     >>> is_local(TcpAddress("127.0.0.1", 80)), is_local(TcpAddress("node7", 80))
     (True, False)
@@ -106,8 +107,8 @@ def is_local(address: Address) -> bool:
 def check_exposure(address: Address, *, encrypted: bool, insecure: bool) -> None:
     """Refuse an address at which strangers could read along.
 
-    Raises `PermissionDeniedError`: without encryption only this machine's own addresses
-    are allowed, or one given interface when the user asked for it by `insecure`.
+    Raises `PermissionDeniedError`: without encryption, only addresses of this machine
+    itself are allowed, or one given interface if the user asked for that by `insecure`.
     """
     if encrypted or is_local(address):
         return

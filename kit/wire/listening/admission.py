@@ -1,12 +1,12 @@
 """Which new connections may go on, and which must go, while none has proved anything.
 
-Pure: the acceptor brings connections and times, and carries out what is decided here.
+Pure: the acceptor brings connections and times, and carries out the decisions.
 
     SILENT --first byte--> READY --a place is free--> SHAKING --> a link, or refused
 
 A silent connection costs a descriptor and nothing else; only a handshake takes one of
-the places. Room and places are shared between the origins of the connections (a user of
-this machine, or another machine): a stranger with many of them displaces his own.
+the places. Room and places are shared among the origins of the connections (a user of
+this machine, or another machine): a stranger with many displaces only their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-# A handshake takes milliseconds; one that is younger than this is never broken off.
+# A handshake takes milliseconds; one that is younger than this is never ended.
 PATIENCE_S: Final = 0.25
 
 
@@ -33,7 +33,7 @@ class LinkStage(IntEnum):
 class PendingConnection:
     """A connection that has proved nothing yet; `since` is when it reached its stage.
 
-    `until` is when its time for all of this ends.
+    `until` is when its time for all stages together ends.
     """
 
     origin: str
@@ -65,9 +65,10 @@ class Admission:
         return len(self._arrivals)
 
     def enter(self, one: PendingConnection) -> PendingConnection | None:
-        """Take in a connection; return the one that must go for it, if any.
+        """Take in a connection; return the one that must make room for it, if any.
 
-        It is the oldest silent one of the origin with the most connections.
+        It is the oldest silent one of the origin with the most connections: maybe the
+        new one itself.
         """
         self._arrivals[one] = None
         waiting = [each for each in self._arrivals if each.stage < LinkStage.SHAKING]
@@ -75,6 +76,7 @@ class Admission:
             return None
         held, most = _counted(waiting)
         crowd = (each for each in waiting if held[each.origin] == most)
+        # Silent ones first, and of these the oldest: `min` takes the first of equals.
         chosen = min(crowd, key=lambda each: each.stage)
         self.leave(chosen)
         return chosen
@@ -84,7 +86,7 @@ class Admission:
         self._arrivals.pop(one, None)
 
     def decide(self, now: float) -> Decision:
-        """Say what must happen now. Those who must go still count until they `leave`.
+        """Return what must happen now. Those that must go count until they `leave`.
 
         The next place is for the origin with the fewest handshakes. When all are taken,
         the oldest handshake of the origin with the most makes way, if that one has at
@@ -125,8 +127,10 @@ class Admission:
     def _blocked_by(
         self, ready: list[PendingConnection], shaking: list[PendingConnection]
     ) -> PendingConnection | None:
-        """Return whose place somebody waits for who has a better right to it."""
+        """Return the handshake whose place another origin should get, if any."""
         held, most = _counted(shaking)
+        # Two more, not one: after the change the two origins are equal at most, else
+        # they would go on displacing each other for ever.
         if not ready or most < min(held[each.origin] for each in ready) + 2:
             return None
         crowd = [each for each in shaking if held[each.origin] == most]

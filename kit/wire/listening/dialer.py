@@ -33,10 +33,10 @@ from kit.wire.sockets import (
 )
 from kit.wire.stream import Clock, Stream
 
-# A full backlog of a unix socket wakes nobody when it empties: look again after this.
+# When the full backlog of a unix socket empties, nobody is woken: try again after this.
 _LOOK_AGAIN_MS = 5
-# How often a connection is tried again while a dead task may be silent, and how many
-# tries are open at a time: enough for any round trip that a training bears.
+# How many attempts begin within the time after which a task counts as dead, and how
+# many are open at a time: enough for any round trip that a training can bear.
 _ATTEMPTS, _AT_ONCE = 50, 12
 _NOT_YET = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN})
 
@@ -80,6 +80,8 @@ def _dial_unix(address: UnixAddress, deadline: float, clock: Clock) -> Stream:
     sock = open_socket(UNIX, 0.0)
     try:
         _connect_unix(sock, address, deadline, clock)
+        # The path may lead through folders of others, where somebody else could have
+        # put a socket; the kernel knows whose process listens.
         uid = peer_uid(sock)
         if uid != os.geteuid():
             raise PermissionDeniedError(
@@ -115,7 +117,7 @@ def _first_connected(
 class _Attempts:
     """Several attempts to connect to one place, begun one after the other.
 
-    What a cut line has swallowed TCP sends again after 1, 2 and 4 s; a new attempt gets
+    TCP repeats what a cut line has swallowed after 1, 2 and 4 s; a new attempt gets
     through as soon as the line is whole.
     """
 
@@ -133,7 +135,8 @@ class _Attempts:
         while (rest := deadline - clock()) > 0:
             self._begin()
             for fd, _ in self._poll.poll(math.ceil(1000 * min(rest, pause_s))):
-                # A refusal is the place's answer, whichever attempt gets it.
+                # A refusal is the answer of that place, whichever attempt it is to: the
+                # others would be refused as well.
                 code = pending_error(self._socks[fd])
                 if code:
                     raise _nobody(self._address, code)
@@ -142,7 +145,7 @@ class _Attempts:
 
     def _begin(self) -> None:
         if len(self._socks) >= _AT_ONCE:
-            oldest = next(iter(self._socks))  # whose next try by TCP is the last
+            oldest = next(iter(self._socks))  # TCP pauses longest before it tries again
             self._poll.unregister(oldest)
             self._socks.pop(oldest).close()
         sock = open_socket(self._family, self._dead_after_s)

@@ -1,7 +1,7 @@
 """Where a task waits for others: a bound unix or TCP address.
 
-A listener accepts and never waits; who came in has proved nothing yet but, on a unix
-socket, the user id. TLS and the handshake with the key are the caller's next steps.
+A listener accepts and never waits. A peer has proved nothing yet except, on a unix
+socket, its user id; TLS and the handshake with the key are the caller's next steps.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Listener:
         return self._socket.fileno()
 
     def accept(self) -> SocketStream | None:
-        """Return the next connection, None when there is none (any more).
+        """Return the next connection, or None if there is none (any more).
 
         Never blocks. Raises `PermissionDeniedError`, with the connection closed, for a
         process of another user, and `OSError` when this process has no descriptors
@@ -84,7 +84,7 @@ class Listener:
         """Stop listening and remove the socket's file. May be called twice."""
         self._socket.close()
         if isinstance(self.address, UnixAddress) and self._file is not None:
-            # The name may belong to a later listener by now: look before removing.
+            # The name may belong to a later listener by now: compare before removing.
             if _file_of(self.address) == self._file:
                 Path(self.address.path).unlink(missing_ok=True)
             self._file = None
@@ -135,8 +135,8 @@ def protection(
 
 
 def _listen_unix(address: UnixAddress, backlog: int) -> Listener:
-    # The folder's mode protects the socket, also before its own is set below: changing
-    # the umask instead would change it for all threads.
+    # The folder's mode protects the socket even before its own is set below. Changing
+    # the umask instead would change it for all threads of the process.
     make_private_folder(Path(address.path).parent)
     remove_dead(Path(address.path))
     sock = _bound(open_socket(UNIX, 0.0), address, address.path, backlog)
@@ -173,7 +173,7 @@ def _cannot_listen(address: Address, exc: OSError) -> KitError:
 
 
 def remove_dead(path: Path) -> None:
-    """Remove a socket's file if its listener is dead: nobody answers behind it."""
+    """Remove a socket's file if its listener is dead: connections are refused."""
     with open_socket(UNIX, 0.0) as probe:
         probe.setblocking(False)
         if probe.connect_ex(str(path)) == errno.ECONNREFUSED:
@@ -183,7 +183,7 @@ def remove_dead(path: Path) -> None:
 def _file_of(address: Address) -> tuple[int, int, int] | None:
     """Return what identifies the socket's file, None if there is none.
 
-    The time of its making is part of it: the number of a removed file is used again.
+    The time when it was made is part of that: a removed file's number is used again.
     """
     if not isinstance(address, UnixAddress):
         return None

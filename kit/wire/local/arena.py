@@ -5,7 +5,7 @@ attaches and reads in place what the owner writes, or writes what the owner shou
 Nothing has a name in a file system, and nothing is left behind: the memory goes with
 its last holder.
 
-An arena is bytes. Who may read which part when is agreed elsewhere, by frames.
+An arena is bytes. Who may read which part and when is agreed elsewhere, by frames.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from kit.errors import (
     ProtocolError,
 )
 
-# A file that could shrink under a mapping would kill its readers by SIGBUS.
+# If the file behind a mapping shrinks, readers of the lost pages are killed by SIGBUS.
+# So a neighbour's memory is mapped only if its size is sealed, for good (F_SEAL_SEAL).
 _FIXED_SIZE: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -50,6 +51,7 @@ class Arena:
             raise InvalidArgumentError(f"an arena of {size} bytes cannot be made.")
         fd = os.memfd_create(f"kit-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
+            # The size is fixed before anybody else can have the descriptor.
             os.ftruncate(fd, size)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _FIXED_SIZE)
             return cls(fd, size, writable=True)
@@ -64,7 +66,7 @@ class Arena:
     def attach(cls, fd: int, expected_size: int, *, writable: bool = False) -> Arena:
         """Map an arena whose descriptor a neighbour sent.
 
-        The descriptor belongs to the arena from here on, also when it is refused.
+        The descriptor belongs to the arena from here on, even if it is refused.
         Raises `ProtocolError` unless it is memory of exactly `expected_size` bytes that
         can neither shrink nor grow.
         """
@@ -112,7 +114,7 @@ class Arena:
         try:
             self._map.close()
         except BufferError:
-            pass  # arrays still look into it; they hold it now, and free it
+            pass  # arrays still refer to it: the last one to go frees it
         finally:
             self._map = None
 

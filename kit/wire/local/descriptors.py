@@ -1,8 +1,8 @@
 """File descriptors handed to a neighbour on the same host, over a unix stream.
 
-This is how a task gives another one its arena. A transfer is one byte, the number of
-descriptors, with the descriptors beside it. It stands between two frames: the receiver
-knows from the frame before that it comes, and how many descriptors it brings.
+This is how a task gives its arena to another one. A transfer is one byte, the number of
+descriptors, with the descriptors beside it. It comes between two frames: the receiver
+knows from the frame before that it follows, and how many descriptors it brings.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def recv_fds(
     Raises `ProtocolError` for any other number, after closing everything that came.
     """
     unix = _over_unix(stream, n_fds)
-    # Room for one more than expected: a surplus is seen then. What does not fit even
-    # there is closed by the kernel.
+    # Room for one more than expected, so that a surplus is noticed. What does not fit
+    # even there, the kernel closes: no descriptor is left open here unseen.
     while (came := unix.recv_rights(1, n_fds + 1)) is None:
         wait_ready(stream, select.POLLIN, deadline, clock)
     note, fds = came

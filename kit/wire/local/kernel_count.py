@@ -1,6 +1,6 @@
-"""What the kernel itself counted on a TCP connection: an account that is not ours.
+"""What the kernel itself counted on a TCP connection, to compare with our meter.
 
-For comparison with the meter. Linux only; it opens nothing and knows no frames.
+Linux only; it opens nothing and knows no frames.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Memory lent to the peer of a link on the same host: large tensors, copied only once.
 
 Each side of a link has an arena for what it lends. It fills a part, and sends a ticket
-in a message of its own. The borrower works in place, and gives the part back with the
-last view of it, by one store: no message, no lock.
+for it in a message. The borrower works in place, and gives the part back with the last
+view of it, by one store: no message, no lock.
 
     | one u64 for each loan: the number of the last one given back | pages, first fit |
 
-The pages are taken as they are first used and are used again, lowest first, since fresh
-ones cost more than sending everything through the socket would. A process that dies
-gives up what it lent or borrowed; the memory goes with its last holder.
+Pages are taken when first used and then reused, lowest first: fresh ones cost more than
+sending everything through the socket would. A process that dies gives up what it lent
+or borrowed; the memory goes with its last holder.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Lender:
     def lend(self, n_bytes: int) -> Loan | None:
         """Return room for `n_bytes`, at least 1, or None: send them another way.
 
-        None when all is lent, and once it is closed. Costs about 4 us. Every loan must
-        reach the peer and be borrowed there, or it is out until `close`.
+        None if all is lent, and once it is closed. Costs about 4 us. Every loan must
+        reach the peer and be borrowed there, or it stays out until `close`.
         """
         if n_bytes < 1:
             raise InvalidArgumentError(f"a loan of {n_bytes} bytes cannot be made.")
@@ -97,7 +97,7 @@ class Lender:
             return Loan(self._arena.view(_WORDS_SIZE + part.offset, n_bytes), ticket)
 
     def close(self) -> None:
-        """Give the arena up; what is lent stays with the borrower. Twice is once."""
+        """Give the arena up, but for what is lent. May be called twice."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -116,7 +116,7 @@ class Lender:
         return None
 
     def _take_back(self) -> None:
-        """Free what has been given back since the last look."""
+        """Free what has been given back since the last time."""
         if self._is_closed:
             return
         for word, (number, part) in list(self._lent.items()):
@@ -125,6 +125,7 @@ class Lender:
                 del self._lent[word]
                 self._idle.append(word)
                 insort(self._free, part)
+        # Join free neighbours, or the arena would end up as pieces too small to lend.
         merged: list[_Part] = []
         for part in self._free:
             if merged and merged[-1].offset + merged[-1].size == part.offset:
@@ -137,7 +138,7 @@ class Borrower:
     """The borrowing half of one side of a link. Threads may share it."""
 
     def __init__(self, fd: int, capacity: int = CAPACITY) -> None:
-        """Map the peer's arena and own its descriptor, also when it is refused.
+        """Map the peer's arena and own its descriptor, even if it is refused.
 
         Raises `ProtocolError` unless it is an arena for loans of this capacity.
         """
@@ -176,23 +177,26 @@ class Borrower:
                 f"{self.held} in use. Drop this connection."
             )
         view = self._arena.view(_WORDS_SIZE + offset, n_bytes)
-        # Every view of a ctypes array keeps that array, so its end is the end of all.
+        # Every view of a ctypes array keeps that array alive, numpy arrays and slices
+        # included. So when it is freed, nobody uses the loan any more; a memoryview
+        # cannot be asked for that.
         whole = (ctypes.c_ubyte * n_bytes).from_buffer(view)
         self._held.add(word)
         give_back = weakref.finalize(
             whole, _give_back, self._words, word, number, self._held
         )
-        give_back.atexit = False  # the end of this process is noticed anyway
+        give_back.atexit = False  # the peer notices the end of this process anyway
         return memoryview(whole)
 
     def close(self) -> None:
-        """Let go of the arena, as far as nobody looks into it. Twice is once."""
+        """Let go of the arena, except for what is still in use. May be called twice."""
         self._words = None
         self._arena.close()
 
 
 def _give_back(words: memoryview, word: int, number: int, held: set[int]) -> None:
     held.discard(word)
+    # Last, and a single aligned store: the lender may use word and part again at once.
     words[word] = number
 
 
