@@ -1,12 +1,12 @@
-"""The history of a training: one line an event, for a checker to read afterwards.
+"""The history of a training: one line for each event, to be checked afterwards.
 
-Each task appends to a file of its own, `worker-1.jsonl`, in the folder that the setting
-`history` names; without one nothing is written. A line is a JSON object with the task,
-the event and its values. `check` tests what must hold over all tasks:
+Each task appends to its own file, such as `worker-1.jsonl`, in the folder that the
+setting `history` names; without one nothing is written. A line is a JSON object with
+the task, the event and its values. `check` tests what must hold over all tasks:
 
     I1  one digest of the parameters for each committed step, on all members
     I2  committed steps follow each other without gap or repeat, from step 0 or from
-        the step that a task said it was restored at
+        the step at which a task was restored
     I5  one topology for each epoch
 """
 
@@ -21,7 +21,7 @@ from kit.task import Task
 
 
 class History:
-    """Where one task writes its events; closed by `close`."""
+    """The file to which one task writes its events."""
 
     def __init__(self, folder: str, task: Task) -> None:
         """Open the task's file in `folder`; an empty name writes nothing."""
@@ -31,11 +31,12 @@ class History:
             path = Path(folder)
             path.mkdir(parents=True, exist_ok=True)
             name = f"{task.job}-{task.index}.jsonl"
+            # Line by line: a killed task leaves all that it has noted.
             self._file = (path / name).open("a", encoding="utf-8", buffering=1)
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is written; a digest is worth computing only then."""
+        """Whether events are written; only then is a digest worth computing."""
         return self._file is not None
 
     def note(self, event: str, **values: Any) -> None:
@@ -61,7 +62,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def check(events: list[dict[str, Any]]) -> list[str]:
-    """Return what is violated, in sentences; empty when all holds.
+    """Return the violations, in sentences; empty if there are none.
 
     >>> a = {"event": "step", "task": "worker:0", "step": 0, "digest": "1f"}
     >>> check([a, {**a, "task": "worker:1", "digest": "2e"}])

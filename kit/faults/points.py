@@ -1,27 +1,27 @@
 """Named places where a task can be made to die or to freeze, for tests of faults.
 
-A crash plan is text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the
+A crash plan is a text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the
 signal when the task worker:1 reaches the point `exchange.reduced` of step 5; `5+` means
-step 5 and every one after it, for asynchronous workers, which skip steps. It is part of
-the product, behind the setting `crash`, because it cannot be added from outside. A
-point without a plan costs one comparison.
+step 5 and all later ones, for asynchronous workers, which skip steps. It is part of the
+product, behind the setting `crash`, because it cannot be added from outside. A point
+without a plan costs one comparison.
 
 Points of a training, in the order in which a step reaches them:
 
     step.begun  compute.done  exchange.reduced  exchange.done  step.done
     epoch.prepared  epoch.committed  run.connected
 
-Around a checkpoint, whose step is the number of steps done: its copy was taken; the
+Around a checkpoint, where the step is the number of steps done: its copy was taken; the
 coordinator is about to rename the draft, or has done so:
 
     ckpt.copied  ckpt.before_rename  ckpt.after_rename
 
-Around a copy of an elastic training: it was taken; it is in the next process too:
+Around a copy of an elastic training: it was taken; the next process has it, too:
 
     copy.made  copy.sent
 
-In an elastic training a plan is for the first generation alone, which the others
-repeat.
+In an elastic training a plan applies only to the first generation: later ones repeat
+steps, and would crash again.
 """
 
 from __future__ import annotations
@@ -91,5 +91,6 @@ def reach(plan: Crash | None, point: str, task: Task, step: int) -> None:
     if plan is None or (plan.point, plan.task) != (point, task):
         return
     if step == plan.step or (plan.or_later and step > plan.step):
-        # To this very thread: a signal to the process may take effect a little later.
+        # To this thread: a signal to the process may take effect a little later, after
+        # the point.
         signal.pthread_kill(threading.get_ident(), getattr(signal, plan.signal))

@@ -1,7 +1,7 @@
-"""Read the folder of a recording, and believe nothing that a checksum does not confirm.
+"""Read the folder of a recording, and trust nothing that a checksum does not confirm.
 
-A recording that its program did not end is read up to the last complete part of each
-file. Whatever else is not as it was written is damage, and then nothing is returned.
+A recording that its program did not finish is read up to the last complete part of each
+file. Anything else that is not as it was written is damage, and nothing is returned.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ _UNREADABLE: Final = (KeyError, TypeError, ValueError, OverflowError, AttributeE
 
 @dataclass
 class Content:
-    """What a recording holds. States, data and step function are read when asked for.
+    """What a recording contains. States, data and step function are read when needed.
 
     Attributes:
         about: the text of the part HEAD.
-        states: by step the entries of the states that are kept.
+        states: the entries of the kept states, by step.
         end: the text of the part DONE; None if the recording was not finished.
-        tables: rows by the kind of their part.
+        tables: the rows, by the kind of their part.
     """
 
     path: Path
@@ -148,7 +148,7 @@ class Content:
 
     @property
     def name(self) -> str:
-        """How the recording is called in sentences."""
+        """The name of the recording in messages."""
         return str(self.path)
 
     @property
@@ -159,7 +159,7 @@ class Content:
 
     @property
     def error(self) -> KitError | None:
-        """What the training failed with."""
+        """The error with which the training failed; None if it did not."""
         plain = self.end["error"] if self.end is not None else None
         return from_plain(plain) if plain is not None else None
 

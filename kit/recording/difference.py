@@ -1,10 +1,10 @@
-"""Where two recorded trainings differ for the first time.
+"""Where two recorded trainings first differ.
 
-First what was recorded is compared: the jobs, the digests of data and step functions,
-the loss of each worker in each step, digests of parameters, the order of asynchronous
-pushes. That names a step, or a few. If they were given different things, both are
-computed again, side by side, until a worker's gradient or the parameters differ; the
-exchange of that step names the message.
+First the records are compared: the jobs, the digests of data and step functions, the
+loss of each worker in each step, digests of parameters, and the order of asynchronous
+pushes. That gives a step, or a range of steps. If the two were given different things,
+both are computed again, side by side, until a worker's gradient or the parameters
+differ; the exchange of that step gives the message.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ Found = tuple[int, str, str, str]  # step, task, what, and in words
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two recordings differ for the first time.
+    """Where two recordings first differ.
 
     Attributes:
         step: the number of the step, from 0; None if no step is known to differ.
-        task: the worker whose gradient or loss differs, or who updates the parameters.
+        task: the worker whose gradient or loss differs, or the task that updates the
+            parameters.
         what: "gradient", "update", "parameters", "loss", "order", "contributors" (whose
             gradients counted, with backup workers), "configuration" or "length"; "" if
             no step differs.
-        parameters: whose gradients or values differ, as far as that is known.
-        message: the first message that carries something else; None if unknown.
-        facts: what differs of what was given: data, seed, step function, and so on.
-        text: all of it in a sentence or two.
+        parameters: those whose gradients or values differ, as far as is known.
+        message: the first message with different contents; None if unknown.
+        facts: how the arguments differ: data, seed, step function, and so on.
+        text: all of this in a sentence or two.
     """
 
     step: int | None = None
@@ -88,30 +89,30 @@ def diff(
     a, b : str, Path or Run
         Folders of recordings, or what `kit.load_run` gave.
     step, data, optimizer, outer, compress : optional
-        What `kit.replay` takes, for those of the two that were recorded with it. By
-        default what the recordings name or hold. Where something is missing, what was
-        recorded has to do: then the step may be one of a few.
+        As for `kit.replay`, for a recording that was made with it. By default what the
+        recordings name or contain. If something is missing, only the records are
+        compared, which may give a range of steps.
     trust_step : bool, default False
         Load step functions and objects that were stored with the recordings, which
-        executes what these say.
+        executes code from their files.
 
     Returns
     -------
     Difference
-        False if nothing differs; printed, it says so in a sentence.
+        It is false if nothing differs; printed, it says so in a sentence.
 
     Raises
     ------
     InvalidArgumentError
-        The two do not train the same parameters, so that nothing can be compared.
+        The two do not train the same parameters on the same tasks.
 
     Notes
     -----
-    Costs one reading of both, and at most two replays up to the difference.
+    Reads both once, and at most replays both up to the difference.
 
     Examples
     --------
-    Two trainings that should have been one::
+    Two trainings that should have been the same::
 
         print(kit.diff("run-1", "run-2", step=step))
     """
@@ -129,11 +130,11 @@ def diff(
         for content in (one, other)
     ]
     found = _from(evidence)
-    # Where both were given the same, both are computed again to the same bits.
+    # Given the same, both would be computed again to the same bits.
     if facts and None not in given and found.what != "order":
         computed = _side_by_side(one, other, given)
         is_first = not found.what or found.what in _WEAK
-        # What only the recorded trainings did, by damage or by chance, no replay shows.
+        # A replay does not show what happened in the recorded trainings by chance.
         is_chance = found.what == "contributors"
         last = _step(found) - is_chance
         if computed is not None and (is_first or _step(computed) <= last):
@@ -170,7 +171,7 @@ def _facts(one: Content, other: Content) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------
-# What was recorded says where.
+# Where the records differ.
 
 
 def _evidence(one: Content, other: Content) -> Found | None:
@@ -196,7 +197,7 @@ def _orders(one: Content, other: Content) -> Iterator[Found]:
             (stretch.begin, server): found[stretch.row.number, server]
             for stretch in stretches(content.epochs, content.n_done)
             for server in content.job.ps
-            # With backup workers pushes are recorded, too, for whose they were.
+            # With backup workers, pushes are recorded in synchronous steps too.
             if stretch.row.is_asynchronous and (stretch.row.number, server) in found
         }
         for content in (one, other)
@@ -241,7 +242,7 @@ def _losses(one: Content, other: Content) -> Iterator[Found]:
 
 
 def _losses_of(content: Content) -> dict[tuple[int, int], int]:
-    """Return the bits of each loss: a NaN is like itself."""
+    """Return the bits of each loss, as a NaN does not equal itself."""
     steps = content.tables["STEP"]
     steps = steps[steps["examples"] > 0]
     keys = zip(steps["step"].tolist(), steps["task"].tolist(), strict=True)
@@ -259,7 +260,7 @@ def _digests(one: Content, other: Content) -> Iterator[Found]:
                     f"the parameters that {name} updates differ after {step} steps, "
                     f"and were equal after {_last_equal(first, second, step)}"
                 )
-                # They are what the step before has made.
+                # The step before has made them.
                 yield max(0, step - 1), name, "parameters", text
                 return
 
@@ -311,7 +312,7 @@ def _configurations(one: Content, other: Content) -> Iterator[Found]:
 def _maybe_given(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool
 ) -> Given | None:
-    """Return with what a recording can be computed again, None if it cannot."""
+    """Return what a recording can be computed again with; None if it cannot be."""
     for choice in product((own, {}), (step, None), (data, None)):
         objects, function, arrays = choice
         trusts = trust_step and function is None and content.code is not None
@@ -343,7 +344,7 @@ def _side_by_side(
                 go_to(engine, content, begin)
             return _walk(one, engines[0], engines[1], last)
         except KitError:
-            return None  # what was recorded has to do
+            return None  # then the records must suffice
 
 
 def _walk(
@@ -391,7 +392,7 @@ def _differing(content: Content, first: Array, second: Array) -> tuple[str, ...]
 def _message(
     engine: Recomputation, gradients: tuple[list[Array], list[Array]]
 ) -> str | None:
-    """Return the first message of a step that carries something else, in words."""
+    """Return the first message of a step with different contents, in words."""
     first, second = (engine.exchanges(each, 1) for each in gradients)
     messages = [message for each in first for message in each.messages]
     payloads, others = (
@@ -407,7 +408,7 @@ def _message(
                 f"{names[found.source]} to {names[found.destination]} "
                 f"({found.kind.name.lower()})"
             )
-    return None  # one worker alone sends nothing
+    return None  # a single worker sends nothing
 
 
 # --------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 Pure. A digest of a step function covers its code, its default values, what it closes
 over, and the functions and constants of its own module that it uses. Lists, dicts and
-objects of other kinds are left out: they may change while it runs. Arrays are taken by
-their bytes, dask arrays by their name, which is a digest of what makes them.
+other objects are left out, as they may change while it runs. Arrays are digested by
+their bytes, dask arrays by their name, which is itself a digest.
 
-What is compared is the bytecode where both sides have one version of Python, else the
-source, if it is there.
+If both sides have the same version of Python, the bytecode is compared, else the source
+if both have it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_DEEP = 50
 
 
 def step_facts(step: Callable[..., Any] | GraphStep) -> Facts:
-    """Return what is recorded of a step function: where it is from, and its digests.
+    """Return what is recorded of a step function: its module and name, and digests.
 
     >>> facts = step_facts(max)
     >>> facts["module"], facts["name"], facts["importable"]
@@ -55,7 +55,7 @@ def step_facts(step: Callable[..., Any] | GraphStep) -> Facts:
 
 
 def referred(module: str, name: str) -> Any:
-    """Return what a loaded module has by a dotted name, None if there is nothing."""
+    """Return the object with a dotted name in a loaded module, or None."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -65,7 +65,7 @@ def referred(module: str, name: str) -> Any:
 def data_facts(data: Any) -> Facts:
     """Return what is recorded of training data: the digest of each array.
 
-    Data that are read as they come have none. Costs one reading of the arrays.
+    Data from a generator have none. Reads the arrays once.
 
     >>> facts = data_facts((np.arange(3), np.zeros((2, 2))))
     >>> [array["shape"] for array in facts["arrays"]]
@@ -87,7 +87,7 @@ def check_arrays(data: Any) -> None:
 
 
 def arrays_of(data: Any) -> list[Any]:
-    """Return arrays of numpy to be written into a recording."""
+    """Return data as numpy arrays, to be written into a recording."""
     return [to_numpy(part) for part in _split(data)]
 
 
@@ -112,12 +112,12 @@ def _array_facts(part: Any) -> Facts:
 
 
 def step_difference(recorded: Facts, given: Facts) -> str:
-    """Return how a step function is another one than the recorded; empty if not."""
+    """Return how a step function differs from the recorded one; empty if not."""
     return code_difference("step function", recorded, given)
 
 
 def code_difference(which: str, recorded: Facts, given: Facts) -> str:
-    """Return how code is another than the recorded; empty if it is not."""
+    """Return how code differs from what was recorded; empty if it does not."""
     if recorded["python"] == given["python"]:
         what = "bytecode"
     elif recorded["source"] and given["source"]:
@@ -134,7 +134,7 @@ def code_difference(which: str, recorded: Facts, given: Facts) -> str:
 
 
 def data_difference(recorded: Facts, given: Facts) -> str:
-    """Return how data are others than the recorded; empty if they are not.
+    """Return how data differ from the recorded ones; empty if they do not.
 
     >>> one, other = (data_facts(np.array([n, 5])) for n in (3, 4))
     >>> data_difference(one, other).split(";")[0]
@@ -168,7 +168,7 @@ def _digest_of(step: Any) -> str:
 def digest_of_object(one: Any) -> str:
     """Return the digest of what an object does: its settings, its class's functions.
 
-    Classes of this package are left out: they are part of its version.
+    Classes of this package are left out, as its version stands for them.
     """
     digest, kind = hashlib.sha256(), type(one)
     ours = __name__.split(".")[0]

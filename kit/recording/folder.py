@@ -1,27 +1,27 @@
-"""Write the folder of a recording. One thread uses it; whatever fails ends it, once.
+"""Write the folder of a recording. One thread uses it; the first error ends it.
 
     run.log                     all that decides the run, kept whole
-    messages-000001.log, ...    who sent what to whom when: the newest
+    messages-000001.log, ...    the newest messages: sender, receiver, bytes, times
     state-000000000000.safetensors, ...
                                 parameters, slots and what step functions keep
     final.safetensors           the last parameters
-    data.safetensors            the training data, if that was asked for
-    step.cloudpickle            the step function, if that was asked for
+    data.safetensors            the training data, on request
+    step.cloudpickle            the step function, on request
 
 The kinds of parts in `run.log`, with their text and rows:
 
-    HEAD  the job, the facts of step function and data, versions, when it was begun
+    HEAD  the job, the facts of step function and data, versions, the time of its begin
     DATA  the entry of data.safetensors
     CODE  name, size and SHA-256 of step.cloudpickle
     STAT  the step of a kept state, and the entry of its file
     GONE  the steps of states whose files were removed to save room
     EPOC  all epochs so far
-    CHNG  what an elastic training has lost and taken in so far
+    CHNG  which processes an elastic training has lost and taken in so far
     STEP  rows of `kit.trace.traffic.STEP`: each task's share of each step
     MEAS  rows of `kit.trace.traffic.MEASURE`: accuracy and the like
-    PUSH  rows of `PUSH`: whose push a server took, in asynchronous steps and with
+    PUSH  rows of `PUSH`: pushes that a server took, in asynchronous steps and with
           backup workers
-    LATE  rows of `PUSH`: whose push came too late for its step, with backup workers
+    LATE  rows of `PUSH`: pushes that came too late for their step, with backup workers
     DIGS  rows of `DIGEST`: CRC-32 of parameters on which all members agreed
     LAST  totals of all links, checkpoints, loss of rows; the newest counts
     DONE  how it ended, the entry of final.safetensors, SHA-256 of all before
@@ -80,10 +80,10 @@ class RecordingFolder:
     """The folder of a recording, while it is written."""
 
     def __init__(self, options: Recording, files: Files = FILES) -> None:
-        """Make the folder, or take an empty one.
+        """Make the folder, or use an empty one.
 
-        Raises `AlreadyExistsError` when there is anything in it, and what the system
-        refuses as `kit.checkpoint.files.refused` does.
+        Raises `AlreadyExistsError` if it is not empty, and errors of the file system as
+        `kit.checkpoint.files.refused` does.
         """
         self.path, self._options, self._files = options.path, options, files
         try:
@@ -134,16 +134,18 @@ class RecordingFolder:
         return segment
 
     def keep_state(self, step: int, values: Mapping[str, Any]) -> None:
-        """Write a state, and let go of every second one when there are too many."""
+        """Write a state, and remove every second one when there are too many."""
         if step in self._states:
             return
         entry = self._shard(state_name(step), values)
         self.note("STAT", {"step": step, "shard": entry.to_plain()})
         self._states[step] = entry.size
         while sum(self._states.values()) > self._options.state_bytes:
-            gone = [*self._states][1::2]  # the first one stays: all can be had from it
+            # The first one stays: every later step can be computed from it.
+            gone = [*self._states][1::2]
             if not gone:
                 return
+            # Before the files: a log must never name a state that is not there.
             self.note("GONE", {"steps": gone})
             for one in gone:
                 del self._states[one]
@@ -155,7 +157,7 @@ class RecordingFolder:
         self.note("DATA", {"shard": self._shard(DATA_NAME, named).to_plain()})
 
     def store_step(self, pickled: bytes) -> None:
-        """Write what cloudpickle has made of the step function."""
+        """Write the pickled step function."""
         write_file(self._files, self.path / STEP_NAME, pickled)
         sha256 = hashlib.sha256(pickled).hexdigest()
         self.note("CODE", {"size": len(pickled), "sha256": sha256})
@@ -196,7 +198,7 @@ def pieces(values: Mapping[str, Any]) -> list[Piece]:
 
 
 def as_said(error: KitError | OSError) -> str:
-    """Return why something could not be written, in words."""
+    """Return, in words, why something could not be written."""
     return (
         error.message if isinstance(error, KitError) else error.strerror or str(error)
     )

@@ -1,7 +1,7 @@
 """What a replay computes with: given to it, imported by name, or stored and trusted.
 
-The step function, the data, and optimizers and compressors of one's own. Whatever it
-is, its digest must be the recorded one.
+These are the step function, the data, and custom optimizers and compressors. Each must
+have the recorded digest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
-from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import checked_specs
 from kit.graph.array_protocol import ArrayProtocol
 from kit.recording.content import Content
@@ -51,7 +51,7 @@ class Given:
 def given_for(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool = False
 ) -> Given:
-    """Return with what a recording is computed again; raises as `kit.replay` does."""
+    """Return what a recording is computed again with; raises as `kit.replay` does."""
     if isinstance(step, ArrayProtocol):
         if data is None:
             raise InvalidArgumentError(
@@ -102,9 +102,9 @@ def _job(job: Job, objects: Own) -> Job:
 
 
 def _stored(content: Content) -> dict[str, Any]:
-    """Return by argument what was stored by cloudpickle; executes what the file says.
+    """Return what was stored by cloudpickle, by argument; executes code from the file.
 
-    The file of a training without objects of its own holds the step function alone.
+    Without custom objects, the file contains the step function alone.
     """
     found = unpickled(content.stored_step())
     return found if isinstance(found, dict) else {"step": found}
@@ -115,7 +115,7 @@ def _step_of(content: Content) -> Any:
     if facts["importable"]:
         _import(facts, "the step function", "step")
         found = referred(facts["module"], facts["name"])
-        if isinstance(found, FunctionType):  # nothing else is called by its name
+        if isinstance(found, FunctionType):  # nothing else that a file names is called
             return found
     raise FailedPreconditionError(
         f"the step function of {content.name}, {facts['name']!r}, cannot be imported; "
@@ -125,7 +125,7 @@ def _step_of(content: Content) -> Any:
 
 
 def _import(facts: Facts, what: str, argument: str) -> None:
-    # What is imported is code of this machine; its digest is compared before use.
+    # This imports code of this machine; its digest is compared before it is used.
     try:
         importlib.import_module(facts["module"])
     except Exception as exc:
@@ -174,7 +174,7 @@ def _named(text: str) -> Any:
 
 
 def _object_difference(content: Content, name: str, one: Any) -> str:
-    """Return how an object is another one than was recorded; empty if it is not."""
+    """Return how an object differs from the recorded one; empty if it does not."""
     job, facts = content.job, content.own.get(name)
     if one is None:
         return ""

@@ -1,7 +1,7 @@
 """A recording as a finished `Run`: what boards, reports and tables take.
 
-The `Run` is the same class. Instead of an observer that asks the tasks, it has one that
-knows all that will ever be known.
+It is the same class. Instead of an observer that asks the tasks, it has one that knows
+everything from the start.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kit.training.job import Job
 
 
 class LoadedObserver:
-    """Answers as the observer of a training does that is over."""
+    """Answers as the observer of a training that is over."""
 
     def __init__(self, content: Content) -> None:
-        """Take what a recording holds."""
+        """Take what a recording contains."""
         self.content, self._tables = content, content.tables
         self.finished: Future[None] = Future()
         error = content.error if content.end is not None else _unfinished(content)
@@ -59,11 +59,11 @@ class LoadedObserver:
         return self.content.epochs
 
     def pending(self) -> str:
-        """Return no request: nobody takes any."""
+        """Return no request: none can be made."""
         return ""
 
     def requested(self) -> None:
-        """Return no request: nobody takes any."""
+        """Return no request: none can be made."""
 
     def leads(self) -> dict[str, Any]:
         """Return what the coordinator would say now: nothing."""
@@ -102,7 +102,7 @@ class LoadedObserver:
         return self.content.changes
 
     def unrepeatable(self) -> dict[int, int]:
-        """Return nobody: `kit.replay` finds out."""
+        """Return no worker: `kit.replay` finds out."""
         return {}
 
     def n_steps(self) -> dict[tuple[int, int], int]:
@@ -160,7 +160,7 @@ def _unfinished(content: Content) -> KitError:
 def load_run(folder: str | Path) -> Run:
     """Return a recorded training as a `Run` that is over.
 
-    Boards, reports and tables take it as they take one that was trained just now.
+    Boards, reports and tables accept it like one that was trained just now.
 
     Parameters
     ----------
@@ -170,23 +170,23 @@ def load_run(folder: str | Path) -> Run:
     Returns
     -------
     Run
-        With the losses, metrics, trace and last parameters. Of a recording that was not
-        finished, it is a failed one, and has what was written until then.
+        With the losses, metrics, trace and last parameters. If the recording was not
+        finished, the run counts as failed, and has what was written until then.
 
     Raises
     ------
     NotFoundError
         There is no recording.
     InvalidArgumentError
-        The files are others, symbolic links, or not regular ones.
+        The files are not those of a recording, or are not regular files.
     VersionMismatch
-        Another version of the format.
+        The recording has another version of the format.
     DataLossError
         The recording is damaged.
 
     Notes
     -----
-    Costs one reading of the log and the messages. Nothing of them is executed.
+    Reads the log and the messages once, and executes nothing of them.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def load_run(folder: str | Path) -> Run:
 
 
 def content_of(given: str | Path | Run | Content) -> Content:
-    """Return what a recording holds, given its folder or the run that was loaded."""
+    """Return what a recording contains, given its folder or a run."""
     if isinstance(given, Content):
         return given
     if isinstance(given, Run):

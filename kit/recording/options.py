@@ -1,4 +1,4 @@
-"""What a recording of a training is to hold, and how large it may become."""
+"""What a recording of a training contains, and how large it may become."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ class Recording:
     Parameters
     ----------
     folder : str or PathLike
-        A folder that does not exist yet, or is empty. The folder in which it lies has
-        to exist.
+        A folder that is empty or does not exist yet. Its parent folder must exist.
     store_data : bool, default False
         Write the training data into the recording too, if they are arrays, so that
         `kit.replay` needs no `data`.
     store_step : bool, default False
-        Write the step function into the recording too, by cloudpickle. To load it is to
-        execute what the file says, so `kit.replay` does so only with
+        Write the step function into the recording too, by cloudpickle. Loading it
+        executes code from the file, so `kit.replay` does so only with
         ``trust_step=True``.
     digest_every : int, default 10
-        After how many synchronous steps a digest of the parameters is recorded. Takes
-        the place of `settings(digest_every=...)` where that is rarer.
+        Number of synchronous steps from one recorded digest of the parameters to the
+        next. `settings(digest_every=...)` counts instead where it is smaller.
     state_every_s : float, default 0.5
         About how often parameters and optimizer slots are kept, in seconds. A replay
         begins at one of these states.
     state_bytes, message_bytes : int, default 24 MiB and 16 MiB
         How many bytes of states and of messages are kept. When there are more, every
-        second state goes, and the oldest messages. Everything else is kept whole.
+        second state and the oldest messages are removed. Everything else is kept.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Optimizers and compressors of a recorded training, which no file can hold.
+"""A recorded training's custom optimizers and compressors, which are code.
 
-Pure. Their class is recorded by its name and its digest, as a step function is, and
-their settings where these are numbers and texts. What is not given to a replay is made
-of these again, if the class can be imported here. Of kit's own compressors only the
-settings count.
+Pure. A class is recorded by its name and its digest, as a step function is, and an
+object's settings if they are numbers and texts. An object that is not given to a replay
+is made from these again, if the class can be imported here. For kit's own compressors
+only the settings count.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FIELD: Final[Field] = table_of(
 
 
 def fields_of(has_inner: bool) -> dict[str, str]:
-    """Return which argument of `kit.train` which field of the job is.
+    """Return the field of the job for each argument of `kit.train`.
 
     >>> fields_of(has_inner=True)
     {'outer': 'optimizer', 'optimizer': 'inner'}
@@ -65,7 +65,7 @@ def fields_of(has_inner: bool) -> dict[str, str]:
 
 
 def own_objects(job: Job, work: Work | None) -> dict[str, Any]:
-    """Return what the training has of such objects, by the argument of `kit.train`."""
+    """Return such objects of a training, by the argument of `kit.train`."""
     found = {
         name: getattr(job, field)
         for name, field in fields_of(job.inner is not None).items()
@@ -121,8 +121,8 @@ def _settings(one: Any) -> dict[str, Any] | None:
 def made_again(facts: Facts) -> Any:
     """Return the object with the recorded settings; None if it cannot be made.
 
-    Its class has to be there already, and to be a dataclass that is an optimizer or a
-    compressor: nothing else is called by its name.
+    Its class must have been imported, and must be a dataclass that is an optimizer or a
+    compressor: nothing else that the recording names is called.
     """
     kind: Any = referred(facts["module"], facts["name"])
     settings = facts["settings"]
@@ -140,7 +140,7 @@ def made_again(facts: Facts) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class RecordedOptimizer:
-    """What a recording says of an optimizer that is not here: its name and slots."""
+    """Stands for an optimizer that is not here: its name and slots are recorded."""
 
     told: str
     slots: tuple[Slot, ...]

@@ -15,11 +15,11 @@ All numbers are little-endian.
         12     4  CRC-32 of these twelve bytes
         16     4  CRC-32 of text and rows
         20        the text: a JSON object in UTF-8
-                  the rows: a numpy table, packed, whose dtype the kind says
+                  the rows: a packed numpy table; the kind implies its dtype
 
 A file is only ever appended to. One that was cut off, because its program was killed
-or the disk was full, is read up to its last complete part. A part whose checksum is
-wrong is damage: then nothing of the file is used.
+or the disk was full, is read up to its last complete part. A wrong checksum means
+damage: then nothing of the file is used.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class PartFile:
 
 @dataclass(frozen=True)
 class FileParts:
-    """What a file holds.
+    """The parts of a file.
 
     Attributes:
-        is_torn: whether its last part is not complete.
+        is_torn: whether its last part is incomplete.
         sha256: of all bytes before the last complete part.
     """
 
@@ -146,6 +146,7 @@ def _parts(path: Path, data: memoryview) -> Iterator[tuple[int, FilePart]]:
         if crc32(data[at : at + _HEAD.size]) != of_head:
             raise _damaged(path, at, "the checksum of a part's head is another one")
         size = begin + n_text + n_rows
+        # Its head is right and its end is missing: cut off, not damaged.
         if size > len(data) - at:
             return
         text = data[at + begin : at + begin + n_text]

@@ -1,18 +1,20 @@
 """Records a training while it runs: a thread that asks a few times a second.
 
 It takes what the run's observer has learned, and asks the members for digests and
-states (`kit.training.member.state_keeper`). Nothing of the training waits for it, but
-for the end: the tasks are asked once more before the run is said to be over. What goes
-wrong here, a full disk for example, ends the recording and not the training.
+states (`kit.training.member.state_keeper`). The training does not wait for it, except
+at the end: the tasks are asked once more before the run counts as over. An error here,
+such as a full disk, ends the recording and not the training.
 """
 
 from __future__ import annotations
 
+import math
 import platform
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,8 +22,8 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
 from kit.errors import FailedPreconditionError, KitError, to_plain
-from kit.exchange.ports.memory import unflatten
-from kit.recording.asking import AskedMembers
+from kit.exchange.layout import merge
+from kit.exchange.ports.memory import Array, unflatten
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
 from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
 from kit.recording.options import Recording, recording_of
@@ -32,13 +34,15 @@ from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from kit.training.client.recorded import Cursors
+from kit.training.elastic.copies import StateCopy, put_together
 from kit.training.job import Job, Work
+from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
     from kit.training.client.observer import Observer
 
 _ROUND_S: Final = 0.25
-_ROUNDS_TO_TOTALS: Final = 8
+_ROUNDS_TO_TOTALS: Final = 8  # only the newest totals count, so they are written rarely
 _END_S: Final = 30.0
 _NOTHING: Final = rows_of(DIGEST, ())
 
@@ -67,7 +71,7 @@ class Recorder:
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._cursors: Cursors = ()
-        self._told: dict[str, Any] = {}  # of each kind of part the newest text
+        self._told: dict[str, Any] = {}  # the newest text of each kind of part
         self._n_rounds = 0
         self._failure: KitError | None = None  # of the training
 
@@ -82,13 +86,13 @@ class Recorder:
         ).start()
 
     def settings(self, chosen: Settings) -> Settings:
-        """Return the settings of a training that is recorded from its start on."""
+        """Return the settings of a training that is recorded from its start."""
         rarest = self.options.digest_every
         every = min(chosen.digest_every or rarest, rarest)
         return chosen.replace(digest_every=every)
 
     def take(self, job: Job) -> None:
-        """Take what is stored of the training's code, if that was asked for.
+        """Pickle the training's code, if it is to be stored.
 
         Raises `InvalidArgumentError` for what cannot be stored.
         """
@@ -124,6 +128,7 @@ class Recorder:
                 self._begin(observer.job)
                 while not self._stop.wait(_ROUND_S):
                     self._round(observer, members)
+                # Once more for the last steps. Members of a failed run may not answer.
                 self._round(observer, members if self._failure is None else None)
                 self._finish(observer)
         except Exception as error:  # whatever it is, it must not end the training
@@ -136,7 +141,7 @@ class Recorder:
             )
         finally:
             self._folder.close()
-            self._work = None
+            self._work = None  # may hold the data
             self._ended.set()
 
     def _begin(self, job: Job) -> None:
@@ -155,9 +160,10 @@ class Recorder:
             self._folder.store_step(self._stored_step)
 
     def _note_beginning(self, observer: Observer) -> None:
-        """Keep with what the training has begun: its arguments, or a checkpoint."""
+        """Keep the state at the beginning: the arguments, or a checkpoint."""
         work, job = self._work, observer.job
         saves = observer.leads().get("saves")
+        # With checkpoints, only the coordinator can say whether it began with one.
         if work is None or (job.checkpoints is not None and saves is None):
             return
         self._work = None
@@ -229,10 +235,145 @@ def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
     found = np.empty(len(table), PUSH)
     for name in PUSH.names or ():
         found[name] = table[names.get(name, name)]
-    return np.unique(found)  # one for each, however many messages it had
+    return np.unique(found)  # a push in several messages counts once
 
 
 def recorder_of(given: object, work: Work | None) -> Recorder | None:
-    """Return what records as `record=` says; None for no recording."""
+    """Return the recorder that `record=` asks for; None for no recording."""
     options = recording_of(given)
     return Recorder(options, work) if options is not None else None
+
+
+# --------------------------------------------------------------------------------------
+# What the members are asked for: digests and states.
+
+
+State = tuple[int, dict[str, Array]]
+
+# How far ahead a state is asked for. All members must hear of it before they have done
+# that step; when one has not, it is twice as far the next time.
+_LEAST_AHEAD: Final = 3  # steps
+_AHEAD_S: Final = 0.02
+_MOST_AHEAD_S: Final = 2.0
+
+
+class AskedMembers:
+    """Asks the members of a training on behalf of its recorder, in one thread."""
+
+    def __init__(self, observer: Observer, options: Recording) -> None:
+        self._observer, self._every_s = observer, options.state_every_s
+        self._callers: dict[int, Caller] = {}
+        self._job, self._cursor = observer.job, 0
+        self._at: int | None = None  # the step whose state is asked for
+        self._copies: dict[int, StateCopy] = {}
+        self._ahead_s, self._due = _AHEAD_S, time.monotonic()
+        self._seen = self._due, observer.step()
+
+    def __enter__(self) -> AskedMembers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def ask(self) -> tuple[Rows, State | None]:
+        """Return new digests, and a state if one is complete.
+
+        Members that cannot be reached are asked again the next time.
+        """
+        if self._observer.job is not self._job:  # of the next generation
+            self._close()
+            self._job, self._cursor = self._observer.job, 0
+            self._forget()
+        self._choose_step()
+        digests: list[Any] = []
+        coordinator = self._job.coordinator
+        members = (
+            range(len(self._job.tasks)) if self._at is not None else (coordinator,)
+        )
+        for member in members:
+            try:
+                found = self._ask(member)
+            except KitError:
+                caller = self._callers.pop(member, None)
+                if caller is not None:
+                    caller.close()
+                continue
+            if member == coordinator:
+                self._cursor = found["cursor"]
+                digests = found["digests"]
+        return self._rows(digests), self._state()
+
+    def _ask(self, member: int) -> dict[str, Any]:
+        job, at = self._job, self._at
+        if member in self._copies:
+            at = None  # its state is here; the coordinator is asked for digests alone
+        if member not in self._callers:
+            self._callers[member] = self._observer.reach(member)
+        question = {"run": job.run, "at": at, "since": self._cursor}
+        limit_s = job.settings.call_deadline_s
+        found, blob = self._callers[member].call("run.recorded", limit_s, question)
+        if at is not None and found["state"] is not None:
+            self._copies[member] = StateCopy.from_plain(found["state"], blob)
+        elif at is not None and found["step"] > at and self._at is not None:
+            self._is_late = True
+        return dict(found)
+
+    def _choose_step(self) -> None:
+        """Choose a step that no member has done yet, if a state is due."""
+        now, step = time.monotonic(), self._observer.step()
+        begun, before = self._seen
+        self._seen, self._is_late = (now, step), False
+        row = self._observer.epoch()
+        is_asynchronous = row is not None and row.is_asynchronous
+        if self._at is not None or now < self._due or row is None or is_asynchronous:
+            return
+        pace = (step - before) / max(now - begun, 1e-3)
+        # The observer's step may be a tenth of a second old.
+        ahead = math.ceil(pace * (self._ahead_s + 0.1))
+        at = step + max(_LEAST_AHEAD, ahead)
+        if at < self._job.steps:
+            self._at, self._due = at, now + self._every_s
+
+    def _state(self) -> State | None:
+        """Return the state that was asked for, if all that update have sent theirs."""
+        job, at, copies = self._job, self._at, self._copies
+        if at is None:
+            return None
+        found = merge(part for copy in copies.values() for part in copy.ranges)
+        whole = merge(bucket.range for bucket in job.layout.buckets)
+        keeping = job.recorded_states
+        if not whole or found != whole or not copies.keys() >= {*keeping.values()}:
+            if self._is_late:  # a member had done the step before it was asked
+                self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)
+                self._forget()
+            return None
+        values = put_together(job.layout, job.slots, copies.values())
+        for name, worker in keeping.items():
+            values[name] = np.frombuffer(copies[worker].kept, np.uint8)
+        self._forget()
+        return at, values
+
+    def _forget(self) -> None:
+        self._at, self._copies = None, {}
+
+    def _rows(self, digests: list[Any]) -> Rows:
+        generation = self._job.generation
+        number = generation.n_changes if generation is not None else 0
+        return rows_of(
+            DIGEST,
+            (
+                (number, epoch, step, writer, value)
+                for epoch, step, shares in digests
+                for writer, value in shares
+            ),
+        )
+
+    def _close(self) -> None:
+        for caller in self._callers.values():
+            caller.close()
+        self._callers.clear()

@@ -1,4 +1,4 @@
-"""Compute a recorded training again, compare every digest, and stop at any message."""
+"""Compute a recorded training again, compare all digests, and show any message."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.recording.content import Content
 from kit.recording.given import Given, given_for
 from kit.recording.loaded import content_of
-from kit.recording.recomputing.async_updates import Orders
-from kit.recording.recomputing.asynchronous_losses import (
+from kit.recording.recomputing.async_updates import (
+    Orders,
     check_losses,
     has_losses,
     orders_with_losses,
@@ -39,18 +39,18 @@ from kit.trace.named_rows import EpochRow
 from kit.training.client.run import Run
 from kit.training.optimizers.rule import Optimizer
 
-_SHOWN: Final = 64  # numbers of a column that a picture of a message has
+_SHOWN: Final = 64  # numbers of each column in a picture of a message
 
 
 class ReplayedMessage(NamedTuple):
-    """One message of a step: between whom, its bytes, and who held what then.
+    """One message of a step: its tasks, its bytes, and what each task held then.
 
     Attributes:
         step, number: which message it is: of the step, from 1, as they arrive.
         source, destination: the tasks, such as "worker:1".
         kind: push, pull, reduce or gather.
-        who: the workers whose numbers are in the sum, for each column of `columns`.
-        values: what it carries, by parameter: the elements that lie in its range.
+        who: for each column, the workers whose numbers are in the sum.
+        values: what it carries: for each parameter, the elements in its range.
         payload: its bytes.
         exchange: all states of the step's exchange; `exchange.states[place]` is that
             after the message, as a stepper draws it.
@@ -80,10 +80,10 @@ class ReplayedMessage(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Where a replay differs from its recording for the first time.
+    """Where a replay first differs from its recording.
 
-    `what` is "loss" or "parameters"; `task` the worker, or who writes that share of the
-    parameters. `step` counts the steps that were done before.
+    `what` is "loss" or "parameters"; `task` is the worker, or the task that updates
+    that share of the parameters. `step` is how many steps were done before.
     """
 
     step: int
@@ -114,7 +114,7 @@ class Replay:
     mismatch: Mismatch | None = None
 
     def at(self, step: int, message: int) -> ReplayedMessage:
-        """Stop before a message of a step; return it, with who held what.
+        """Return a message of a step, with what each task held when it arrived.
 
         Computes from the newest kept state before the step.
 
@@ -131,8 +131,8 @@ class Replay:
         OutOfRangeError
             There is no such step or message.
         FailedPreconditionError
-            The step is asynchronous, or made of the first gradients (`aggregate=`):
-            it has one push and one pull for each worker and server.
+            The step is asynchronous, or uses backup workers (`aggregate=`): its
+            messages are one push and one pull for each worker and server.
         """
         with opened(self.content, self.given) as engine:
             _check_step(self.content, step, self.content.n_done - 1)
@@ -203,8 +203,8 @@ def replay(
 ) -> Replay:
     """Compute a recorded training again, in this process and without a cluster.
 
-    Every step from the newest kept state on is computed by the same parts as in the
-    training. Without `until` it begins at the first state, and so compares everything.
+    Every step from the newest kept state on is computed by the same code as in the
+    training. Without `until` it begins at the first state, so everything is compared.
 
     Parameters
     ----------
@@ -214,33 +214,32 @@ def replay(
         How many steps to do; by default all that were done.
     step : callable or Tensor, optional
         The step function, or the loss. By default the function that the recording
-        names, if it can be imported here and has the recorded digest; give it where the
-        recording is a stranger's.
+        names, if it can be imported here and has the recorded digest. Give it if you do
+        not trust the recording.
     data : optional
-        The data, as `kit.train` was given them. By default those that were stored with
-        the recording.
+        The data that `kit.train` was given. By default those stored with the recording.
     optimizer, outer, compress : optional
-        What `kit.train` was given, where that is of a class of one's own. By default
-        what is recorded of it: a dataclass that can be imported here, and whose
-        settings are numbers and texts, is made again; its digest must be the recorded
-        one. Give them where the recording is a stranger's.
+        What `kit.train` was given, if it is of a custom class. By default it is made
+        from the recording, if it is a dataclass that can be imported here and has only
+        numbers and texts as settings; its digest must be the recorded one. Give them if
+        you do not trust the recording.
     trust_step : bool, default False
-        Load what was stored with the recording: the step function, and objects of
-        one's own. That executes what the file says: only for one that you trust.
+        Load the step function and custom objects that were stored with the recording.
+        That executes code from the file: only for a recording that you trust.
     check : bool, default True
-        Raise when anything differs from the recording. Else the first difference is in
-        `mismatch`, and the replay goes on.
+        Raise when anything differs from the recording. Otherwise the first difference
+        is in `mismatch`, and the replay goes on.
 
     Returns
     -------
     Replay
-        Its `params` are those after the last step; `at` shows any message.
+        Its `params` are those after the last step; `at` returns any message.
 
     Raises
     ------
     InvalidArgumentError
-        The data, the step function, an optimizer or a compressor have other digests
-        than the recorded ones.
+        The data, the step function, an optimizer or a compressor do not have the
+        recorded digest.
     AbortedError
         A loss or the parameters differ from the recording; it names the first.
     UnimplementedError
@@ -251,8 +250,8 @@ def replay(
 
     Notes
     -----
-    Costs what all workers of the training compute, one after the other. The bits are
-    those of the machine: another BLAS or processor may give others.
+    Takes as long as the computing of all workers together. Another BLAS or processor
+    may give other bits.
 
     Examples
     --------
@@ -273,7 +272,7 @@ def replay(
 
 
 # --------------------------------------------------------------------------------------
-# Computing, and what is compared on the way.
+# Computing, and what is compared meanwhile.
 
 
 def opened(content: Content, given: Given) -> Recomputation:
@@ -304,7 +303,7 @@ def orders(content: Content) -> Orders:
 
 
 def pushed(content: Content) -> dict[int, Pushed]:
-    """Return of each step with backup workers who had pushed a gradient of it."""
+    """Return the workers that pushed a gradient of each step, with backup workers."""
     if not content.job.has_backups:
         return {}
     found: dict[str, dict[int, set[int]]] = {"PUSH": {}, "LATE": {}}
@@ -393,6 +392,7 @@ class _Checker:
         if recorded is None:
             return
         self._found.n_losses += 1
+        # By bits: a NaN is not equal to itself.
         if np.float64(recorded).tobytes() != np.float64(loss).tobytes():
             text = (
                 f"{task} has the loss {loss!r} in step {step}, and in the recording "
@@ -458,7 +458,7 @@ def digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
 
 
 def named(content: Content, ranges: Iterable[Range]) -> tuple[str, ...]:
-    """Return the parameters that lie in some ranges."""
+    """Return the names of the parameters in some ranges."""
     parts = tuple(ranges)
     return tuple(
         leaf.spec.name

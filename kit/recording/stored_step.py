@@ -1,8 +1,8 @@
-"""The step function in a recording, by cloudpickle: only for who asks for it.
+"""The step function in a recording, by cloudpickle: only on request.
 
-To load one is to execute what the file says. So it is written only where a recording is
-asked for it (`store_step=True`), and loaded only for a caller who says that the
-recording can be trusted (`kit.replay(folder, trust_step=True)`).
+Loading it executes code from the file. So it is written only with `store_step=True`,
+and loaded only for a caller that trusts the recording (`kit.replay(folder,
+trust_step=True)`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kit.errors import DataLossError, InvalidArgumentError
 
 
 def pickled(step: Any) -> bytes:
-    """Return the function as bytes; `InvalidArgumentError` if it has no such form."""
+    """Return the function as bytes; `InvalidArgumentError` if it cannot be pickled."""
     import cloudpickle
 
     try:
@@ -28,7 +28,7 @@ def pickled(step: Any) -> bytes:
 
 
 def unpickled(data: bytes) -> Any:
-    """Execute what `pickled` has written; only of a recording that is trusted."""
+    """Load what `pickled` has written, which executes it: only if it is trusted."""
     import cloudpickle
 
     try:

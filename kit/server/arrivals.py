@@ -1,8 +1,8 @@
-"""Data links that other tasks have opened, until the training they are for takes them.
+"""Data links that other tasks have opened, until their training takes them.
 
-The accepting side sends the last message of a handshake, so a link may stand here that
-the other side gave up in the same moment and has dialled again. Only a link that is
-kept there carries a first word, a ping: it is what tells them apart.
+The accepting side sends the last message of a handshake. So a link may be kept here
+that the other side gave up at that moment, and has dialled again. To tell the two
+apart, the other side sends a ping on the link that it keeps.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from kit.task import Task
 from kit.wire.frame import FrameKind
 from kit.wire.link import Link
 
-# A link that says nothing now may be the wrong one of two: look at the other soon.
-_WORD_S: Final = 0.2
-# A task dials again when it has given one up; more of them are somebody's nonsense.
+# A link without a ping may be the wrong one of two: try the other soon.
+_PING_S: Final = 0.2
+# A task dials again only when it has given a link up. More links, or from more tasks,
+# are a mistake at the other end, and must not use up our descriptors.
 _MOST_SAME: Final = 8
 _MOST_KEYS: Final = 4096
 
 
 def announce(link: Link, deadline_s: float) -> None:
-    """Say the first word on a data link that was dialled here, and is kept."""
+    """Send the ping on a data link that was dialled here, and is kept."""
     link.send(kind=FrameKind.PING, deadline_s=deadline_s)
 
 
 class Arrivals:
-    """The links that have come, by run and task. It owns them until they are taken."""
+    """The links that have arrived, by run and task; it owns them until taken."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -38,7 +39,7 @@ class Arrivals:
         self._is_closed = False
 
     def put(self, link: Link) -> None:
-        """Keep a link, or close it when nobody can ask for it any more."""
+        """Keep a link; once this is closed, close it."""
         with self._changed:
             if self._is_closed:
                 link.close()
@@ -53,7 +54,7 @@ class Arrivals:
             self._changed.notify_all()
 
     def maybe_take(self, run: str, task: Task, incarnation: int = 0) -> Link | None:
-        """Return the link of a task on which it has said its word; wait a moment.
+        """Return the link of a task on which its ping arrives; wait a moment for it.
 
         A link of an earlier process of the task is closed.
         """
@@ -64,23 +65,23 @@ class Arrivals:
             link.close()
             return None
         try:
-            link.recv(deadline_s=_WORD_S)
+            link.recv(deadline_s=_PING_S)
         except DeadlineExceededError:
-            self.put(link)  # behind the others
+            self.put(link)  # behind the others; its ping may only be late
             return None
-        except KitError:  # given up
+        except KitError:  # the other side has given it up
             link.close()
             return None
         return link
 
     def keep_only(self, runs: Collection[str]) -> None:
-        """Close the links of all other runs: trainings that never began here."""
+        """Close the links of all other runs."""
         with self._changed:
             for key in [key for key in self._links if key[0] not in runs]:
                 self._drop(key)
 
     def close(self) -> None:
-        """Close all links, and those that come from now on."""
+        """Close all links, and those that arrive from now on."""
         with self._changed:
             self._is_closed = True
             for key in list(self._links):
@@ -89,7 +90,7 @@ class Arrivals:
     def _next(self, run: str, task: Task) -> Link | None:
         key = run, task
         with self._changed:
-            self._changed.wait_for(lambda: self._links.get(key), _WORD_S)
+            self._changed.wait_for(lambda: self._links.get(key), _PING_S)
             return self._links[key].pop(0) if self._links.get(key) else None
 
     def _drop(self, key: tuple[str, Task]) -> None:

@@ -1,13 +1,13 @@
-"""Close what would outlive the process, also when it is ended by SIGTERM.
+"""Close what would outlive the process, even when SIGTERM ends it.
 
-Python runs nothing when SIGTERM takes its default action. A library must not take a
-signal away from its user, so a handler is set only where that action would be taken,
-and only from the main thread, the one that may. It closes what is registered here and
-then lets the default action happen: the process ends at once, by that signal, as its
-parent expects. Process 1 of a container, which no signal of its own can end, exits with
-the status that a shell gives to such an end. A user's own handler, set before or after,
-is left alone. What remains then, or after SIGKILL, is removed by the next start
-(`local_sockets.sweep`).
+Python runs no exit handlers when SIGTERM takes its default action. A library must not
+take a signal away from its user, so a handler is set only where that action would be
+taken, and only from the main thread, where Python allows it. It closes what is
+registered here and then lets the default action happen: the process ends at once, by
+that signal, as its parent expects. The kernel does not let process 1 of a container end
+itself by a signal; it exits with the status that a shell would report. A user's own
+handler, set before or after, is left alone. What remains then, or after SIGKILL, is
+removed by the next start (`local_sockets.sweep`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from contextlib import suppress
 
 Close = Callable[[], None]
 
-# With the process that opened it: a fork of it has no right to close anything.
+# With the process that opened it: a fork inherits this dict, and must close nothing.
 _open: dict[Close, int] = {}
 
 
 def close_at_exit(close: Close) -> Close:
-    """Have `close` called when the process ends; returns what takes that back.
+    """Have `close` called when the process ends; return a function that undoes this.
 
-    It may be called in a signal's handler, so it takes no lock, and may come twice.
+    `close` may be called in a signal handler, so it must take no lock, and it may be
+    called twice.
     """
     _open[close] = os.getpid()
     watch_for_sigterm()
@@ -42,7 +43,7 @@ def close_at_exit(close: Close) -> Close:
 
 
 def watch_for_sigterm() -> None:
-    """Set the handler where it is due; no harm if it is set already."""
+    """Set the handler where it is needed; does nothing if it is set already."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and _open and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
@@ -62,7 +63,7 @@ def _on_sigterm(number: int, _: object) -> None:
 
 
 def _close_all() -> None:
-    for close, pid in list(_open.items()):
+    for close, pid in list(_open.items()):  # a thread may add one meanwhile
         if pid == os.getpid():
             with suppress(OSError):
                 close()

@@ -1,11 +1,11 @@
-"""A cluster as a program sees it that is none of its tasks and has not started them.
+"""A cluster as seen by a program that is not one of its tasks and did not start them.
 
     kit.attach("nodea:2222")  ──►  any of the servers  ──►  the spec: where all are
                               ──►  all servers         ──►  who answers, what they train
 
-Everything goes over links, and links carry no code: what runs on the tasks can be
-looked at and steered, and a session runs its graph on them, but a training with a step
-function is begun by the workers' own programs.
+Everything goes over links, and links carry no code. So trainings on the tasks can be
+watched and controlled, and sessions can run graphs on them, but a training with a step
+function must be begun by the workers' own programs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kit.wire.handshake.messages import Hello, Role
 from kit.wire.listening.address import parse_address
 from kit.wire.rpc import Caller
 
-_AT_ONCE = 32
+_AT_ONCE = 32  # tasks asked at the same time: one that is stopped takes seconds
 _LOOK = {
     "task": text(1000),
     "cluster": table_of(table_of(text())),
@@ -43,9 +43,9 @@ _LOOK = {
 
 
 class AttachedStatus(NamedTuple):
-    """What a task answered: its training, the training's state and committed steps.
+    """A task's answer: its training, and the training's state and committed steps.
 
-    `run` is empty where none has begun. `reason` says why the task did not answer.
+    `run` is empty if none has begun. `reason` says why the task did not answer.
     """
 
     task: Task
@@ -65,7 +65,13 @@ class AttachedStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class AttachedCluster:
-    """The servers of a cluster that somebody else has started; see `kit.attach`."""
+    """A cluster that was started elsewhere; `kit.attach` returns it.
+
+    Attributes
+    ----------
+    spec : ClusterSpec
+        The jobs and the addresses of their tasks.
+    """
 
     spec: ClusterSpec
     directory: Directory = field(repr=False)
@@ -77,12 +83,12 @@ class AttachedCluster:
 
     @property
     def hosts(self) -> list[str]:
-        """The host of each task; empty if all are on one."""
+        """The host of each task; empty if all are on the same one."""
         return self.directory.hosts(self.tasks)
 
     @property
     def status(self) -> list[AttachedStatus]:
-        """What each task is doing; asks all of them now, for some seconds at most."""
+        """What each task is doing; asks all, which takes a few seconds at most."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(self.tasks))) as pool:
             return list(pool.map(self._status, self.tasks))
 
@@ -90,7 +96,8 @@ class AttachedCluster:
     def run(self) -> Run | None:
         """The training under way, else the last one; None if none has begun.
 
-        It is watched and steered as in the program that has begun it. Asks all tasks.
+        It can be watched and controlled as in the program that began it. Asks all
+        tasks.
         """
         found = [one for one in self.status if one.run]
         if not found:
@@ -114,7 +121,7 @@ class AttachedCluster:
 
     @property
     def session_target(self) -> ClusterTarget:
-        """The first worker, or the first task where nobody computes."""
+        """The first worker, or the first task if there is no worker."""
         workers = [task for task in self.tasks if task.job != "ps"]
         return self.target((workers or self.tasks)[0].short)
 
@@ -154,22 +161,22 @@ def attach(
     Parameters
     ----------
     address : str
-        Where any of its tasks listens: "nodea:2222", or a server's target.
+        The address of any of its tasks, such as "nodea:2222", or a server's target.
     credentials : Credentials, optional
-        Those of the cluster, such as `kit.Credentials.load(Path("cluster.json"))`; by
-        default those that the processes of this user share.
+        Those of the cluster, such as `kit.Credentials.load(Path("cluster.json"))`. By
+        default those that all processes of this user share.
     settings : Settings, optional
         By default the current settings.
 
     Returns
     -------
     AttachedCluster
-        Its `spec`, `tasks`, `status`, and its `run`, if a training has begun.
+        It has `spec`, `tasks`, `status` and, if a training has begun, `run`.
 
     Raises
     ------
     UnavailableError
-        Nobody answers there.
+        Nothing answers there.
     AuthenticationFailed
         The cluster has other credentials.
 

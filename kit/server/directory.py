@@ -1,8 +1,8 @@
 """Where the tasks of a cluster are, and how to reach one.
 
-Tasks on one host are reached over unix sockets, even when the spec names ports of the
-loopback interface: a server that listens on such a port has a socket in the runtime
-folder beside it, and what memory can do is not sent through the network stack.
+Tasks on one host are reached over unix sockets, even when the spec names ports: a
+server that listens on a port also has a socket in the runtime folder, as memory can be
+shared over a unix socket, and nothing need pass through the network stack.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Directory:
     settings: Settings
 
     def hosts(self, tasks: Iterable[Task]) -> list[str]:
-        """Return the host of each task, as its address names it; empty if all are one.
+        """Return the host of each task as in its address; empty if all are the same.
 
-        Two names of one host count as two: no name is resolved.
+        Two names of one host count as two, as names are not resolved.
         """
         where = [parse_address(self.addresses[task]) for task in tasks]
         names = [
@@ -66,8 +66,7 @@ class Directory:
     ) -> Link:
         """Return an authenticated link to a task; raises what `connect` raises.
 
-        `address` is where it listens, if the cluster does not know that task or says
-        that it is elsewhere.
+        `address` is where it listens, if that differs from what the cluster knows.
         """
         if task not in self.addresses and not address:
             known = ", ".join(one.short for one in self.addresses)
@@ -99,14 +98,14 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Link:
-        """Dial as `dial` does, again and again while nobody answers there.
+        """Dial as `dial` does, and retry while nothing answers.
 
-        The task may not listen yet, and a line may lose what opens a connection. One
-        that is known to have listened (`listens`) and refuses has ended: that is
-        raised at once.
-        `check` is called before each attempt, which may take `attempt_s`, at most
-        `connect_deadline_s`; what it raises ends the waiting. After the `deadline`
-        (of `clock`) raises `DeadlineExceededError`.
+        The task may not listen yet, and a line may lose the packets that open a
+        connection. A task that is known to have listened (`listens`) and now refuses
+        has ended: that is raised at once.
+        `check` is called before each attempt, which may take `attempt_s` but at most
+        `connect_deadline_s`; what it raises ends the wait. After the `deadline` (of
+        `clock`) raises `DeadlineExceededError`.
         """
         pause_s = _FIRST_PAUSE_S
         while True:

@@ -1,4 +1,7 @@
-"""The server of an engine: one a process, started and asked over ipyparallel."""
+"""The server of an engine: one for each process, started and called by ipyparallel.
+
+Bare processes of tests call the same functions (`kit.testing.task_process`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
 
-_LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is ended has left its port
+_LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is being ended frees its port
 _server: Server | None = None
 
 
@@ -27,7 +30,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     job, index = str(config["job"]), int(config["index"])
     folder = str(config["runtime_dir"])
     if config.get("address"):
-        address = str(config["address"])  # that of the process before this one
+        address = str(config["address"])  # of the process before: others know that one
     elif config.get("host"):
         address = str(TcpAddress(str(config["host"]), 0))
     elif config["transport"] == "tcp":
@@ -40,7 +43,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         runtime_dir=folder,
     )
     stop()
-    machine.raise_descriptors()  # on other hosts the limit may be another one
+    machine.raise_descriptors()  # here, as another host may have a lower limit
     credentials = Credentials.from_plain(config["credentials"])
     give_up_at = time.monotonic() + (_LEAVE_S if config.get("address") else 0)
     while _server is None:
@@ -87,12 +90,12 @@ def end_at_once() -> None:
 
 
 def prepare(job: Job) -> dict[int, str]:
-    """Listen for the members that an elastic training is to have here; say where."""
+    """Listen for an elastic training's members in this process; return addresses."""
     return current().trainings.prepare(job)
 
 
 def begin(job: Job, work: Work | None, incarnation: int = 0) -> None:
-    """Begin this task's part in a training, or come back to it."""
+    """Begin this task's part in a training, or rejoin it."""
     if job.generation is not None and work is not None:
         current().trainings.begin_elastic(job, work)
     else:

@@ -1,16 +1,16 @@
-"""Which task this process is, as the program that started it wrote in its environment.
+"""Which task this process is, according to its environment variables.
 
-Pure: it is given the environment, and opens nothing.
+Pure: the variables are passed in, and nothing is opened.
 
     TF_CONFIG   {"cluster": {"ps": ["a:2222"], "worker": {"1": "c:2222"}},
                  "task": {"type": "worker", "index": 1}}
     Slurm       SLURM_PROCID=1  SLURM_NTASKS=3
                 SLURM_STEP_NODELIST=n[01-02]  SLURM_STEP_TASKS_PER_NODE=2,1
 
-TF_CONFIG is read first: it says everything. Kubeflow's TFJob and Vertex AI write it.
-Slurm says which task this is and where all run; which of them are parameter servers and
-where they listen is ours to say: the first tasks of a step are the ps, and a task
-listens at the base port plus its number on its node.
+TF_CONFIG is read first, as it says everything. Kubeflow's TFJob and Vertex AI write it.
+Slurm says which task this is and where all of them run, but not their jobs and ports:
+the first tasks of a step are the parameter servers, and each task listens at the base
+port plus its number on its node.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kit.spec import ClusterSpec
 from kit.wire.listening.address import parse_address
 
 _EVALUATOR = "evaluator"
-# A part of a node list that is not a comma, or a comma within brackets.
+# One entry of a node list: commas separate entries, except within brackets.
 _NODES = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
-_MOST = 100_000  # nodes or tasks: a slip of the pen must not fill the memory
+_MOST = 100_000  # nodes or tasks: a typing mistake must not fill the memory
 
 
 class FoundTask(NamedTuple):
@@ -49,8 +49,8 @@ def task_from_environment(
     """Return the cluster and the task that TF_CONFIG names, else those of a Slurm step.
 
     `ps` and `port` are for Slurm: how many of the first tasks are parameter servers,
-    and where the first task of each node listens.
-    Raises `NotFoundError` where neither is set, and `InvalidArgumentError` naming the
+    and the port of the first task of each node.
+    Raises `NotFoundError` if neither is set, and `InvalidArgumentError`, naming the
     variable, its value and what is expected.
 
     >>> task_from_environment(
@@ -106,7 +106,7 @@ def _of_tf_config(text: str) -> FoundTask:
 
 
 def _addresses(job: str, given: Any, text: str) -> dict[int, str]:
-    """Return a job's addresses by index; a sparse job has its indices as texts."""
+    """Return a job's addresses by index; a sparse job is an object with its indices."""
     if not isinstance(given, list | dict):
         raise _wrong(
             "TF_CONFIG", text, f"for job {job!r} a list, or an object by index"
@@ -141,7 +141,7 @@ def _is_address(given: object) -> bool:
 
 
 def _of_slurm(environment: Mapping[str, str], ps: int, port: int) -> FoundTask:
-    # A step may have fewer tasks than its job, whose number is the other one.
+    # A step may have fewer tasks than its job, whose number SLURM_NTASKS may be.
     total = "SLURM_STEP_NUM_TASKS"
     total = total if environment.get(total) else "SLURM_NTASKS"
     n_tasks, rank = _number(environment, total), _number(environment, "SLURM_PROCID")
@@ -168,7 +168,7 @@ def _of_slurm(environment: Mapping[str, str], ps: int, port: int) -> FoundTask:
 def _places(
     environment: Mapping[str, str], n_tasks: int, total: str
 ) -> list[tuple[str, int]]:
-    """Return each task's node and number there: node by node, as srun deals them."""
+    """Return each task's node and number there: node by node, as srun places them."""
     nodes = list(
         itertools.islice(_expanded(_text(environment, "SLURM_STEP_NODELIST")), _MOST)
     )
@@ -187,7 +187,10 @@ def _places(
 
 
 def _check_node(environment: Mapping[str, str], rank: int, nodes: list[str]) -> None:
-    """Refuse a step whose tasks were not dealt out node by node, if Slurm says so."""
+    """Refuse a step whose tasks were not placed node by node, if Slurm tells.
+
+    Every task would have the wrong addresses, and none could say why.
+    """
     if not environment.get("SLURM_NODEID"):
         return
     expected = list(dict.fromkeys(nodes)).index(nodes[rank])

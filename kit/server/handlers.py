@@ -1,4 +1,4 @@
-"""What a task answers: one function for each question, in one table.
+"""The questions that a task answers, in one table: a function for each.
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
 run.come_back  run.rejoin               of members that were lost and have a new process
@@ -13,6 +13,7 @@ task.look  run.job                    of a program that is not a task of the clu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from kit.errors import (
@@ -34,7 +35,7 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.server import gathered_news
+from kit.server import watchers
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
@@ -52,8 +53,11 @@ from kit.wire.link import Link
 from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
-_MOST_PATIENCE_S = 5.0
-_MOMENT_S: Final = 0.005  # in which members that are together come to a boundary
+# A thread waits no longer than this for each question, whatever a member asks for; the
+# member asks again.
+_MOST_PATIENCE_S: Final = 5.0
+# Members that keep pace reach a boundary within this of each other, and need no thread.
+_MOMENT_S: Final = 0.005
 
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
 _INCARNATION: Final = {"incarnation": whole(0)}
@@ -126,7 +130,7 @@ class Handlers:
                     "lost": optional(maybe(whole(0))),
                     "patience_s": optional(seconds()),
                 },
-                lambda *_: None,
+                lambda *_: None,  # always in another thread: the coordinator may wait
                 self._fail,
             ),
             "run.leave": Handler(_MEMBER, self._leave),
@@ -168,7 +172,7 @@ class Handlers:
         return member.coordinator
 
     def _coordinator_of_member(self, question: dict[str, Any]) -> TrainingCoordinator:
-        """Return the coordinator; a task speaks for itself alone."""
+        """Return the coordinator; raises unless the task asks for itself."""
         coordinator, member = self._coordinator(question), question["member"]
         tasks = self._trainings.find(question["run"]).job.tasks
         if member >= len(tasks) or tasks[member] != self._peer:
@@ -178,6 +182,7 @@ class Handlers:
                 f"members are {names}."
             )
         if "incarnation" in question:
+            # What a lost process sent late must not count for the one after it.
             coordinator.check_current(member, question["incarnation"])
         return coordinator
 
@@ -193,7 +198,7 @@ class Handlers:
             question["member"],
             question["number"],
             question["step"],
-            min(question["patience_s"], _MOST_PATIENCE_S),
+            question["patience_s"],
             self._has_hung_up,
         )
         return _plain(answer), b""
@@ -203,13 +208,14 @@ class Handlers:
             question["member"],
             question["number"],
             question["refusal"],
-            min(question["patience_s"], _MOST_PATIENCE_S),
+            question["patience_s"],
             self._has_hung_up,
         )
         return _plain(answer), b""
 
     def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
-        incarnation = question.pop("incarnation")  # newer than the one that is known
+        # Taken out before the check: it is newer than the one that is known.
+        incarnation = question.pop("incarnation")
         coordinator = self._coordinator_of_member(question)
         coordinator.come_back(question["member"], incarnation, question["process"])
         return {}, b""
@@ -217,14 +223,15 @@ class Handlers:
     def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
         answer, number = self._coordinator_of_member(question).rejoin(
             question["member"],
-            min(question["patience_s"], _MOST_PATIENCE_S),
+            question["patience_s"],
             self._has_hung_up,
         )
         return {**_plain(answer), "number": number}, b""
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator_of_member(question)
-        coordinator.compare(question["member"], _reports(question))
+        reports = map(DigestReport.from_plain, question.get("digests", ()))
+        coordinator.compare(question["member"], [*reports])
         error = coordinator.beat(question["member"])
         plain = to_plain(error) if error else None
         lost, epoch = coordinator.losses
@@ -280,31 +287,35 @@ class Handlers:
         return {}, b""
 
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
-        """Only for a task that computes nothing: functions do not travel this way."""
+        """Begin a parameter server's part: step functions do not travel this way."""
         self._trainings.begin(Job.from_plain(question["job"]), None)
         return {}, b""
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)
-        # First: a pause or an end waits for the steps that the notebook has seen done.
+        # First: after a loss, a pause or an end may come only when the steps that the
+        # notebook has seen have been done again.
         coordinator.seen(question.get("seen", 0))
         what, ticket = question["what"], question.get("ticket", "")
         coordinator.command(what, ticket, **question.get("values", {}))
-        if what != "look":  # before the answer: what is answered outlives this task
+        # Before the answer: once the notebook has one, its request must not be lost
+        # with this task. A look requests nothing.
+        if what != "look":
             self._trainings.share(question["run"])
         return coordinator.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
-        """Tell the news of this member, and those that it gathers from others."""
+        """Return this member's news, and what it gathers from others."""
         run, wanted = question["run"], question.get("others", [])
         member, cursors = self._trainings.find(run), question["cursors"]
-        watchers, link = self._trainings.watchers, self._link
-        gathered = watchers.gathered_for(link) if wanted and link else None
+        gathered = None
+        if wanted and self._link is not None:
+            gathered = self._trainings.watchers.gathered_for(self._link)
         if gathered is None:
             return poll(member, cursors, question.get("most", MOST_ROWS))
         gathered.ask(run, wanted, lambda n: self._trainings.dial_for_news(run, n))
         # Fewer rows than alone: those of the others travel in the same answer.
-        status, blob = poll(member, cursors, gathered_news.MOST_ROWS)
+        status, blob = poll(member, cursors, watchers.MOST_ROWS)
         told, blobs = gathered.take(run, wanted)
         return {**status, **told}, blob + blobs
 
@@ -328,18 +339,18 @@ def _waiting(
 ) -> Handler:
     """Return what answers a member that may have to wait for the others."""
 
+    def within(most_s: float, question: dict[str, Any], blob: bytearray) -> Answer:
+        patience_s = min(question["patience_s"], most_s)
+        return answer({**question, "patience_s": patience_s}, blob)
+
     def soon(question: dict[str, Any], blob: bytearray) -> Answer | None:
-        # The thread that reads the link waits here: longer waits get another thread.
-        patience_s = min(question["patience_s"], _MOMENT_S)
-        found = answer({**question, "patience_s": patience_s}, blob)
+        # The thread that reads the link waits here, and signs of life come on the same
+        # link: whatever takes longer than a moment gets a thread of its own.
+        found = within(_MOMENT_S, question, blob)
         return None if found[0]["verdict"] == Verdict.WAIT.value else found
 
     fields = {**_MEMBER, **fields, "patience_s": seconds()}
-    return Handler(fields, soon, answer)
-
-
-def _reports(question: dict[str, Any]) -> list[DigestReport]:
-    return [DigestReport.from_plain(plain) for plain in question.get("digests", ())]
+    return Handler(fields, soon, partial(within, _MOST_PATIENCE_S))
 
 
 def _plain(answer: Decision) -> dict[str, Any]:

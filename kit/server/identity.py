@@ -1,9 +1,9 @@
-"""The credentials that the processes of one user share when nobody hands them any.
+"""The credentials that the processes of one user share unless they are given others.
 
-Servers that are started by hand, one process a task, must hold the same key. The
-first one makes it, in a file that this user alone can read; to use several hosts,
-copy that file, or name another one with `KIT_CREDENTIALS`. That one is never made here:
-a wrong name would end in keys of its own for each host, which do not fit together.
+Servers that are started by hand, one process for each task, must hold the same key. The
+first one makes it, in a file that only this user can read; to use several hosts, copy
+that file, or name another one with `KIT_CREDENTIALS`. A named file is never made here:
+with a wrong name, each host would make its own key, and none would fit another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _own_path() -> Path:
 
 
 def _make(path: Path) -> None:
-    # Four tasks start at once: a link to a finished file is made by exactly one.
+    # Several tasks may start at once: only one of them can link its finished file to
+    # the name, and none ever reads a file that is half written.
     draft = path.with_name(f".draft-{secrets.token_hex(8)}")
     Credentials.new().save(draft)
     try:

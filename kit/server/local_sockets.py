@@ -3,9 +3,9 @@
     tcp-2222.1a2b-3c4d5e.sock       port 2222, of the process 0x1a2b started at 0x3c4d5e
     tcp-10.0.0.7-2222.1a2b-3c4d5e.sock      the same at another address than loopback's
 
-The name tells whose it is, as pid and start time. So a socket that a killed server left
-behind is not dialled, and the next server on this machine removes it. There is nothing
-to lock, and no second file that could be lost.
+The name holds the owner's pid and start time. So a socket that a killed server left
+behind is not dialled, and the next server on this machine removes it. No lock is
+needed, and no second file that could be lost.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _NAME = re.compile(r"tcp-(?:[0-9a-f.:]+-)?\d+\.([0-9a-f]+)-([0-9a-f]+)\.sock", r
 
 class _Found(NamedTuple):
     path: Path
-    has_owner: bool  # the process in its name runs
+    has_owner: bool  # the process in its name is running
 
 
 def socket_beside(runtime_dir: Path, address: Address) -> UnixAddress | None:
-    """Return where this process listens beside a port, None where none of its own is.
+    """Return where this process listens beside a port; None for a port elsewhere.
 
-    The port must be at one address of this host: others there then come this way.
+    The port must be at an address of this host: tasks there then come this way.
     """
     if not isinstance(address, TcpAddress) or not _is_here(address):
         return None
@@ -52,8 +52,8 @@ def socket_beside(runtime_dir: Path, address: Address) -> UnixAddress | None:
 def sweep(runtime_dir: Path) -> None:
     """Remove the sockets of processes that are gone.
 
-    Only where nobody answers either: a container may share the folder, but not the
-    numbers of its processes.
+    But only where nothing answers: a container may share the folder, and its process
+    numbers mean nothing here.
     """
     for one in _sockets(runtime_dir):
         if not one.has_owner:
@@ -70,9 +70,9 @@ def connect_near(
     deadline_s: float,
     **more: Any,
 ) -> Link:
-    """Return a link as `connect` does, over the unix socket beside a port if it can.
+    """Return a link as `connect` does, over the unix socket beside a port, if any.
 
-    When that one does not answer, it is the port itself that decides.
+    When nothing answers there, the port is dialled.
     """
     deadline = time.monotonic() + deadline_s
     rest: dict[str, Any] = {
@@ -106,7 +106,7 @@ def _is_here(address: TcpAddress) -> bool:
 
 
 def _label(address: TcpAddress) -> str:
-    # Hosts that share a folder may use the same port each.
+    # Hosts that share a folder may each use the same port.
     port = str(address.port)
     return port if is_local(address) else f"{address.host}-{port}"
 

@@ -1,7 +1,7 @@
 """A task's server: it listens, answers, and hosts the task's part in a training.
 
-It runs in an engine that ipyparallel started, or by itself, one process a task at the
-addresses of the spec. Nothing of it needs ipyparallel.
+It runs in an engine that ipyparallel has started, or by itself: one process for each
+task, at the addresses of the spec. It does not need ipyparallel.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kit.errors import (
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
-from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import MAX_BODY, socket_beside, sweep
 from kit.server.spmd import TrainingRendezvous
 from kit.server.trainings import Trainings
 from kit.session.client import targets
+from kit.session.transport.service import Graphs
 from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
@@ -64,18 +64,18 @@ class Server:
     task_index : int, optional
         Its number in the job. May be left out if the job has one task.
     credentials : Credentials, optional
-        What tasks prove themselves with. The processes of one user share theirs by
-        default; across hosts give the same ones to all.
+        What tasks authenticate each other with. By default those that all processes of
+        this user share; tasks on several hosts must be given the same ones.
     settings : Settings, optional
         By default the current settings.
     n_cpus : int, default 1
-        CPU devices that the task shows; they are names for one and the same.
+        Number of CPU devices that the task shows; all of them stand for the same CPU.
     start : bool, default True
-        Whether to listen at once.
+        Whether to listen at once; else call `start`.
     bind : str, optional
         Where to listen instead of at the address in the spec, which the other tasks
-        dial: "0.0.0.0:2222", or "0.0.0.0" for the port in the spec. For a process in a
-        container, whose own name may lead elsewhere or nowhere.
+        dial: "0.0.0.0:2222", or "0.0.0.0" for the port in the spec. Needed in a
+        container, where that address may lead elsewhere or nowhere.
 
     Raises
     ------
@@ -111,14 +111,6 @@ class Server:
         start: bool = True,
         bind: str | None = None,
     ) -> None:
-        """Listen and serve, unless `start` is False.
-
-        The task shows `n_cpus` CPU devices; they are names for one and the same.
-
-        The job may be left out when there is one, the index when the job has one task.
-        Raises `TypeError` or `ValueError` for a cluster or a task that cannot be meant,
-        `AddressInUse` for a port that is taken.
-        """
         self.spec = _in_text(ClusterSpec(cluster))
         self.task = _task(self.spec, job_name, task_index)
         self.settings = settings or current()
@@ -129,9 +121,7 @@ class Server:
         self._rendezvous = TrainingRendezvous(
             self.task, self.trainings, lambda: self.directory
         )
-        self.graphs = Graphs(
-            self.task, lambda: self.directory, lambda: self.tasks, n_cpus
-        )
+        self.graphs = Graphs(self.task, self._dial, lambda: self.tasks, n_cpus)
         self._addresses: dict[Task, str] | None = None
         self._closing = ExitStack()
         self._stopped = threading.Event()
@@ -152,7 +142,7 @@ class Server:
         port: int = 2222,
         **options: Any,
     ) -> Server:
-        """Return the server of the task that the environment says this process is.
+        """Return the server of this process's task, as the environment names it.
 
         Reads `TF_CONFIG`, which Kubeflow's TFJob and Vertex AI write, and without it
         the variables that Slurm's `srun` sets.
@@ -168,12 +158,12 @@ class Server:
             With Slurm: the port of the first task of each node; the next one there
             takes the next port.
         **options
-            `credentials`, `bind` and what else a `Server` takes.
+            `credentials`, `bind` and other parameters of `Server`.
 
         Returns
         -------
         Server
-            It listens, unless `start=False`.
+            It listens already, unless `start=False`.
 
         Raises
         ------
@@ -215,9 +205,9 @@ class Server:
         self._closing.callback(acceptor.close)
 
     def bind(self) -> None:
-        """Take the address, without answering to other processes yet.
+        """Listen at the address, without answering other processes yet.
 
-        The target is known from now on, and sessions of this process work. A second
+        From now on the target is known, and sessions of this process work. A second
         call changes nothing.
         """
         if self.address is not None:
@@ -225,6 +215,8 @@ class Server:
         wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
         self._listeners, self.address = self._listen(wanted)
         for listener in self._listeners:
+            # Last in, first out: closed before it is forgotten, so that SIGTERM leaves
+            # no socket behind at any moment.
             self._closing.callback(close_at_exit(listener.close))
             self._closing.callback(listener.close)
         targets.enter(self.target, self.graphs.master)
@@ -246,7 +238,7 @@ class Server:
         return Directory(known, self._credentials, self._runtime_dir, self.settings)
 
     def connect(self, spec: Mapping[str, list[str]]) -> None:
-        """Take the real addresses of all tasks, once they are known."""
+        """Set the real addresses of all tasks, once they are known."""
         self.spec = ClusterSpec(dict(spec))
         self._addresses = None
 
@@ -257,11 +249,11 @@ class Server:
 
     @property
     def hosts(self) -> list[str]:
-        """The host of each task; empty if all are on one."""
+        """The host of each task; empty if all are on the same one."""
         return self.directory.hosts(self.tasks)
 
     def launch(self, job: Job, work: Work) -> Run:
-        """Begin a training that all workers begin; what `kit.train` calls.
+        """Begin a training that all workers begin; `kit.train` calls this.
 
         Blocks until every worker's program has made the same call, on its own server.
         Raises as `TrainingRendezvous.launch` does.
@@ -297,7 +289,8 @@ class Server:
             return
         if self.address is not None:
             targets.leave(self.target)
-        # Trainings end first: members say goodbye over the links that close below.
+        # Trainings end first: members say goodbye over the links that close below. Then
+        # the listeners, so that no link comes in after the sessions have ended.
         self.trainings.close(_STOP_S)
         self._closing.close()
         self.graphs.close(_STOP_S)
@@ -321,7 +314,7 @@ class Server:
         """Return a server of this process that answers for another task."""
         wanted = self.address
         if isinstance(wanted, UnixAddress):
-            # As short as the others' names: a path has few bytes.
+            # A short name: the path of a unix socket has at most 107 bytes.
             name = f"{crc32(f'{task.short} {run}'.encode()):08x}.sock"
             address = f"unix:{Path(wanted.path).parent / name}"
         else:
@@ -331,14 +324,13 @@ class Server:
             {task.job: {task.index: address}},
             credentials=self._credentials,
             settings=self.settings,
-            bind=self._bind_to and self._bind_to.rpartition(":")[0],
         )
         known = dict(self.directory.addresses)
         server.connect_to({**known, task: str(server.address)})
         return server
 
     def connect_to(self, addresses: Mapping[Task, str]) -> None:
-        """Take the addresses of all tasks, by task."""
+        """Set the addresses of all tasks, by task."""
         self._addresses = dict(addresses)
 
     def _listen(self, wanted: Address) -> tuple[list[Listener], Address]:
@@ -368,8 +360,14 @@ class Server:
             sweep(self._runtime_dir)
             return [first, listen(beside, **known)], address  # type: ignore[arg-type]
         except BaseException:
-            first.close()  # else its port stays taken after a failed start
+            first.close()  # its port would stay taken after a failed start
             raise
+
+    def _dial(self, task: Task, deadline_s: float) -> Link:
+        """Dial another task, for a session; it may have moved since the last time."""
+        found = self.directory
+        limit_s = min(deadline_s, found.settings.connect_deadline_s)
+        return found.dial(task, self.task, Role.SESSION, deadline_s=limit_s)
 
     def _take(self, link: Link) -> None:
         if link.role is Role.DATA:
@@ -380,6 +378,7 @@ class Server:
             return
         with self._guard:
             self._links.add(link)  # before its thread runs: `stop` closes these
+        # Here, not in the thread: a training that ends now waits for this observer.
         self.trainings.link_opened(link)
         name = f"kit-serve-{link.peer.short}"
         threading.Thread(
@@ -426,16 +425,16 @@ def _advertised(wanted: Address, bound: Address) -> Address:
 
 
 def _beside(runtime_dir: Path, address: Address, bound: Address) -> UnixAddress | None:
-    """Return the socket for others of this host, who look for it by the port they dial.
+    """Return the socket for tasks of this host, which find it by the port they dial.
 
-    There is none where that port is another one than this server has.
+    None if that is not the port of this server.
     """
     ports = [one.port for one in (address, bound) if isinstance(one, TcpAddress)]
     return socket_beside(runtime_dir, address) if len(set(ports)) == 1 else None
 
 
 def _in_text(spec: ClusterSpec) -> ClusterSpec:
-    """Return the spec with names and addresses in str, where they may be bytes."""
+    """Return the spec with names and addresses that may be bytes as str."""
     return ClusterSpec(
         {
             as_text(job, "the name of a job"): {

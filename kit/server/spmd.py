@@ -1,16 +1,16 @@
-"""Trainings without anybody in the middle: every worker's program makes the same call.
+"""Trainings without a notebook: every worker's program makes the same call.
 
     ps      server.join()
     worker  run = kit.train(step, params, data, ..., cluster=server);  run.wait()
 
-The first worker leads: it begins the training on the parameter servers, and the other
-workers ask it which run to join. They may start in any order; each waits for those that
-are missing until the settings' `start_deadline_s`. A worker that calls `kit.train` with
-other arguments than the first worker ends the training for all, with a
+The first worker coordinates: it begins the training on the parameter servers, and the
+other workers ask it which run to join. They may start in any order; each waits for
+missing tasks until the settings' `start_deadline_s`. A worker that calls `kit.train`
+with other arguments than the first worker ends the training for all, with a
 `MemberMismatch`.
 
-There are no elections here: without the first worker nothing begins, and a worker that
-was restarted joins the next training, not the one under way.
+There is no election here: without the first worker nothing begins, and a restarted
+worker joins the next training, not the one under way.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class TrainingRendezvous:
         """Begin this worker's part, and return when all members have begun theirs.
 
         Raises `MemberMismatch` when the workers' calls differ, `DeadlineExceededError`
-        naming who did not come, `ClusterBusy` while another training runs here, and
-        `FailedPreconditionError` on a parameter server, which takes part by itself.
+        naming a task that did not come, `ClusterBusy` while another training runs here,
+        and `FailedPreconditionError` on a parameter server, which needs no such call.
         """
         if self.me not in (job.tasks[worker] for worker in job.workers):
             raise FailedPreconditionError(
@@ -80,9 +80,10 @@ class TrainingRendezvous:
             for server in job.ps:
                 self._begin_server(job, job.tasks[server], member, deadline)
         except BaseException as error:
-            # Before giving up, so that workers that have joined hear the reason.
+            # Before giving up: the first error counts, and workers that have joined
+            # should hear this one.
             if isinstance(error, KitError) and member.coordinator is not None:
-                member.coordinator.fail(error)  # for those who have joined
+                member.coordinator.fail(error)
             self.trainings.give_up(job.run)
             raise
         return member

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.server.directory import (
-    Directory,
-    default_runtime_dir,
-)
+from kit.server.directory import Directory, default_runtime_dir
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near
 from kit.session.client import targets
@@ -30,11 +27,11 @@ CLIENT = Task("client", 0)
 
 @dataclass(frozen=True)
 class ClusterTarget:
-    """A task of a cluster as the target of sessions, let in by the cluster's own key.
+    """A task of a cluster as the target of sessions, which use the cluster's own key.
 
-    `directory` is asked when a link is opened: the tasks may have moved by then.
+    `directory` is called when a link is opened: the tasks may have moved by then.
     `carry` calls a function on all tasks, over a channel that may carry code. `check`
-    raises what a task was lost with, if the one that started the tasks knows of it.
+    raises the error with which a task was lost, if whatever started it knows of that.
     """
 
     directory: Callable[[], Directory]
@@ -45,7 +42,7 @@ class ClusterTarget:
     def connect_session(self, options: SessionOptions) -> Connection:
         """Return a connection; the task is dialled at the first run.
 
-        Raises what a task was lost with that the session would wait for.
+        Raises the error of a lost task: the session would wait for it.
         """
         if self.check is not None:
             for task in self.directory().addresses:
@@ -65,10 +62,10 @@ class ClusterTarget:
 
 
 def connect_to(target: str, options: SessionOptions) -> Connection:
-    """Return a session's connection to a server of this user's, wherever it runs.
+    """Return a session's connection to a server with this user's credentials.
 
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
-    an address that cannot be one. The server is dialled at the first run.
+    one with a wrong address. The server is dialled at the first run.
     """
     if not target.startswith(SCHEME):
         raise NotFoundError(
@@ -81,7 +78,7 @@ def connect_to(target: str, options: SessionOptions) -> Connection:
         raise InvalidArgumentError(
             f"{target!r} names no server: {exc.message}"
         ) from exc
-    settings = current()  # a thread that runs something later may have others
+    settings = current()  # of now: a thread that runs something later may have others
 
     def dial(deadline_s: float) -> Link:
         return _dial(address, settings, deadline_s)

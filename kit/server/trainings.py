@@ -1,7 +1,11 @@
-"""The trainings that a task takes part in: one at a time, the last one kept to look at.
+"""The trainings of a task: one at a time; the last one is kept for its observers.
 
-It gives a member its links and its way to the coordinator, and answers what others ask
-about a training: the members their coordinator, a notebook any task.
+Gives a member its links and its way to the coordinator, and answers questions about a
+training: those of members to their coordinator, and those of a notebook to any task.
+
+Links and questions arrive in threads of their own, at any time. Each of them reads
+`_member` once, into a local name, and then works with that member: another one may have
+taken its place by the next line.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,26 +57,26 @@ from kit.wire.stream import Stream
 _SPINS = 100
 _LOOK_S = 0.02
 _N_EARLIER = 4
-_NEWS_S = 1.0  # for a link over which only news are asked for
-# Those who watch a training learn of its end a tenth of a second late, if all is well.
+_NEWS_S = 1.0  # to dial for news: without this link, the observer dials itself
+# Observers learn of the end of a training a tenth of a second late, if all is well.
 _WATCHED_S = 1.0
 
 
 def _silent_s(limits: Settings) -> float:
-    """Return how long a task may be silent that is dialled and does listen."""
+    """Return how long a task that is known to listen may leave a dial unanswered."""
     return max(limits.dead_after_s, limits.connect_deadline_s)
 
 
 @dataclass
 class _Ways:
-    """The links of one member to its coordinator, here."""
+    """The links of one member to the coordinator, which is here."""
 
     links: set[Link] = field(default_factory=set)
     were_used: bool = False
 
 
 class Trainings:
-    """What a server knows of trainings; also the `Services` of its members."""
+    """A server's trainings; also the `Services` of their members."""
 
     def __init__(
         self,
@@ -80,40 +84,43 @@ class Trainings:
         directory: Callable[[], Directory],
         stand_in: Callable[[Task, str], StandIn],
     ) -> None:
-        """`directory` is asked when a training begins: a server may start before it.
+        """`directory` is called when it is needed: it may be known only later.
 
         `stand_in` makes a server of this process for another task.
         """
         self.task, self._directory, self.stand_in = me, directory, stand_in
-        self._me = me
         self._member: Member | None = None
-        # Members of earlier generations: an observer may be a little behind.
+        # Members of earlier generations, for observers that are a little behind.
         self._earlier: deque[Member] = deque(maxlen=_N_EARLIER)
         self._elastic: ElasticTraining | None = None
+        # Why the last training was refused here, and to which members that was said.
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
         self.watchers = Watchers()
         self._ways: dict[tuple[bytes, Task], _Ways] = {}
         self._is_closed = False
-        self._guard = threading.RLock()  # what is made under it may ask back
+        # Held while a training begins. It is re-entrant, as a member that is made under
+        # it may call these methods.
+        self._guard = threading.RLock()
 
     def begin(self, job: Job, work: Work | None, incarnation: int = 0) -> Member:
         """Start this task's part in a training, in threads of its own.
 
         `incarnation`: how often the task has come back to this training; see
-        `kit.training.member.rejoining`. Waits a moment for those who still watch the
-        last one, which is let go of then.
+        `kit.training.member.links`. Waits a moment for the observers of the last
+        training, which is then let go of.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """
-        if self._me not in job.tasks:
-            raise InvalidArgumentError(f"{self._me} is not a member of run {job.run}.")
-        number = job.tasks.index(self._me)
+        if self.task not in job.tasks:
+            raise InvalidArgumentError(f"{self.task} is not a member of run {job.run}.")
+        number = job.tasks.index(self.task)
         if number in job.workers and work is None:
             raise InvalidArgumentError(
-                f"{self._me} computes in run {job.run}, but was given no step function."
+                f"{self.task} computes in run {job.run}, but was given no step "
+                f"function."
             )
-        # Not under the guard: both wait, and links must be taken meanwhile.
+        # Not under the guard: both wait, and data links must be taken meanwhile.
         self._see_watchers_off()
         self._stop_joining()
         with self._guard:
@@ -121,9 +128,9 @@ class Trainings:
             return self._start(job, number, work, incarnation)
 
     def prepare(self, job: Job) -> dict[int, str]:
-        """Hear of an elastic training, and listen for the members that it has here.
+        """Listen for the members that an elastic training will have in this process.
 
-        Returns where, by their numbers; see `Job.needs_preparing`. Raises as `begin`
+        Returns their addresses by number; see `Job.needs_preparing`. Raises as `begin`
         does.
         """
         self._see_watchers_off()
@@ -136,8 +143,8 @@ class Trainings:
     def begin_elastic(self, job: Job, work: Work) -> None:
         """Start this process's part in an elastic training; raises as `begin` does."""
         generation = job.generation
-        if generation is None or self._me.short not in generation.processes:
-            raise InvalidArgumentError(f"{self._me} takes no part in run {job.run}.")
+        if generation is None or self.task.short not in generation.processes:
+            raise InvalidArgumentError(f"{self.task} takes no part in run {job.run}.")
         self._see_watchers_off()
         self._stop_joining()
         with self._guard:
@@ -178,10 +185,11 @@ class Trainings:
         """
         with self._guard:
             self.check_free()
+            # For a stand-in it is new: what its member does is reported to it.
             self._elastic = elastic
             if self._member is not None:
                 self._earlier.append(self._member)
-            number = job.tasks.index(self._me)
+            number = job.tasks.index(self.task)
             self._start(job, number, work, beginning=beginning)
 
     def _start(
@@ -192,29 +200,26 @@ class Trainings:
         incarnation: int = 0,
         beginning: Beginning | None = None,
     ) -> Member:
-        last = self._member
         try:
-            self._member = member = Member(
-                *(job, number, work, self, incarnation), beginning
-            )
+            member = Member(job, number, work, self, incarnation, beginning)
         except KitError as error:
             self._refusal = error, set()
             raise
-        self._refusal = None
+        last, self._member, self._refusal = self._member, member, None
         if last is not None:
             last.release()
-        member.start()  # here: who closes this finds it started, or not at all
+        member.start()  # under the guard: `close` finds it started, or not at all
         return member
 
     def _see_watchers_off(self) -> None:
-        """Wait until nobody looks at the last training any more, but not for long."""
+        """Wait, but not for long, until nobody observes the last training any more."""
         last = self._member
         if last is not None and last.is_over:
             is_done = last.state == "done"
             self.watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
 
     def _stop_joining(self) -> None:
-        """Give up coming back to a training that has ended: the next one begins."""
+        """Stop trying to rejoin a training that has ended, as the next one begins."""
         last = self._member
         if last is not None and last.is_joining:
             last.abort(
@@ -226,16 +231,16 @@ class Trainings:
         """Raise `ClusterBusy` while a training runs here; see `begin`."""
         if self._is_closed:
             raise FailedPreconditionError(
-                f"the server of {self._me} was stopped; make another one.",
-                task=str(self._me),
+                f"the server of {self.task} was stopped; make another one.",
+                task=str(self.task),
             )
         last = self._member
         if last is not None and not last.is_over:
             raise ClusterBusy(
-                f"{self._me} is at step {last.step} of another training "
+                f"{self.task} is at step {last.step} of another training "
                 f"({last.job.run[:8]}). Wait for it with run.wait(), or end it with "
                 f"run.stop().",
-                task=str(self._me),
+                task=str(self.task),
             )
 
     def give_up(self, run: str) -> None:
@@ -253,7 +258,7 @@ class Trainings:
         """
         if self._refusal is not None:
             error, told = self._refusal
-            if number not in told:  # it would wait for what has been refused here
+            if number not in told:  # else it would wait for a run that never begins
                 told.add(number)
                 raise error
         member = self._member
@@ -261,17 +266,18 @@ class Trainings:
             return None
         run = member.coordinator.join(number, terms)
         if run is not None:
+            # A short run may end before this member's program has dialled to watch it.
             self.watchers.expect(run, member.job.tasks[number])
         return run
 
     def look(self) -> dict[str, Any]:
-        """Return, as plain data, where all tasks are and what this one trains."""
+        """Return the address of each task and this one's training, as plain data."""
         cluster: dict[str, dict[str, str]] = {}
         for task, address in self._directory().addresses.items():
             cluster.setdefault(task.job, {})[str(task.index)] = address
         member = self._member
         return {
-            "task": str(self._me),
+            "task": str(self.task),
             "cluster": cluster,
             "run": member.job.run if member else "",
             "state": member.state if member else "",
@@ -283,7 +289,7 @@ class Trainings:
         member = self.maybe_find(run)
         if member is None:
             raise InvalidArgumentError(
-                f"{self._me} knows nothing of training {run[:8]}; it ended and "
+                f"{self.task} knows nothing of training {run[:8]}; it ended and "
                 f"another one has begun, or the task was restarted."
             )
         return member
@@ -300,7 +306,7 @@ class Trainings:
         found = self._elastic
         if found is None or found.origin != origin:
             raise NotFoundError(
-                f"{self._me} knows nothing of the elastic training {origin[:8]}; it "
+                f"{self.task} knows nothing of the elastic training {origin[:8]}; it "
                 f"ended and another one has begun, or the task was restarted."
             )
         return found
@@ -311,42 +317,42 @@ class Trainings:
             self._elastic.ended(member)
 
     def share(self, run: str) -> None:
-        """Let other processes know what is requested of an elastic training."""
+        """Tell other processes what is requested of an elastic training."""
         member = self.find(run)
         if member.job.generation is not None and member.coordinator is not None:
-            elastic = self.elastic(member.job.generation.origin)
-            elastic.share(run, member.coordinator.requests())
+            self._elastic_of(member.job).share(run, member.coordinator.requests())
+
+    def _elastic_of(self, job: Job) -> ElasticTraining:
+        assert job.generation is not None, "only an elastic training copies"
+        return self.elastic(job.generation.origin)
 
     def keep_copy(self, job: Job, copy: StateCopy) -> str:
         """See `Services`."""
-        assert job.generation is not None, "only an elastic training copies"
-        return self.elastic(job.generation.origin).keep_copy(copy)
+        return self._elastic_of(job).keep_copy(copy)
 
     def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
         """See `Services`."""
-        assert job.generation is not None, "only an elastic training copies"
-        elastic = self.elastic(job.generation.origin)
-        return elastic.buffers.of(me, job, ranges)
+        return self._elastic_of(job).buffers.of(me, job, ranges)
 
     def dial_process(
         self, task: Task, deadline_s: float, role: Role = Role.CONTROL
     ) -> Caller:
         """See `Neighbours`."""
         where = self._directory()
-        return Caller(where.dial(task, self._me, role, deadline_s=deadline_s))
+        return Caller(where.dial(task, self.task, role, deadline_s=deadline_s))
 
     @property
     def address(self) -> str:
-        """Where the server of these trainings listens."""
-        return self._directory().addresses[self._me]
+        """The address at which the server of these trainings listens."""
+        return self._directory().addresses[self.task]
 
     @property
     def cluster_number(self) -> int:
-        """What frames carry to tell clusters apart."""
+        """The number in each frame that tells clusters apart."""
         return cluster_number(self._directory().credentials.cluster_id)
 
     def spins(self, job: Job) -> int:
-        """Look a few times before yielding, if each task may have a core."""
+        """See `Services`; 0 where tasks share cores: the one waited for needs ours."""
         return _SPINS if len(job.tasks) <= machine.cores() else 0
 
     def streams(
@@ -356,11 +362,11 @@ class Trainings:
         awaited: Sequence[int],
         deadline: float,
     ) -> dict[int, Stream]:
-        """Return a stream to each: to those that we dial, and those that dial us."""
+        """Return a stream to each member that we dial, and from each that dials us."""
         found: dict[int, Stream] = {}
         try:
-            # Dial all first: a link that arrives is kept until it is asked for, so no
-            # two members wait for each other.
+            # Dial all first: what arrives is kept until it is asked for, so no two
+            # members can wait for each other.
             for peer in dialled:
                 link = self._dial(job.tasks[peer], Role.DATA, job.run, deadline)
                 found[peer] = link.stream
@@ -369,7 +375,7 @@ class Trainings:
                 found[peer] = self._await(job.run, job.tasks[peer], deadline).stream
         except BaseException:
             for stream in found.values():
-                stream.close()  # their other ends wait for our arena
+                stream.close()  # their other ends would wait for our arena
             raise
         return found
 
@@ -383,15 +389,15 @@ class Trainings:
     ) -> Link:
         """Dial a member; one that does not listen yet may be about to start.
 
-        All servers listen before a later generation begins. One that refuses has ended,
-        and one that is silent is waited for as long as a dead one may be.
+        All servers listen before a later generation begins: there, one that refuses has
+        ended, and one that is silent is given up when it would count as dead.
         """
         member = self.find(run)
         job = member.job
         if address := job.address(job.tasks.index(task)):
             deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
         return self._directory().reach(
-            *(task, self._me, role, run),
+            *(task, self.task, role, run),
             incarnation=member.incarnation,
             address=address,
             listens=bool(address),
@@ -401,17 +407,17 @@ class Trainings:
         )
 
     def dial_for_news(self, run: str, number: int) -> Link:
-        """Dial another member once, for an observer that asks this one for all."""
+        """Dial another member once, on behalf of an observer of them all."""
         job = self.find(run).job
         job.check_member(number)
         return self._directory().dial(
-            *(job.tasks[number], self._me, Role.OBSERVER, run),
+            *(job.tasks[number], self.task, Role.OBSERVER, run),
             deadline_s=min(_NEWS_S, job.settings.connect_deadline_s),
             address=job.address(number),
         )
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
-        """Return the stream of a member that comes back; it has dialled already."""
+        """Return the stream of a member that rejoins; it has dialled already."""
         deadline = time.monotonic() + job.settings.connect_deadline_s
         task = job.tasks[member]
         return self._await(job.run, task, deadline, incarnation).stream
@@ -425,19 +431,23 @@ class Trainings:
             self._check_listens(member.job, task)
             if time.monotonic() > deadline:
                 raise DeadlineExceededError(
-                    f"{task} did not open its data link to {self._me}; it has not "
+                    f"{task} did not open its data link to {self.task}; it has not "
                     f"begun this training. Look at its log.",
                     task=str(task),
                 )
         return link
 
     def _check_listens(self, job: Job, task: Task) -> None:
-        """Raise `UnavailableError` if nobody listens there, in a later generation."""
+        """Raise `UnavailableError` if nobody listens there, in a later generation.
+
+        A process that is stopped still listens, and may wake up: silence is no answer.
+        The link is closed unused, so it is not news at its other end (`link_closed`).
+        """
         if address := job.address(job.tasks.index(task)):
             where, limit_s = self._directory(), job.settings.connect_deadline_s
             with suppress(DeadlineExceededError):
                 where.dial(
-                    *(task, self._me, Role.CONTROL),
+                    *(task, self.task, Role.CONTROL),
                     deadline_s=limit_s,
                     address=address,
                 ).close()
@@ -447,12 +457,13 @@ class Trainings:
         with self._guard:
             member, run = self._member, link.run_id.hex()
             if member and member.job.run == run:
-                # A worker that comes back dials where a link has been.
+                # A second link of the same process is one that it has given up. But a
+                # worker that rejoins dials where its last process had a link.
                 has_it = member.has_link(link.peer) and not link.incarnation
                 if member.is_over or has_it:
                     link.close()
                     return
-            # Other runs never began here; this one may begin in a moment.
+            # This run may begin in a moment; others that left links never will.
             current = [member.job.run] if member and not member.is_over else []
             self._arrivals.keep_only([run, *current])
             self._arrivals.put(link)
@@ -460,38 +471,40 @@ class Trainings:
     def client(
         self, job: Job, me: int, coordinator: TrainingCoordinator | None
     ) -> CoordinatorClient:
-        """Return the way to the coordinator."""
+        """Return the way to the coordinator, once that has begun."""
         if coordinator is not None:
             return LocalCoordinatorClient(coordinator, me)
         limit_s = job.settings.redial_after_s  # then another attempt
 
         def dial(deadline: float) -> Caller:
-            task = job.tasks[job.coordinator]
-            link = self._dial(task, Role.CONTROL, job.run, deadline, limit_s)
-            return Caller(link)
+            to = job.tasks[job.coordinator]  # also where a stand-in answers for it
+            return Caller(self._dial(to, Role.CONTROL, job.run, deadline, limit_s))
 
         incarnation = self.find(job.run).incarnation
         client = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
-        with ExitStack() as stack:
-            stack.callback(client.close)
+        try:
             self._await_coordinator(client, job)
-            stack.pop_all()
+        except BaseException:
+            client.close()
+            raise
         return client
 
     def _await_coordinator(self, client: RemoteCoordinatorClient, job: Job) -> None:
         """Wait until the coordinator has begun, or this member is to end."""
         limits, coordinator = job.settings, job.tasks[job.coordinator]
+        # Somebody may still be starting the coordinator of a first generation. In a
+        # later one it was begun before this member was (`Succession`).
         is_later = job.generation is not None and job.generation.number > 0
         limit_s = _silent_s(limits) if is_later else limits.start_deadline_s
         deadline = time.monotonic() + limit_s
         while (now := time.monotonic()) < deadline:
             self.find(job.run).check()
             error = DeadlineExceededError(
-                f"{coordinator} did not begin the training that {self._me} is to take "
+                f"{coordinator} did not begin the training that {self.task} is to take "
                 f"part in. Look at its log.",
                 task=str(coordinator),
             )
-            try:  # one that is stopped does not answer, so not for long
+            try:  # not for long at a time: it may be stopped, and `check` has news
                 if client.has_begun(min(deadline, now + limits.suspect_after_s)):
                     return
             except DeadlineExceededError as late:
@@ -504,10 +517,7 @@ class Trainings:
         return self._member is not None and self._member.job.run == run
 
     def link_opened(self, link: Link) -> None:
-        """Note a new link: of an observer, or of a member to its coordinator.
-
-        An observer's may be there to watch a training.
-        """
+        """Note a new link: of an observer, or of a member to its coordinator."""
         if link.role is Role.OBSERVER:
             self.watchers.opened(link)
         elif link.role is Role.CONTROL:
@@ -515,10 +525,11 @@ class Trainings:
                 self._ways.setdefault((link.run_id, link.peer), _Ways()).links.add(link)
 
     def link_closed(self, link: Link, was_used: bool) -> None:
-        """Note the end of a link: the last of a member is news for the coordinator.
+        """Note the end of a link; the end of a member's last is a loss.
 
-        It is not if the member has another link, having dialled again, or if none was
-        ever used: the dialling side may have given up before it heard it was let in.
+        But not if the member has another link, as it has dialled again, nor if none of
+        them was ever used: the dialling side may have given up before it heard that it
+        was let in.
         """
         self.watchers.closed(link)
         if link.role is not Role.CONTROL:
@@ -539,23 +550,25 @@ class Trainings:
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
             reason = "its links closed (its process has ended, or the line is cut)"
-            with suppress(Fenced):  # it has a new process by now
+            with suppress(Fenced):  # the member has a new process by now
                 member.coordinator.check_current(number, link.incarnation)
                 member.coordinator.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
-        """End a training under way and let go of everything; none begins any more."""
+        """End the training under way and release everything; no other can begin."""
         with self._guard:
             self._is_closed = True  # first: no training begins while this one ends
             member = self._member
+        # Before its members: their end would be taken for a loss, and be followed by
+        # another generation.
         if self._elastic is not None:
             self._elastic.close(self)
         if member is not None and member.state == "done":
             self._see_watchers_off()
         if member is not None:
             if not member.is_over:
-                text = f"{self._me} was stopped while a training was under way."
-                member.abort(ClusterBusy(text, task=str(self._me)))
-            if member.join(deadline_s):
+                text = f"{self.task} was stopped while a training was under way."
+                member.abort(ClusterBusy(text, task=str(self.task)))
+            if member.join(deadline_s):  # else its thread may still write to the arenas
                 member.release()
         self._arrivals.close()

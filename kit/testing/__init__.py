@@ -1,7 +1,7 @@
-"""Tools for testing what is built on this package; public, and stable as the rest.
+"""Tools for testing what is built on this package; as public and stable as the rest.
 
-The `check_` functions are contracts, one for each kind of part that you can bring: run
-them on your own. Import what else you need from its module: `kit.testing.streams` for
+The `check_` functions are contracts, one for each kind of part that you can write: run
+them on yours. Import other tools from their modules, such as `kit.testing.streams` for
 connections without a network.
 """
 

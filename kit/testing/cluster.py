@@ -1,7 +1,7 @@
-"""A cluster without engines: servers in this process, or one bare process a task.
+"""Clusters without engines: servers in this process, or a bare process for each task.
 
-Everything else is the real thing: links, handshakes, arenas, trainings. For tests; an
-engine takes seconds to start, these take milliseconds.
+Everything else is real: links, handshakes, arenas, trainings. For tests: an engine
+takes seconds to start, these take milliseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BareCluster(ABC):
     """Tasks without engines; looks like a `kit.Cluster` to sessions and `kit.train`.
 
     Attributes:
-        hosts: The host of each task, in their order, as trainings are to take it: the
+        hosts: The host of each task, in their order, as trainings will see it: the
             tasks of this machine may play those of several. Empty: one for all.
     """
 
@@ -38,7 +38,7 @@ class BareCluster(ABC):
     @property
     @abstractmethod
     def directory(self) -> Directory:
-        """Where the tasks are, and the key to be let in."""
+        """Where the tasks are, and the key to authenticate with."""
 
     def dial(self, task: Task, run: str, address: str = "") -> Caller:
         """Return a link for questions to a task."""
@@ -77,7 +77,7 @@ class LocalCluster(BareCluster):
         """Begin a training on all servers."""
         if job.needs_preparing:
             job = job.at(*(one.trainings.prepare(job) for one in self.servers))
-        # The coordinator first: what it refuses, nobody else has begun.
+        # The coordinator first: if it refuses, no other task has begun.
         for server in sorted(
             self.servers, key=lambda one: one.task != job.coordinator_task
         ):
@@ -92,7 +92,7 @@ class LocalCluster(BareCluster):
 def local_cluster(
     ps: int = 1, worker: int = 2, *, settings: Settings | None = None
 ) -> Iterator[LocalCluster]:
-    """Give a cluster of servers in this process, and stop them at the end.
+    """Start a cluster of servers in this process, and stop it at the end.
 
     Parameters
     ----------

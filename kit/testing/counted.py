@@ -1,10 +1,10 @@
-"""Keep the kernel's account of a server's data links, beyond their closing.
+"""The kernel's byte counts of a server's data links, kept after they are closed.
 
     counts = count_data_links(server)      # before a training begins
     ...                                    # after it
     counts.received, counts.acked          # bytes over all its data links
 
-Only for TCP, plain or with TLS. It looks at the connections and changes none.
+Only for TCP, plain or with TLS. It reads the counts and changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LinkCounts:
 
 
 class CountedStream(StreamAround):
-    """A stream that asks the kernel for its account just before it is closed."""
+    """A stream that reads the kernel's counts just before it is closed."""
 
     def __init__(self, stream: Stream, counts: LinkCounts) -> None:
         """Take the stream over."""

@@ -1,9 +1,9 @@
-"""What may be on a disk after a crash: every image that the system promises no better.
+"""What may be on a disk after a crash: every image that the system does not rule out.
 
-A write is certain only after its file was synced, a name (made, renamed or removed)
-only after its folder was; until then each may have happened or not, and a write may
-have left its beginning only, or zeros. Nothing else is taken for granted, although most
-file systems do better. Where the possibilities are too many, some are drawn.
+A write is certain only once its file was synced, a name (made, renamed or removed) only
+once its folder was. Until then each may have happened or not, and a write may have left
+only its beginning, or zeros. Most file systems guarantee more, but nothing more is
+assumed. If there are too many possibilities, some are drawn at random.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _subsets(changes: list[Any], rng: random.Random) -> Iterator[list[Any]]:
 
 
 class CrashedDisk:
-    """A folder as it may be found after a crash, at any moment between calls.
+    """A folder as it may be after a crash, at any moment between calls.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class CrashedDisk:
             for part in path.relative_to(self._root_path).parts:
                 node = node.now()[part]
         elif path != self._root_path:
-            return _Folder()  # above the folder that is looked at
+            return _Folder()  # outside the folder: ignored
         return node
 
 

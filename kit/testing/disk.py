@@ -42,7 +42,7 @@ class WatchedFiles(Files):
     Parameters
     ----------
     told : callable
-        Takes a `FileCall`. It may raise `OSError`, and the call is not made then.
+        Takes a `FileCall`. It may raise `OSError`; then the call is not made.
     """
 
     def __init__(self, told: Callable[[FileCall], None]) -> None:
@@ -92,7 +92,7 @@ class WatchedFiles(Files):
 
 
 class DiskFailure:
-    """Lets one call of a `WatchedFiles` fail, or that one and all later ones.
+    """Makes one call of a `WatchedFiles` fail, or that one and all later ones.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class SlowFiles(Files):
 def counted(
     save: Callable[[Files], object], kinds: Collection[str] = EVERY_CALL
 ) -> int:
-    """Return how many calls of some kinds there are in what a function does.
+    """Return how many calls of some kinds a function makes.
 
     Parameters
     ----------

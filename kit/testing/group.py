@@ -1,7 +1,7 @@
 """A group of members in one process: threads over shared memory or over streams.
 
-What a training does between processes, without processes: the ports, the programs and
-the waits are the real ones. For tests, and for stepping through an exchange.
+What a training does between processes, without processes: ports, programs and waits are
+real. For tests, and for stepping through an exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kit.wire.stream import Stream
 
 @dataclass
 class LocalMember:
-    """One member: its memory, its links and its account."""
+    """One member: its memory, its links and its meter."""
 
     number: int
     memory: Memory
@@ -47,7 +47,7 @@ def local_group(
     trace_rows: int = 200_000,
     pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
 ) -> Iterator[list[LocalMember]]:
-    """Give members that are linked to each other, and close them at the end.
+    """Make members that are linked to each other, and close them at the end.
 
     Parameters
     ----------

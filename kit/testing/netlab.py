@@ -1,10 +1,9 @@
 """Two network namespaces joined by a wire in user space, for tests across a network.
 
-Each end has a network of its own ("a" is 10.77.0.1, "b" is 10.77.0.2) with one TUN
-device. A pump carries the packets from one device to the other and does to them what
-the attributes of the `EmulatedWire` say, which may be changed at any time. Both ends
-use the kernel's real TCP, so retransmission, half-open connections and keepalive are
-genuine.
+Each end has its own network ("a" is 10.77.0.1, "b" is 10.77.0.2) with one TUN device. A
+pump carries the packets from one device to the other, with the faults that are set as
+attributes of the `EmulatedWire`; they may be changed at any time. Both ends use the
+kernel's real TCP, so retransmission, half-open connections and keepalive are genuine.
 
     with EmulatedWire(seed=1) as wire:
         server = wire.spawn("b", [sys.executable, "server.py"])
@@ -74,8 +73,8 @@ class EmulatedWire(Pump):
         super().__init__(seed)
         self._tun: dict[str, int] = {}
         self._network: dict[str, int] = {}
-        # A namespace belongs to a thread: each end has some that stay in its own, and
-        # what they start or open belongs there too.
+        # A namespace belongs to a thread: each end has threads that stay in its own.
+        # What they start or open belongs to it, too.
         self._ends: dict[str, ThreadPoolExecutor] = {}
 
     def start(self) -> Self:
@@ -116,7 +115,7 @@ class EmulatedWire(Pump):
     def call(
         self, end: str, function: Callable[[], T], timeout_s: float = _ENTER_S
     ) -> T:
-        """Return what a function returns that is called at one end.
+        """Call a function at one end, and return its result.
 
         Sockets that it makes belong to that end. Raises what it raises.
 
@@ -186,7 +185,7 @@ def _closed() -> FailedPreconditionError:
 
 
 def _let_go(found: Future[Any]) -> None:
-    """Close what came too late to be anybody's."""
+    """Close a result that came too late for the caller."""
     if found.exception() is None and hasattr(found.result(), "close"):
         found.result().close()
 
@@ -211,7 +210,7 @@ def _ip_command() -> str | None:
 
 
 def _join(network: int) -> None:
-    """Move this thread to a network that is there."""
+    """Move this thread to an existing network."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(network, _CLONE_NEWNET):
         code = ctypes.get_errno()
@@ -219,7 +218,7 @@ def _join(network: int) -> None:
 
 
 def _enter(end: str, peer: str) -> tuple[int, int]:
-    """Move this thread to a new network; the descriptors of its device and of it."""
+    """Move this thread to a new network; return descriptors of its device and of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET):
         code = ctypes.get_errno()

@@ -1,8 +1,8 @@
-"""A cluster of bare processes: one a task, each a few milliseconds to start.
+"""A cluster of bare processes: one for each task, started in a few milliseconds.
 
-For tests of faults, in which a task must be able to die or to freeze. The servers, the
-links and the trainings are the real ones; only the launcher is missing: no ipyparallel,
-no engines. A process lives as long as the pipe to the process that started it.
+For tests of faults, in which a task must be able to die or to freeze. The servers,
+links and trainings are real; only ipyparallel and its engines are missing. A process
+lives as long as the pipe to the process that started it.
 
     with process_cluster(ps=1, worker=2) as cluster:
         run = kit.train(step, params, data, cluster=cluster)
@@ -34,7 +34,7 @@ class ProcessCluster(BareCluster):
     """Tasks in processes of their own."""
 
     def __init__(self, tasks: list[Task], folder: Path, settings: Settings) -> None:
-        """Start all processes at the same time, and one to spare."""
+        """Start all processes at the same time, and a spare one for a restart."""
         self.tasks = tasks
         self._folder = folder
         over_tcp = settings.transport == "tcp"
@@ -59,7 +59,7 @@ class ProcessCluster(BareCluster):
         return self._processes[task]
 
     def launch(self, job: Job, work: Work) -> Run:
-        """Begin a training on all tasks; raises what the first one refuses with."""
+        """Begin a training on all tasks; raise the first refusal."""
         self._work = work
         try:
             job = self._prepared(job)
@@ -83,7 +83,7 @@ class ProcessCluster(BareCluster):
 
     @property
     def directory(self) -> Directory:
-        """Where the tasks are, and the key to be let in."""
+        """Where the tasks are, and the key to authenticate with."""
         return Directory(
             self._addresses, self._credentials, self._folder, self._settings
         )
@@ -108,7 +108,7 @@ class ProcessCluster(BareCluster):
         Returns
         -------
         TaskProcess
-            The last process, which is not ended.
+            The last process, which goes on.
         """
         last = self._processes[task]
         self._processes[task], self._spare = self._spare, self._start()
@@ -116,7 +116,7 @@ class ProcessCluster(BareCluster):
         return last
 
     def come_back(self, run: Run, task: Task) -> None:
-        """Let a task that was restarted take part in the training again.
+        """Let a restarted task take part in the training again.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class ProcessCluster(BareCluster):
         run.watch_again(task)
 
     def join(self, run: Run, task: Task) -> None:
-        """Let a task that was restarted ask to take part in an elastic training.
+        """Let a restarted task ask to take part in an elastic training.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class ProcessCluster(BareCluster):
         process.answer("join")
 
     def words(self) -> str:
-        """Return what the processes printed, for the report of a failure."""
+        """Return what the processes printed, for a failure report."""
         return "\n".join(
             f"--- {task.short} (pid {process.pid})\n{process.words()}"
             for task, process in self._processes.items()
@@ -154,18 +154,18 @@ class ProcessCluster(BareCluster):
     def abort(self) -> str:
         """End all processes at once; returns `words`, with the stacks of all threads.
 
-        A process writes them when it is sent SIGABRT. It ends of that, because to walk
-        through the frames of threads that go on can crash it.
+        A process writes them when it is sent SIGABRT. That ends it too, as walking the
+        frames of running threads can crash it.
         """
         for process in (living := self._living()):
             process.signal(signal.SIGABRT)
-            process.signal(signal.SIGCONT)
+            process.signal(signal.SIGCONT)  # a stopped one acts on no other signal
         for process in living:
             process.end()
         return self.words()
 
     def close(self) -> list[Task]:
-        """End all processes; returns the tasks that had to be killed."""
+        """End all processes; return the tasks that had to be killed."""
         processes = [*self._processes.values(), self._spare]
         for process in processes:
             process.hang_up()
@@ -221,7 +221,7 @@ class ProcessCluster(BareCluster):
 def process_cluster(
     ps: int = 1, worker: int = 2, *, settings: Settings | None = None
 ) -> Iterator[ProcessCluster]:
-    """Give a cluster of bare processes, and end them, whatever has happened to them.
+    """Start a cluster of bare processes, and end them, whatever has happened to them.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ def process_cluster(
     Raises
     ------
     DeadlineExceededError
-        A living process did not end in order.
+        A process that was alive did not end by itself.
 
     Notes
     -----
-    An error that leaves the block carries as a note what the processes printed, and
-    where their threads were.
+    To an error that leaves the block, a note is added with what the processes printed
+    and the stacks of their threads.
     """
     tasks = [Task("ps", index) for index in range(ps)]
     tasks += [Task("worker", index) for index in range(worker)]

@@ -1,4 +1,4 @@
-"""Carries packets between two descriptors, late, rarely, twice or never, as set.
+"""Carries packets between two descriptors, and delays, drops or doubles them.
 
 It knows no network: a packet is what one `read` returns. `kit.testing.netlab` puts two
 TUN devices at its ends.
@@ -18,8 +18,8 @@ from typing import Final
 # --------------------------------------------------------------------------------------
 # Which packets arrive when, on a line that is slow, lossy or cut.
 #
-# Packets and times are given, nothing is moved and no clock is read. `kit.testing.pump`
-# carries real packets by it.
+# Packets and times are passed in: nothing is moved and no clock is read. `Pump` carries
+# real packets by it.
 
 
 MAX_QUEUE_S: Final = 0.25  # with a rate set, what would wait longer is dropped
@@ -104,7 +104,7 @@ class FaultyLine:
         return found
 
     def _due(self, end: str, n_bytes: int, now: float) -> float | None:
-        """When a packet arrives, None if the line's queue is full."""
+        """Return when a packet arrives; None if the line's queue is full."""
         sent = now
         if self.rate:
             sent = max(self._free_at[end], now) + n_bytes * 8 / self.rate

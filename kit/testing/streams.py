@@ -1,7 +1,7 @@
 """Streams for tests: a pair in memory, and one that yields a byte at a time.
 
 Both satisfy `kit.wire.Stream`, so code under test cannot tell them from sockets. They
-cannot be filled up: a write is always taken. Tests of a peer that does not read need a
+never fill up: a write always succeeds. Tests of a peer that does not read need a
 socket.
 """
 
@@ -15,7 +15,7 @@ from kit.errors import LinkLost
 from kit.wire.frame import Buffer
 from kit.wire.stream import Stream, front
 
-# A single write takes no more, so that writers meet partial writes here too.
+# A single write takes no more than this, so that writers meet partial writes here too.
 _MOST_AT_ONCE = 1_000_003
 
 
@@ -46,7 +46,7 @@ def memory_pair(names: tuple[str, str] = ("left", "right")) -> tuple[Stream, Str
 
 
 class _Inbox:
-    """What one end has been sent, with a descriptor that is readable while it pays."""
+    """What one end was sent; its descriptor is readable while there is something."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
@@ -117,9 +117,9 @@ class MemoryStream:
 
 
 def sliced(stream: Stream, n_bytes: int = 1) -> Stream:
-    """Return `stream` cut into reads and writes of a few bytes; it owns it.
+    """Return a stream that reads and writes a few bytes at a time; it owns `stream`.
 
-    A reader that survives this never relies on a frame arriving whole.
+    A reader that works on it does not rely on frames arriving whole.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def sliced(stream: Stream, n_bytes: int = 1) -> Stream:
 
 
 class StreamAround:
-    """A stream that passes everything on to another one, which it owns."""
+    """A stream that passes all calls on to another one, which it owns."""
 
     def __init__(self, stream: Stream) -> None:
         """Take the stream over."""

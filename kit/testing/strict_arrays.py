@@ -11,8 +11,8 @@
     with StrictGpu(1).entered():    # a second device, whose arrays do not mix
         xp.exp(x)                    # TypeError: x is on device 0
 
-It computes with numpy, so results are exactly numpy's. As on a device, a reduction is
-an array without axes and not a number, and names that cupy does not have are missing.
+It computes with numpy, so results are exactly numpy's. As on a device, a reduction
+gives an array without axes and not a number, and names that cupy lacks are missing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WAY_OUT: Final = "call .get() where the value should leave the device."
 
 
 class StrictArray(NDArrayOperatorsMixin):
-    """An array on the pretended device. `strict.asarray` makes one."""
+    """An array on the simulated device; `strict.asarray` makes one."""
 
     __slots__ = ("_data", "_number")
 

@@ -1,9 +1,9 @@
-"""One bare process that hosts a task: both ends of the pipe through which it is told.
+"""One bare process that hosts a task: both ends of the pipe that controls it.
 
 The near end is a `TaskProcess`, the far end is this module in a process that a fork
-server has forked; run as a program, it is that server. What the process is told are
-calls of `kit.server.engine`, packed with cloudpickle, which is safe here: the pipe
-belongs to the two processes alone. It knows nothing of clusters.
+server has forked; run as a program, this module is that server. Through the pipe go
+calls of `kit.server.engine`, packed with cloudpickle, which is safe here: no other
+process has the pipe. It knows nothing of clusters.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ END_S = 8.0
 _LOOK_S = 0.005
 _LAST_WORDS = 500  # characters
 
-# What tasks, and step functions from files of tests, import and this module does not.
-# Nothing that uses a GPU by being loaded.
+# What tasks, and step functions from test files, import besides this module. Nothing
+# that uses a GPU when it is imported.
 _PRELOADED = ("kit", "kit.testing.cluster", "kit.training.train", "pytest")
 
 forks = forking.ForkServer("kit.testing.task_process")
 
 
 class TaskProcess:
-    """One process; it hosts a task as soon as it knows which."""
+    """One process; it hosts a task once it is told which one."""
 
     def __init__(self, log: Path) -> None:
         """Start the process; what it prints goes to `log`."""
@@ -61,15 +61,15 @@ class TaskProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended; a stopped one has not."""
+        """Whether the process has not ended; a stopped one counts as alive."""
         return self._process.poll() is None
 
     @property
     def is_well(self) -> bool:
-        """Whether the process lives, and no signal has stopped it or is ending it.
+        """Whether the process is alive, and no signal has stopped it or is ending it.
 
-        One that is being killed may have closed its links, and not be dead yet: its end
-        of the pipe, which it opened before any link, is closed then as well.
+        One that is being killed may have closed its links and not be dead yet: then its
+        end of the pipe, which it opened before any link, is closed as well.
         """
         return (
             self.is_alive
@@ -78,14 +78,14 @@ class TaskProcess:
         )
 
     def tell(self, what: str, *values: Any) -> None:
-        """Ask for something and do not wait; raises `PeerLost` if it is gone."""
+        """Ask for something without waiting; raises `PeerLost` if it has ended."""
         try:
             self._pipe.send_bytes(cloudpickle.dumps((what, values)))
         except OSError as error:
             raise self._gone(what) from error
 
     def answer(self, what: str, deadline_s: float = ANSWER_S) -> Any:
-        """Return the answer to the last request; raises it if it is an error."""
+        """Return the answer to the last request; raise it if it is an error."""
         if not self._pipe.poll(deadline_s):
             raise DeadlineExceededError(
                 f"process {self.pid} did not answer {what!r} in {deadline_s:g} s; it "
@@ -120,7 +120,7 @@ class TaskProcess:
         self._pipe.close()
 
     def end(self, deadline_s: float = END_S) -> bool:
-        """Let the process end, or kill it; whether it ended by itself."""
+        """Let the process end, or kill it; return whether it ended by itself."""
         self.hang_up()
         try:
             self._process.wait(deadline_s)
@@ -150,7 +150,7 @@ class TaskProcess:
 
 
 def until(holds: Callable[[], bool], deadline_s: float) -> None:
-    """Look until something holds; `DeadlineExceededError` if it never does."""
+    """Wait until something holds; `DeadlineExceededError` if it does not in time."""
     end, pause = time.monotonic() + deadline_s, threading.Event()
     while not holds():
         if time.monotonic() > end:
@@ -159,7 +159,7 @@ def until(holds: Callable[[], bool], deadline_s: float) -> None:
 
 
 def host(pipe: Connection) -> None:
-    """Do what comes through the pipe, until it closes: the other side of `tell`."""
+    """Answer calls from the pipe until it closes: the other side of `tell`."""
     table: dict[str, Callable[..., Any]] = {
         "start": engine.start,
         "connect": engine.connect,
@@ -184,13 +184,13 @@ def host(pipe: Connection) -> None:
 
 
 def settle(pipe: Connection) -> None:
-    """Take on the surroundings of the process that wants this one, as they are now."""
+    """Take over the environment of the process that asked for this one."""
     environment, folder, path = cloudpickle.loads(pipe.recv_bytes())
     os.environ.clear()
     os.environ.update(environment, OMP_NUM_THREADS="1")
     os.chdir(folder)
     sys.path[:] = path
-    np.random.seed()  # else all would draw the same; `random` sees to it itself
+    np.random.seed()  # else all forks would draw the same; `random` reseeds itself
 
 
 def main() -> None:

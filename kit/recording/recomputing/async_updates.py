@@ -1,28 +1,30 @@
 """Asynchronous updates, in the order in which the servers took the pushes.
 
-A worker computes with what it has pulled last, and pulls from each server right after
-its own push was taken there. So the order of the pushes at each server is all that
-decides, and it is recorded. With one server each update is one step. Several servers
-may have taken the pushes in different orders, so there is no common state between them
-until all have taken all.
+A worker computes with what it pulled last, and pulls from each server right after its
+own push was taken there. So only the order of the pushes at each server decides, and it
+is recorded. With one server each update is one step. Several servers may have taken the
+pushes in different orders, so they have no common state until all have taken all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from kit.errors import FailedPreconditionError
+from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NOW, SLOT
 from kit.exchange.stepping.members import SteppedMember
 from kit.recording.recomputing.stretches import Stretch
+from kit.trace.log import Rows
+from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
-#: Of each asynchronous epoch and server, the workers whose pushes it took, in order.
+#: By asynchronous epoch and server, the workers whose pushes it took, in order.
 Orders = Mapping[tuple[int, int], Sequence[int]]
 Told = Callable[[int, int, float], None]
 
@@ -39,14 +41,14 @@ class AsyncUpdates:
         stretch: Stretch,
         told: Told,
     ) -> None:
-        """Look the orders up; `FailedPreconditionError` if they are not all there."""
+        """Look up the orders; `FailedPreconditionError` if one is not complete."""
         self._members, self._places, self._told = members, places, told
         self._stretch, self._slots = stretch, len(job.slots)
         self._update = MeanUpdate(job.optimizer, 1)
+        shards = dict(zip(job.ps, job.group.shards, strict=True))
         self._shards = {
-            server: [part for part in shard if part.size]
-            for server, shard in zip(job.ps, job.group.shards, strict=True)
-            if any(part.size for part in shard)
+            server: [part for part in shards[server] if part.size]
+            for server in serving(job)
         }
         self._orders: dict[int, Sequence[int]] = {}
         for server in self._shards:
@@ -61,7 +63,8 @@ class AsyncUpdates:
                 )
             self._orders[server] = order
         self._first, self._losses = job.ps[0], dict[int, float]()
-        self._waiting: dict[int, set[int]] = {}  # worker: who has yet to take its push
+        # By worker, the servers that have not taken its current push yet.
+        self._waiting: dict[int, set[int]] = {}
 
     def run(self, step: int, until: int) -> None:
         """Make the updates from number `step` to `until`, without `until`."""
@@ -73,6 +76,8 @@ class AsyncUpdates:
                 f"own: there is no state after step {until} that all had at one time. "
                 f"Give {stretch.begin} or {stretch.end}."
             )
+        # A server's next push may not be computed before another server has taken one:
+        # go round until no server can take any more.
         done = dict.fromkeys(self._shards, step)
         moves = True
         while moves:
@@ -111,3 +116,73 @@ class AsyncUpdates:
         self._update(now, total, slots, after, step)
         now[:] = after
         theirs.typed(NOW, part)[:] = after
+
+
+# --------------------------------------------------------------------------------------
+# In which order a training was updated that lost tasks while it was asynchronous.
+#
+# A lost worker may have pushed without reporting it. With one server there is still one
+# order: that of the steps that workers were told of, and, for a step that nobody was
+# told of, that of the pushes that the server took. With several servers a push may have
+# reached only some of them. Steps that were done again, in another order, are recorded
+# twice.
+
+
+def has_losses(stretches: Sequence[Stretch]) -> bool:
+    """Whether a generation of the training ended while it was asynchronous."""
+    return any(
+        before.row.is_asynchronous and before.row.generation != after.row.generation
+        for before, after in pairwise(stretches)
+    )
+
+
+def check_losses(
+    job: Job, stretches: Sequence[Stretch], changes: Sequence[Change]
+) -> None:
+    """Raise `UnimplementedError` where the order of the updates is not recorded."""
+    if not has_losses(stretches):
+        return
+    why = ""
+    if any(change.repeated for change in changes):
+        why = "steps were done again, and in which order they were first is not kept"
+    elif len(serving(job)) > 1:
+        why = "each of its servers may have taken another number of pushes"
+    elif job.states:
+        why = "what a lost worker kept from step to step is not recorded"
+    if why:
+        raise UnimplementedError(
+            f"a training that lost tasks while it was asynchronous cannot be replayed "
+            f"here: {why}. It can be loaded and compared all the same."
+        )
+
+
+def serving(job: Job) -> list[int]:
+    """Return the servers that hold parameters."""
+    pairs = zip(job.ps, job.group.shards, strict=True)
+    return [server for server, shard in pairs if any(part.size for part in shard)]
+
+
+def orders_with_losses(
+    job: Job, stretches: Sequence[Stretch], steps: Rows, pushes: Rows
+) -> Orders:
+    """Return whose pushes the one server took, in order, in each asynchronous epoch.
+
+    An order ends before the first step that is not recorded.
+    """
+    told = steps[steps["examples"] > 0]
+    by_worker = dict(zip(told["step"].tolist(), told["task"].tolist(), strict=True))
+    found: dict[tuple[int, int], list[int]] = {}
+    for stretch in stretches:
+        if not stretch.row.is_asynchronous:
+            continue
+        mine = pushes[pushes["epoch"] == stretch.row.number]
+        taken = dict(zip(mine["step"].tolist(), mine["worker"].tolist(), strict=True))
+        order: list[int] = []
+        for step in range(stretch.begin, stretch.end):
+            worker = by_worker.get(step, taken.get(step))
+            if worker is None:
+                break
+            order.append(worker)
+        for server in serving(job):
+            found[stretch.row.number, server] = order
+    return found

@@ -1,7 +1,7 @@
 """The sums of compressed gradients, by the compressor and its stages, in one thread.
 
-What a worker keeps for its compressor is its own, as in a training; each stage has
-memory of its own here, on which the topology's plans sum up what that stage sends.
+As in a training, each worker has its own compressor and what that keeps. Each stage has
+its own memory here, in which the topology's plans sum up what that stage sends.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class CompressedSums:
         ]
 
     def take(self, topology: Topology) -> None:
-        """Sum up by this topology in the steps to come."""
+        """Use this topology for the sums from now on."""
         for stage, (members, _) in zip(self._job.stages, self._linked, strict=True):
             for member in members:
                 plan = topology.plan(stage.layout, stage.group, member.number)
                 member.take(plan, hand_out)
 
     def exchange(self, step: int, gradients: Mapping[int, Arrays]) -> Mapping[int, Any]:
-        """Return by worker the mean gradient; what is kept moves on."""
+        """Return the mean gradient by worker; what is kept changes."""
         return self._exchange(step, gradients, self._feedbacks, [])
 
     def record(
@@ -66,7 +66,7 @@ class CompressedSums:
         topology: Topology,
         most: int,
     ) -> list[SteppedExchange]:
-        """Return the exchange of each stage, message by message; nothing moves on."""
+        """Return the exchange of each stage, message by message; nothing changes."""
         found: list[list[Array]] = []
         feedbacks = self._feedbacks_of(deepcopy(self._kept))
         self._exchange(step, gradients, feedbacks, found)
@@ -92,7 +92,7 @@ class CompressedSums:
         feedbacks: Mapping[int, Feedback],
         told: list[list[Array]],
     ) -> Mapping[int, Any]:
-        """Go through all stages; `told` gets what each worker gives in each."""
+        """Go through all stages; `told` collects what each worker sends in each."""
         workers = self._job.workers
         stages = {
             worker: feedbacks[worker].exchange(

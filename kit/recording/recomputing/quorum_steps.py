@@ -1,7 +1,8 @@
-"""Steps of the first R of N gradients, made of those whose pushes the servers took.
+"""Steps with backup workers: made of the R gradients that the servers took, of N.
 
-A worker whose push came late had computed the gradient of that step all the same, with
-the same parameters, and its step function may have kept something of it.
+A worker with a late push had computed the gradient of that step too, with the same
+parameters, and its step function may have kept something from it. So it is computed
+again, but does not count.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ import numpy as np
 from kit.errors import FailedPreconditionError
 from kit.exchange.plan import GRAD, NOW, SLOT
 from kit.exchange.stepping.members import SteppedMember
-from kit.training.backup_workers.policy import QuorumUpdate, held, pieces
-from kit.training.backup_workers.sums import Sums
+from kit.training.backup_workers.policy import QuorumUpdate, Sums, held, pieces
 from kit.training.job import Job
 
 
 class Pushed(NamedTuple):
-    """Who had pushed a gradient of a step: whose counted, and whose came late."""
+    """The workers that pushed a gradient of a step: those that counted, and late."""
 
     counted: frozenset[int]
     late: frozenset[int]

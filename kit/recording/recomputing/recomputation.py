@@ -2,9 +2,9 @@
 
 Workers compute by `TrainingWorker`, synchronous steps are exchanged by the topology's
 plans and the `Program` (`kit.exchange.stepping`), asynchronous updates are made in the
-order in which the servers took them, and each change of configuration moves what it
-moved in the training. So every bit is computed again, and nothing is taken from the
-recording but the state to begin with and that order.
+order in which the servers took them, and each change of configuration moves the same
+state as in the training. So every bit is computed again: only the state to begin with
+and that order come from the recording.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _KNOWN: Final = {
 
 
 def check_options(job: Job) -> None:
-    """Raise `UnimplementedError` for a training with what is not computed again here.
+    """Raise `UnimplementedError` for a training with an option that is not known here.
 
-    That is whatever option of `kit.train` this module does not know, too.
+    So an option that is new in `kit.train` is refused until this file handles it.
     """
     for one in fields(job):
         default = one.default
@@ -112,7 +112,7 @@ class Recomputation:
     ) -> None:
         self._stack.close()
 
-    # -- begin ------------------------------------------------------------------
+    # -- beginning --------------------------------------------------------------
 
     def begin(self, step: int, values: Mapping[str, Array]) -> None:
         """Begin with a state: parameters, slots, and what step functions keep."""
@@ -143,6 +143,7 @@ class Recomputation:
             residuals = {worker: rest for worker, (_, rest) in kept.items()}
             about = job, self.work.compressor, residuals
             self._compressed = CompressedSums(*about, self._stack)
+        # Of configurations that begin at the same step, the last one is in force.
         holding = [n for n, one in enumerate(self.stretches) if one.begin <= step]
         self._at = holding[-1] if holding else 0
         self._take(self.stretches[self._at], moves=False)
@@ -160,7 +161,7 @@ class Recomputation:
         for place in self._places.values():
             place.taken = taken
 
-    # -- go on ------------------------------------------------------------------
+    # -- steps ------------------------------------------------------------------
 
     def advance(self, until: int) -> None:
         """Do one synchronous step, or asynchronous ones until there are `until`."""
@@ -262,7 +263,7 @@ class Recomputation:
         return unflatten(self.job.layout, self.flat().tobytes())
 
     def topology(self) -> Topology:
-        """Return the topology of the configuration that holds."""
+        """Return the topology of the configuration in force."""
         return self._topology(self.stretches[self._at].row)
 
     def share(self, row: EpochRow, writer: int) -> list[Range]:
@@ -274,7 +275,7 @@ class Recomputation:
         region = one.endpoint.stamp.where(NOW)
         return np.frombuffer(one.memory.raw(region, part), np.uint8)
 
-    # -- change the configuration -----------------------------------------------
+    # -- changing the configuration ---------------------------------------------
 
     def _enter_next(self) -> Stretch:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
@@ -317,6 +318,7 @@ class Recomputation:
         whole = Range(0, job.layout.n_bytes)
         for member in self.members:
             stamp, memory = member.endpoint.stamp, member.memory
+            # Of the two places of the parameters, plans begin with the first.
             if stamp.parity:
                 here = stamp.where(NOW)
                 memory.raw(NOW, whole)[:] = memory.raw(here, whole)
@@ -330,6 +332,7 @@ class Recomputation:
             self._compressed.take(topology)
         if moves:
             before = self.stretches[self._at - 1].row
+            # After asynchronous steps the servers are ahead of the workers.
             is_anew = not row.is_asynchronous or row.generation != before.generation
             moved = state_transfer.handover(
                 self._owners, owners, self._n_slots, job.group
@@ -342,10 +345,10 @@ class Recomputation:
                 self.members[one.target].memory.raw(one.region, one.range)[:] = source
         self._owners = owners
 
-    # -- steps ------------------------------------------------------------------
+    # -- how a step is completed ------------------------------------------------
 
     def _mix(self) -> None:
-        """Let each worker take its mean, where they do not agree."""
+        """Let each worker take its mean, in a topology in which they do not agree."""
         topology, group = self.topology(), self.job.group
         for worker, place in self._places.items() if not topology.agrees else ():
             place.take_mean(len(topology.neighbourhood(group, worker)))

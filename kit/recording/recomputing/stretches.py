@@ -1,4 +1,4 @@
-"""Which configuration held for which steps of a recorded training.
+"""Which configuration was in force for which steps of a recorded training.
 
 Pure.
 """
@@ -21,9 +21,9 @@ class Stretch:
 
 
 def stretches(epochs: Sequence[EpochRow], n_steps: int) -> list[Stretch]:
-    """Return the configurations in the order in which they held, with their steps.
+    """Return the configurations in their order, with their steps.
 
-    What a later generation of an elastic training did again is there once.
+    Steps that a later generation of an elastic training repeated are there once.
 
     >>> rows = [EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 7, 0, "")]
     >>> again = EpochRow(3, "ring", 4, 0, "", "", 1)
@@ -32,6 +32,7 @@ def stretches(epochs: Sequence[EpochRow], n_steps: int) -> list[Stretch]:
     """
     kept: list[EpochRow] = []
     for row in epochs:
+        # Going back undid every configuration that began at this step or after it.
         while row.generation and kept and kept[-1].first_step >= row.first_step:
             kept.pop()
         kept.append(row)

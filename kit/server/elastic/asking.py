@@ -1,4 +1,4 @@
-"""The way from one process of an elastic training to the others, and to itself."""
+"""How one process of an elastic training asks the others, and itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kit.task import Task
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Holder
-from kit.wire.frame import Buffer
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Answer, Caller
 
@@ -26,7 +25,7 @@ _LOG: Final = logging.getLogger("kit.server")
 
 
 class StandIn(Protocol):
-    """A server for a member whose own process is lost."""
+    """A server for a member whose own process was lost."""
 
     trainings: Trainings
 
@@ -39,19 +38,19 @@ class StandIn(Protocol):
 
 
 class Neighbours(Protocol):
-    """The way to the other processes of the cluster."""
+    """What a process needs to reach the others of its cluster."""
 
     def dial_process(
         self, task: Task, deadline_s: float, role: Role = Role.CONTROL
     ) -> Caller:
-        """Return a link for questions to the server of a task's own process."""
+        """Return a link for questions to the server of the process of a task."""
 
     def stand_in(self, task: Task, run: str) -> StandIn:
         """Return a new server of this process that answers for another task."""
 
 
 class OtherProcesses:
-    """Asks other processes; a question to the own one is answered at once."""
+    """Asks processes; questions to this one are answered at once, without a link."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class OtherProcesses:
         neighbours: Neighbours,
         answer: Callable[[str, Plain], Answer],
     ) -> None:
-        """`answer` answers what this process asks itself."""
+        """`answer` answers the questions that this process asks itself."""
         self._now, self._neighbours = standing, neighbours
         self._answer = answer
         self._copy_links: dict[str, CopyLink] = {}
@@ -67,12 +66,14 @@ class OtherProcesses:
         self._fetching: set[Caller] = set()
 
     def run(self, name: str, coroutine: Coroutine[None]) -> None:
-        """Run a coroutine to its end, in a thread of its own."""
+        """Run a coroutine to its end in a new thread."""
 
         def to_its_end() -> None:
             try:
                 self.finish(coroutine)
-            except Exception as error:  # else the training would wait for ever
+            except Exception as error:
+                # Nothing else leads on from here: the members have ended, and whoever
+                # waits for the next generation would wait for ever.
                 text = f"{self._now.me} cannot go on: {type(error).__name__}: {error}"
                 self._now.fail(InternalError(text, task=self._now.me))
                 _LOG.exception("%s cannot go on", self._now.me)
@@ -87,7 +88,7 @@ class OtherProcesses:
                 wanted = coroutine.send(self._tell(wanted))
 
     def _tell(self, wanted: Ask | Pause) -> Told:
-        if isinstance(wanted, Ask):
+        if isinstance(wanted, Ask):  # without the lock: a process may ask us meanwhile
             return self.ask_all(wanted)
         with self._now.changed:
             self._now.changed.wait_for(*wanted)
@@ -95,27 +96,19 @@ class OtherProcesses:
 
     def ask_all(self, wanted: Ask) -> Told:
         """Ask processes at the same time; see `kit.training.elastic.asking`."""
+        question = self._about(wanted.values)
+        limit_s = wanted.limit_s or self._now.job.settings.step_deadline_s
 
         def ask(process: str) -> Plain:
-            return self.ask(process, wanted.op, wanted.values, wanted.limit_s)[0]
+            if process == self._now.me:
+                return self._answer(wanted.op, question)[0]
+            with closing(self._dial(process)) as caller:
+                return caller.call(wanted.op, limit_s, question)[0]
 
         return ask_all(wanted.processes, ask, wanted.is_enough, wanted.moment_s)
 
-    def ask(
-        self, process: str, op: str, values: Plain, limit_s: float = 0.0
-    ) -> tuple[Plain, Buffer]:
-        """Ask one process; raises what it answers, and what the way to it does.
-
-        It may take `limit_s`, by default as long as a step.
-        """
-        question, limits = self._about(values), self._now.job.settings
-        if process == self._now.me:
-            return self._answer(op, question)
-        with closing(self._dial(process)) as caller:
-            return caller.call(op, limit_s or limits.step_deadline_s, question)
-
     def copy(self, holder: Holder, member: int) -> StateCopy:
-        """Return a copy that a process holds; `close` ends the wait for it."""
+        """Return a copy that a process holds; `close` ends the wait."""
         values = {"moment": list(holder.moment), "member": member}
         limit_s = self._now.job.settings.step_deadline_s
         with closing(self._dial(holder.process)) as caller:
@@ -129,22 +122,22 @@ class OtherProcesses:
     def keep(self, process: str, copy: StateCopy) -> str:
         """Have a copy kept by another process; blocks until it is there.
 
-        Returns a name that no other process has, nor the next one of its task.
+        Returns a name that no other process has, not even a later one of its task.
         """
         job = self._now.job
-        with self._dialling:  # members of one process send side by side
+        with self._dialling:  # members of this process must not open a link each
             link = self._copy_links.get(process)
             if link is None or link.is_closed:
                 link = CopyLink(self._dial(process, Role.COPIES))
                 self._copy_links[process] = link
-        if self._now.is_closed:  # meanwhile
+        if self._now.is_closed:  # since: `close` may have run before this link was here
             self.close()
         question = self._about({"run": job.run, "about": copy.about()})
         return link.keep(question, job.settings.step_deadline_s, copy)
 
     def close(self) -> None:
-        """Close the links for copies; one that is needed is opened anew."""
-        links, self._copy_links = self._copy_links, {}
+        """Close the links for copies, which ends all waits; `keep` opens new ones."""
+        links, self._copy_links = self._copy_links, {}  # first: a new one is not closed
         for link in links.values():
             link.close()
         for caller in self._fetching.copy():

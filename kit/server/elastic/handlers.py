@@ -1,4 +1,4 @@
-"""What other processes may ask of an elastic training, with its fields."""
+"""The questions of other processes about an elastic training, with their fields."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ElasticHandlers:
     ) -> None:
         """`find` returns a training by its origin.
 
-        `shown` are the arenas that copies on this link may lie in.
+        `shown` are the arenas in which copies that come over this link may be.
         """
         self._find, self._shown = find, shown
 
@@ -113,7 +113,9 @@ class ElasticHandlers:
 
     def _keep(self, asked: Plain, blob: bytearray) -> Answer:
         data: Any = blob
-        if "arena" in asked:  # first: a descriptor may follow
+        # Before anything that may raise: a descriptor may follow on the stream, and the
+        # next message would be read in its place.
+        if "arena" in asked:
             if self._shown is None:
                 raise InvalidArgumentError("no arena can be shown on this link.")
             data = self._shown.find(*asked["arena"])

@@ -1,8 +1,8 @@
-"""How a copy comes to another process: by its descriptor on one host, else over a link.
+"""How a copy reaches another process: in shared memory on one host, else over a link.
 
-The process that makes copies shows each of its arenas once on a link, with the first
-copy in it. From then on a few words say that there is another copy. The arena is
-written again when both have let go of the copy in it; see `CopyBuffers`.
+The process that makes copies passes the descriptor of each of its arenas once, with the
+first copy in it. From then on, a short message says that there is another copy. The
+arena is written again when both have released the copy in it; see `CopyBuffers`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ class CopyLink:
     def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> str:
         """Have a copy kept; blocks until it is. Raises what `Caller.call` does.
 
-        Returns the name of the process that no other one has.
+        Returns the unique name of the process that keeps it.
         """
         arena = copy.arena
+        # One at a time, until it is answered: a descriptor must follow its own question
+        # on the stream.
         with self._turn:
             found = None if arena is None else self._number(arena)
             if arena is None or found is None:
@@ -56,8 +58,8 @@ class CopyLink:
     def _number(self, arena: Arena) -> tuple[int, bool] | None:
         """Return under which number an arena is shown, and whether that is new.
 
-        None if the other side is on another host, or takes no more: a process may host
-        many members.
+        None if the other side is on another host, or takes no more arenas: a process
+        may host many members.
         """
         if self._caller.link.transport != "unix":
             return None
@@ -76,14 +78,14 @@ class CopyLink:
 
 
 class ShownArenas:
-    """The answering end: the arenas that the other side has shown. For one thread."""
+    """The answering end: the arenas shown by the other side. For one thread."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._views: dict[int, memoryview] = {}
 
     def find(self, number: int, size: int, is_new: int) -> Buffer:
-        """Return the bytes of an arena, which stay while anybody looks at them.
+        """Return the bytes of an arena; they stay mapped while the view is used.
 
         Takes the descriptor of a new one from the stream. Raises
         `InvalidArgumentError` for one that was not shown, and what `recv_fds` and
@@ -95,7 +97,7 @@ class ShownArenas:
             arena = Arena.attach(fd, size)
             if number < _MOST_ARENAS:
                 self._views[number] = arena.view()
-            arena.close()  # the view holds the memory
+            arena.close()  # its descriptor alone: the view keeps the memory mapped
         view = self._views.get(number)
         if view is None or len(view) != size:
             raise InvalidArgumentError(

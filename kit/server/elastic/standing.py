@@ -1,4 +1,4 @@
-"""What a process knows of an elastic training now, and what it has promised."""
+"""What a process knows of an elastic training at present, and what it has promised."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kit.errors import AbortedError, Fenced, KitError
 from kit.training.elastic.generation import Generation
 from kit.training.job import Job
 
-#: Attempts to begin a generation are numbered; of two alike the later process counts.
+#: Attempts to begin a generation are numbered; of two equal ones, the higher name wins.
 Ballot = tuple[int, str]
 Plain = dict[str, Any]
 
 
 class Noted(NamedTuple):
-    """What is requested of a training, by the generation of which that was known."""
+    """What was requested of a training, and in which generation that was noted."""
 
     ballot: Ballot
     number: int
@@ -24,7 +24,7 @@ class Noted(NamedTuple):
 
     @property
     def age(self) -> tuple[Ballot, int]:
-        """What is higher the newer it is; of two attempts at a generation, too."""
+        """Higher for what is newer, also between two attempts at one generation."""
         return self.ballot, int(self.requests["n_commands"])
 
     @classmethod
@@ -41,22 +41,22 @@ class Standing:
 
     Attributes:
         me: the process, by the task that it was started for.
-        job: of the newest generation that has begun here, or is known here.
-        has_begun: whether some generation has begun here since the process joined.
+        job: that of the newest generation that has begun here, or is known here.
+        has_begun: whether a generation has begun here since the process joined.
         promised: the newest ballot that this process has promised.
-        heard: the highest number of a ballot for which another one has refused ours.
-        noticed: why there must be another generation: when that was, and what.
+        heard: the highest number of a ballot for which a process has refused ours.
+        noticed: when and why the newest generation failed; None if it has not.
         began_at: when the newest generation began here.
-        failing_since: since when generations have failed before they came to anything.
-        established: of the newest generation its number, if it is known to have begun
+        failing_since: since when each generation has failed before it made progress.
+        established: the number of the newest generation, if it is known to have begun
             everywhere.
         began_with: the ballot with which the newest generation began here.
-        noted: what is requested of the newest run, as far as its coordinator told.
+        noted: what is requested of the newest run, as far as its coordinator said.
         joining: the processes that ask to take part.
-        seen: to which step the notebook has seen the training come, where it said so.
-        error: with what the training has ended for this process.
-        is_closed: whether the process takes no part any more.
-        clock: gives the time in seconds.
+        seen: the step up to which the notebook has seen the training, if it said so.
+        error: what ended the training for this process.
+        is_closed: whether the process no longer takes part.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, me: str, job: Job, clock: Callable[[], float]) -> None:
@@ -74,6 +74,7 @@ class Standing:
         self.seen = 0
         self.error: KitError | None = None
         self.is_closed = False
+        # Re-entrant, as what is done under it calls methods that take it.
         self.changed = threading.Condition(threading.RLock())
 
     @property
@@ -89,9 +90,10 @@ class Standing:
 
     @property
     def electorate(self) -> tuple[str, ...]:
-        """The processes whose agreement is needed besides the newest generation's.
+        """The processes that must agree, besides those of the newest generation.
 
-        Those of the generation before it, as long as it may not have begun everywhere.
+        They are those of the generation before, until the newest is known to have begun
+        everywhere: those that have not heard of it could agree without it.
         """
         now = self.generation
         return () if self.established == now.number else now.before
@@ -103,7 +105,7 @@ class Standing:
 
     @property
     def takes_part(self) -> bool:
-        """Whether this process takes part in the newest generation, or never will."""
+        """Whether this process takes part in the newest generation, or is over."""
         is_in = self.has_begun and self.me in self.generation.processes
         return self.is_over or is_in
 
@@ -112,9 +114,10 @@ class Standing:
         return self.is_over or self.generation.number > number
 
     def takes(self, run: str) -> bool:
-        """Whether this process has promised no newer ballot than that of a run.
+        """Whether a request of a run may still be noted here.
 
-        Then the next coordinator hears what it knows of that run.
+        Not once a newer ballot is promised: its coordinator has been told already what
+        is noted here, and would not hear of more.
         """
         is_begun = self.has_begun and self.promised == self.began_with
         return run == self.job.run and is_begun and not self.is_closed
@@ -126,7 +129,7 @@ class Standing:
             self.noted = found
 
     def check(self, ballot: Ballot) -> None:
-        """Raise `AbortedError` for a ballot that is not the newest one heard."""
+        """Raise `AbortedError` for a ballot that is not the newest one promised."""
         with self.changed:
             if ballot != self.promised or self.is_closed:
                 raise AbortedError(
@@ -136,12 +139,12 @@ class Standing:
                 )
 
     def leave(self) -> None:
-        """Take part no more, as was asked for."""
+        """Stop taking part, as this process was asked to."""
         text = f"{self.me} has left the training, as it was asked to."
         self.fail(Fenced(text, task=self.me))
 
     def fail(self, error: KitError) -> None:
-        """End the training for this process; the first cause counts."""
+        """End the training for this process; the first error counts."""
         with self.changed:
             self.error = self.error or error
             self.changed.notify_all()

@@ -1,7 +1,8 @@
 """How one generation of an elastic training follows another: who leads, who joins.
 
-`kit.training.elastic.generation` has the rules and their theory. Both are coroutines:
-they decide what to ask of whom, and `OtherProcesses` asks it.
+`kit.training.elastic.generation` has the rules and their theory. Leading and joining
+are coroutines: they decide what to ask of which process, and `OtherProcesses` asks it.
+So tests can play all histories of a few processes without threads or links.
 """
 
 from __future__ import annotations
@@ -42,18 +43,19 @@ from kit.training.elastic.generation import (
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
 
-# With these a member cannot begin, however often that is tried.
+# A member that could not begin because of one of these would fail at every other try.
 _FINAL: Final = (
     *(InvalidArgumentError, InternalError, UnknownError),
     *(StepFailed, ResourceExhaustedError),
 )
-#: The name of the thread of a process that stands by.
+#: The name of the thread in which a standby looks for the coordinator.
 STANDBY: Final = "kit-standby"
 _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
-# A process that hears so long of a generation it was not told to begin has missed it.
+# A process that has heard for this long of a generation, and was not told to begin it,
+# has missed the message: until then it may be on its way.
 _MISSED_S: Final = 1.0
-# How long a process may take to promise when the others have.
+# How long a process may take to promise once enough others have.
 _PROMISES_S: Final = 1.0
 
 
@@ -63,21 +65,23 @@ class Succession:
     def __init__(
         self, standing: Standing, processes: OtherProcesses, forget: Callable[[], None]
     ) -> None:
-        """`forget` lets go of the copies that the process holds."""
+        """`forget` releases the copies that the process holds."""
         self._now, self._processes = standing, processes
         self._forget = forget
         # A generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
 
     def notice(self, number: int, reason: str) -> None:
-        """Hear why generation `number` must be followed by another; returns at once.
+        """Note why generation `number` must be followed by another; returns at once.
 
-        News that comes when there is another one already says nothing of that.
+        Ignored when another has followed already.
         """
+        # Several threads notice the same loss: only the first starts a coroutine.
         with self._now.changed:
             if self._now.has_moved(number) or self._now.noticed is not None:
                 return
             self._now.noticed = now, _ = self._now.clock(), reason
+            # One that lasted was no failure to begin: a new series of failures starts.
             lasted_s = now - self._now.began_at
             has_lasted = lasted_s > self._now.job.settings.start_deadline_s
             if self._now.failing_since is None or has_lasted:
@@ -85,8 +89,9 @@ class Succession:
         self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(number, reason))
 
     def _go_on(self, number: int, reason: str) -> Coroutine[None]:
-        """Lead, or wait for who leads, until there is another generation or none."""
-        # Also when each one fails as soon as it begins: two may not reach each other.
+        """Lead, or let another lead, until there is another generation or none."""
+        # Counted from the first of a series of failures: where two members cannot reach
+        # each other, each generation fails as soon as it begins.
         give_up = self._give_up_at(self._now.failing_since)
         while not self._now.has_moved(number):
             if self._now.clock() > give_up:
@@ -106,10 +111,10 @@ class Succession:
         return since + limits.dead_after_s + limits.start_deadline_s
 
     def stand_by(self) -> None:
-        """Look now and then whether the one that leads is there, and still does.
+        """Check now and then that the coordinator is there, and still coordinates.
 
-        A process that stands by has no links, so none tells it of a loss, nor that it
-        was stopped itself and the training went on without it.
+        A standby has no links. So nothing else tells it of a loss, nor that it was
+        stopped itself and the training went on without it.
         """
         self._processes.run(STANDBY, self._look_around())
 
@@ -131,8 +136,8 @@ class Succession:
     def join(self, job: Job) -> None:
         """Ask to take part in a training whose newest generation is that of `job`.
 
-        This process was lost, or taken for lost: it was stopped, and wakes up. What it
-        holds is of no more use.
+        This process was lost, or taken for lost: it was stopped, and wakes up. The
+        copies that it holds are too old to be of use.
         """
         with self._now.changed:
             self._now.job, self._now.noticed = job, None
@@ -145,7 +150,7 @@ class Succession:
         give_up, values = self._give_up_at(), {"process": self._now.me}
         while not self._now.takes_part and self._now.clock() < give_up:
             for process in self._now.generation.processes:
-                with suppress(KitError):  # the next one may know more
+                with suppress(KitError):  # another may answer, or know more
                     self._learn((yield from ask_one(process, "elastic.join", values)))
             yield Pause(lambda: self._now.takes_part, _ASK_S)
         if not self._now.takes_part:
@@ -153,6 +158,7 @@ class Succession:
             self._now.fail(Fenced(text, task=self._now.me))
 
     def _learn(self, told: Plain) -> None:
+        """Take what a process says that was asked to let this one join."""
         if told["error"] or told["done"]:
             self._now.fail(
                 AbortedError("the training has ended before it could be joined.")
@@ -168,7 +174,7 @@ class Succession:
             self._await_begin(job)
 
     def _await_begin(self, job: Job) -> None:
-        """Take a generation for the newest that has not begun here for too long."""
+        """Adopt a generation that has not begun here for too long."""
         assert job.generation is not None
         now, (number, since) = self._now.clock(), self._heard_of
         if number != job.generation.number:
@@ -177,7 +183,7 @@ class Succession:
             self._adopt(job, f"{self._now.me} was not told to begin.")
 
     def _adopt(self, job: Job, reason: str) -> None:
-        """Take a generation for the newest, and ask for the one after it."""
+        """Make a generation the newest one without beginning it; ask for the next."""
         assert job.generation is not None
         with self._now.changed:
             is_newer = job.generation.number > self._now.generation.number
@@ -188,7 +194,11 @@ class Succession:
         self.notice(job.generation.number, reason)
 
     def _is_led_by_another(self, number: int, reason: str) -> Coroutine[bool]:
-        """Tell a process before this one of the loss; whether one lives, to lead."""
+        """Report the loss to the processes before this one; whether one can lead.
+
+        All have them in the same order, so the first that is alive leads. Two that lead
+        at once do no harm: the newer ballot wins.
+        """
         limit_s = self._now.job.settings.dead_after_s
         for process in self._now.generation.processes:
             if process == self._now.me:
@@ -198,13 +208,13 @@ class Succession:
                 told = yield from ask_one(process, "elastic.lose", values, limit_s)
                 self._take(told, number)
                 theirs = Job.from_plain(told["job"], self._now.job).generation
-                # One that has missed this generation's begin does not lead here.
+                # One that missed the begin of this generation does not lead on from it.
                 if theirs is not None and theirs.number >= number and told["begun"]:
                     return True
         return False
 
     def _take(self, told: Plain, number: int) -> None:
-        """Take what another process knows: the end, or that it goes on without us."""
+        """Take what another process knows: the end, or that others go on without us."""
         if told["error"]:
             self._now.fail(from_plain(told["error"]))
             return
@@ -223,14 +233,15 @@ class Succession:
     def _lead(self) -> Coroutine[None]:
         job, began = self._now.job, self._now.noticed
         old = self._now.generation
-        if began is None:  # another one has led meanwhile
+        if began is None:  # another process has led meanwhile
             return
         counts = self._now.promised[0], self._now.heard, rules.count_of(old.number)
-        ballot = max(counts) + 1, self._now.me  # an older one would be refused
+        # Above all that were heard of: an older one would be refused.
+        ballot = max(counts) + 1, self._now.me
         asked_at = self._now.clock()
         asked = {*self._electors, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
-        # One that has to end its members first is not lost.
+        # With a moment for the last: a process that ends its members first is not lost.
         told = yield Ask(
             *(asked, "elastic.promise", values, self._is_enough), moment_s=_PROMISES_S
         )
@@ -238,29 +249,25 @@ class Succession:
         ended = [n for n, reply in told.items() if _has_ended(reply)]
         if not self._have_promised(good, old):
             return
-        # A process in which nothing has begun is new: the one before it has ended.
+        # A process in which nothing has begun is new: the last of that name has ended.
         fresh = [n for n, reply in good.items() if not reply["begun"]]
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
         if not self._may_go_on(stay, [*ended, *fresh]):
-            names = ", ".join(lost)
-            raise PeerLost(
-                f"{names} did not answer, and only {len(stay)} of "
-                f"{len(old.processes)} tasks are here: the others may go on, so these "
-                f"do not.",
-                task=names,
-            )
+            raise _too_few(lost, stay, old)
         found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+        # Without a whole copy, all begin anew with the initial values. A process that
+        # has let go of these knew of a whole copy, which must be somewhere then.
         if found is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
             if has_all or self._now.clock() - began[0] > job.settings.dead_after_s:
                 self._now.fail(_no_copy(lost))
                 return
-            raise _no_copy(lost)  # what is missing may be there: ask again
+            raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
         moment, holders = found or (CopyPoint(0), {})
         requests = yield from self._requests(good, holders)
         placing = _placing(old, requests, fresh)
-        # If the generation was still doing steps again, only those that it did count.
+        # If the generation was still repeating steps, only those that it did count.
         reached = max(moment.step, *(good[n]["step"] for n in stay))
         is_paused = requests is not None and bool(requests.get("paused"))
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
@@ -282,7 +289,10 @@ class Succession:
         yield from self._begin_all(ballot, begins, (moment, holders), requests)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
-        """Whether all that answer have promised, and the training is not over."""
+        """Whether all that answered have promised, and the training is not over.
+
+        With one refusal there is a newer ballot, or a newer generation: it goes on.
+        """
         for reply in good.values():
             self._take(reply, old.number)
             if reply["granted"]:
@@ -293,15 +303,16 @@ class Succession:
             return False
         hosts = [reply for n, reply in good.items() if n in old.places]
         if hosts and all(reply["done"] for reply in hosts):
+            # Those that left last found their links closed, and took that for a loss.
             self._now.fail(AbortedError("the training is complete."))
         return self._now.error is None
 
     def _requests(
         self, good: Mapping[str, Plain], holders: Mapping[int, Holder]
     ) -> Coroutine[Plain | None]:
-        """Return what is requested, as the coordinator knows it, or else the others.
+        """Return what is requested: as the coordinator says, or as others noted it.
 
-        The copy of what it knew may be newer than what they were told.
+        Its copy may be newer than what others have noted, if the coordinator is lost.
         """
         told = [Noted.from_plain(reply["noted"]) for reply in good.values()]
         newest = max(filter(None, told), key=lambda one: one.age, default=None)
@@ -326,7 +337,7 @@ class Succession:
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them.
 
-        `begins` are the generation, and those that have promised and leave.
+        `begins` are the generation, and the processes that have promised and leave.
         """
         following, leaving = begins
         before, places = self._now.job, following.places
@@ -358,9 +369,10 @@ class Succession:
             },
             "requests": requests or {},
         }
-        # Those that host none first: no step is committed before all have begun, so not
-        # in two attempts. One that leaves must know, too: it would promise another one.
-        # Then the coordinator's host: the others come to it.
+        # First those that host no member. No step is committed before the members have
+        # begun, so a step is never committed while a process has not heard of this
+        # generation: it could promise to another attempt. That holds for those that
+        # leave, too. Then the coordinator's host, as the other members dial it.
         first = (*following.standby, *leaving)
         coordinator = places[job.coordinator]
         others = [one for one in all_of if one not in (*first, coordinator)]
@@ -368,16 +380,16 @@ class Succession:
         for some in filter(None, (first, [coordinator], others)):
             for reply in (yield Ask(some, "elastic.begin", told_all)).values():
                 if isinstance(reply, KitError):
-                    if has_begun:  # by some: take it for the newest, and go beyond it
+                    if has_begun:  # in some: the next one must follow this one
                         self._adopt(job, f"not all could begin: {reply.message}")
                     raise reply
             has_begun = True
 
     def share(self, run: str, requests: Plain) -> Coroutine[None]:
-        """Let the processes know what is requested of a run; return when enough do.
+        """Tell processes what is requested of a run; return when enough have noted it.
 
-        Any two sets that may go on share a process, so the next coordinator hears.
-        Raises `UnavailableError` if too few answer.
+        Any two sets that may go on share a process, so the next coordinator hears of
+        it. Raises `UnavailableError` if too few answer.
         """
         values, limits = {"run": run, "requests": requests}, self._now.job.settings
         told = yield Ask(
@@ -411,18 +423,19 @@ class Succession:
 
 
 def _has_ended(reply: Plain | KitError) -> bool:
-    """Whether the process that was meant has ended; a link that ends may be cut.
+    """Whether the process that was asked has ended.
 
-    Nobody listens there, or one that knows nothing of the training.
+    Then nothing listens there, or a new process that knows nothing of the training. A
+    lost link does not tell: the line may be cut.
     """
     is_refused = isinstance(reply, UnavailableError) and not isinstance(reply, LinkLost)
     return is_refused or isinstance(reply, NotFoundError)
 
 
 def _stood_since(good: Mapping[str, Plain], asked_at: float) -> float:
-    """Return since when no step was done; `asked_at` at the latest, by the own clock.
+    """Return since when no step was done, by our clock; at the latest, `asked_at`.
 
-    A process that is silent was lost then, and not when that was noticed.
+    A process that is silent was lost at that time, and not when it was noticed.
     """
     idle = [reply["idle"] for reply in good.values() if reply["idle"] is not None]
     return asked_at - min(idle, default=0.0)
@@ -438,9 +451,9 @@ def _held(reply: Plain) -> list[Held]:
 def _placing(
     before: Generation, requests: Plain | None, fresh: Sequence[str]
 ) -> Placing:
-    """Return how members are spread now that some processes have come.
+    """Return how members are spread now that some processes have joined.
 
-    Where the number of workers is limited, a new one is one more.
+    Where the number of workers is limited, a new one raises the limit by one.
     """
     newest = before.placing
     if requests and requests["placing"]:
@@ -454,6 +467,15 @@ def _placing(
     return newest.changed(workers=workers, left=left)
 
 
+def _too_few(lost: Sequence[str], stay: Sequence[str], old: Generation) -> PeerLost:
+    names = ", ".join(lost)
+    return PeerLost(
+        f"{names} did not answer, and only {len(stay)} of {len(old.processes)} tasks "
+        f"are here: the others may go on, so these do not.",
+        task=names,
+    )
+
+
 def _no_copy(lost: Sequence[str]) -> PeerLost:
     names = ", ".join(lost)
     return PeerLost(
@@ -464,7 +486,7 @@ def _no_copy(lost: Sequence[str]) -> PeerLost:
 
 
 def _configuration(requests: Plain | None) -> Plain:
-    """Return the fields of a job with which it begins as was requested."""
+    """Return the fields of a job that make it begin as was requested."""
     if not requests:
         return {}
     epoch = Epoch.from_plain(requests["epoch"])

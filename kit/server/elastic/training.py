@@ -1,8 +1,12 @@
 """One process's part in an elastic training: its members, its copies, its answers.
 
-`elastic.lose` tells of a loss, `promise`, `accept` and `begin` make the next
-generation, `join` asks for one, `keep` and `fetch` are for copies, and `look` is for a
-notebook.
+`elastic.lose` reports a loss, `promise`, `accept` and `begin` make the next generation,
+`join` asks for one, `keep` and `fetch` are for copies, and `look` is for a notebook.
+
+Three kinds of threads meet here: those of the members that are hosted here, those that
+answer other processes, and the one that leads to the next generation (`Succession`).
+What they agree on is in `Standing`, under its lock. No thread waits for a member while
+it holds that lock, since a member takes it when it ends.
 """
 
 from __future__ import annotations
@@ -22,20 +26,14 @@ from kit.errors import (
     UnavailableError,
     to_plain,
 )
-from kit.message_fields import (
-    check,
-)
+from kit.message_fields import check
 from kit.server.elastic.asking import Neighbours, OtherProcesses, StandIn
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.copier import BuffersByMember
-from kit.training.elastic.copies import (
-    Beginning,
-    Copies,
-    StateCopy,
-)
+from kit.training.elastic.copies import Beginning, Copies, StateCopy
 from kit.training.elastic.generation import CopyPoint, Holder
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
@@ -44,14 +42,15 @@ from kit.wire.rpc import Answer
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
 
-# How long a process that takes part may not have begun yet, and ask to take part.
+# A process may ask to join a generation that it is part of and is about to begin; after
+# this long it has missed the begin.
 _BEGINS_S: Final = 1.0
 # How long to wait for a member that was told to end; one that computes ends later.
 _ENDS_S: Final = 0.2
 
 
 class ElasticTraining:
-    """What a process knows of an elastic training, through all its generations."""
+    """An elastic training in one process, through all its generations."""
 
     def __init__(
         self,
@@ -62,11 +61,12 @@ class ElasticTraining:
         processes: type[OtherProcesses] = OtherProcesses,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with generation 0; `own` are the trainings of the process's task."""
+        """Begin with generation 0; `own` are the trainings of this process's task."""
         assert job.generation is not None, "it is elastic"
         self.origin = job.generation.origin
         self.copies, self.buffers = Copies(), BuffersByMember()
         self._own, self._neighbours = own, neighbours
+        # Drawn, as a task that was restarted has none of the copies kept before.
         self._name = f"{own.task.short} {secrets.token_hex(8)}"
         self._now = standing = Standing(own.task.short, job, clock)
         self._processes = processes(standing, neighbours, self._answer)
@@ -74,11 +74,11 @@ class ElasticTraining:
             standing, self._processes, lambda: self.copies.drop_after(-1)
         )
         self._work = work and replace(work)
-        self._first_copy: int | None = None  # of which step: the initial values then
+        self._first_copy: int | None = None  # of which step
         self._stand_ins: dict[int, StandIn] = {}
 
     def prepare(self) -> dict[int, str]:
-        """Make servers for the members that generation 0 has here; their addresses."""
+        """Make servers for the members of generation 0 here; return their addresses."""
         job = self._now.job
         return self._host(job.run, self._now.generation.places)
 
@@ -91,12 +91,12 @@ class ElasticTraining:
             self._trainings(number).begin_generation(job, own_work, None, self)
 
     def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
-        """Take a generation that begins here for the newest."""
+        """Make a generation that begins here the newest one."""
         assert job.generation is not None, "it is elastic"
-        self._processes.close()  # who waits for one that was lost waits no more
+        self._processes.close()  # ends waits for copies of the generation before
         with self._now.changed:
             if job.generation.reached > self._now.generation.reached:
-                self._now.failing_since = None  # the one before has done steps
+                self._now.failing_since = None  # the one before made progress
             self._now.job, self._now.noticed = job, None
             self._now.has_begun, self._now.began_at = True, self._now.clock()
             self._now.joining -= {*job.generation.processes}
@@ -110,7 +110,7 @@ class ElasticTraining:
         """Return the members that are hosted here, the coordinator first."""
         assert job.generation is not None, "it is elastic"
         hosted = job.generation.hosted_by(self._now.me)
-        # The others come to the coordinator, and would wait for it to begin.
+        # The others dial the coordinator, and would wait for it to begin.
         return sorted(hosted, key=lambda one: one != job.coordinator)
 
     def give_up(self) -> None:
@@ -127,15 +127,17 @@ class ElasticTraining:
         """Return the job of a generation of this training that another process sent."""
         return Job.from_plain(plain, self._now.job)
 
-    # -- what the members of this process tell ------------------------------------
+    # -- what the members of this process report -----------------------------------
 
     def ended(self, member: Member) -> None:
-        """Take the end of a member: after a loss, go on in another generation."""
+        """Note the end of a member: after a loss, go on in another generation."""
         error = member.error
+        # What is unavailable may be replaced; any other error would come again.
         is_final = error is not None and not isinstance(error, UnavailableError)
         if is_final or member.state == "done":
             self.buffers.keep_only(())
         with self._now.changed:
+            # It may be of a generation that has been followed by another already.
             if member.job.run != self._now.job.run or member.state == "done":
                 return
             if error is not None and is_final:
@@ -148,19 +150,21 @@ class ElasticTraining:
     def keep_copy(self, copy: StateCopy) -> str:
         """Keep a copy here and in the next process; blocks until it is there.
 
-        Returns a name of that process, or of this one if it is alone, which no other
-        process has.
+        Returns the unique name of that process, or of this one if it is alone.
         """
         self._hold(copy)
         if copy.member == self._now.job.coordinator:
             self._look_after_standbys()
         buddies = self._next_processes()
         if len(copy.writers) == len(self._now.job.tasks):
-            del buddies[1:]  # without it this generation ends
+            # Every process hosts a part of the state: without the next one this
+            # generation ends, and trying others would only delay that.
+            del buddies[1:]
         for buddy in buddies:
             try:
                 return self._processes.keep(buddy, copy)
-            except Fenced as error:  # with all members here no link tells us
+            # Others have gone on. With all members here, no link closes to report it.
+            except Fenced as error:
                 self._succession.notice(copy.moment.generation, error.message)
                 raise
             except UnavailableError:
@@ -169,7 +173,7 @@ class ElasticTraining:
         return self._name
 
     def _look_after_standbys(self) -> None:
-        """Find out whether those that stand by are there: nobody has a link to them."""
+        """Find out whether standbys are there: no member has a link to them."""
         now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
         told = self._processes.ask_all(
             Ask(now.standby, "elastic.look", {"begun": now.number}, limit_s=limit_s)
@@ -181,17 +185,21 @@ class ElasticTraining:
     def _hold(self, copy: StateCopy) -> None:
         self.copies.keep(copy)
         if copy.moment.generation == self._now.generation.number:
+            # Copies are made at a boundary that all members have reached: so this
+            # generation has begun everywhere.
             self._now.failing_since = None
             self._now.establish(copy.moment.generation)
         if self._first_copy is None:
             self._first_copy = copy.moment.step
         elif self._first_copy < copy.moment.step and self._work is not None:
-            self._work.params = None  # the first copy is whole: nobody begins anew
+            # A second copy is made only when the first is whole. So no generation
+            # begins with the initial values any more, which may take much memory.
+            self._work.params = None
 
     def share(self, run: str, requests: Plain) -> None:
-        """Let enough processes know what is requested, so that it cannot be lost.
+        """Tell enough processes what is requested, so that it cannot be lost.
 
-        Raises `UnavailableError` if it may be.
+        Raises `UnavailableError` if too few answer.
         """
         self._processes.finish(self._succession.share(run, requests))
 
@@ -205,13 +213,15 @@ class ElasticTraining:
     def close(self, of: Trainings) -> None:
         """End it: no generation begins here any more.
 
-        Only the trainings of the process's own task do so, not those of a stand-in.
+        But not when a stand-in is stopped, which closes its trainings as any server
+        does: then `of` is not the trainings of this process's own task.
         """
         if of is not self._own:
             return
         self.buffers.keep_only(())
         with self._now.changed:
-            self._now.is_closed = True  # first: whom a closed link wakes looks at it
+            # First: threads that are woken by a closed link check it.
+            self._now.is_closed = True
             self._now.changed.notify_all()
         self._processes.close()
         for server in [*self._stand_ins.values()]:  # another thread may add one
@@ -222,12 +232,12 @@ class ElasticTraining:
     def look(self, begun: int = 0) -> Plain:
         """Return the newest generation's job, and how this process ended, if it has.
 
-        Who asks may know of a generation that has `begun` everywhere.
+        `begun`: a generation that the caller knows to have begun everywhere, or 0.
         """
         with self._now.changed:
             self._now.establish(begun)
             error, is_done = self._now.error, self._is_done
-            # The training has not ended when the others go on without this process.
+            # One that is fenced: the others go on, so the training has not ended.
             is_end = error is not None and not isinstance(error, Fenced)
             return {
                 "job": self._now.job.to_plain(),
@@ -241,7 +251,7 @@ class ElasticTraining:
         return {one.state for one in self._members()} == {"done"}
 
     def lose(self, number: int, reason: str, step: int = 0) -> Plain:
-        """Hear of a loss in a generation, that had come to `step`.
+        """Hear of a loss in a generation that had reached `step`.
 
         Returns what `look` does.
         """
@@ -249,29 +259,33 @@ class ElasticTraining:
             now = self._now
             now.seen = max(now.seen, min(step, now.job.steps))
             is_current = now.generation.number == number and not now.is_over
-            # A training that is complete goes on no more.
+            # A complete training needs no other generation.
             must_go_on = is_current and now.has_begun and not self._is_done
         if must_go_on:
             self._succession.notice(number, reason)
         return self.look()
 
     def promise(self, ballot: Ballot, number: int) -> Plain:
-        """Promise to hear no older ballot, and tell what is held here.
+        """Promise to accept no older ballot; return what is held here.
 
-        Refused to one that knows generation `number` and no newer one.
+        Refused where a newer generation than `number` is known.
         """
+        # The promise comes before the members end: a `begin` with an older ballot that
+        # is under way either fails its second check, or sees the promise when it has
+        # begun its members, and ends them.
         with self._now.changed:
             newest = self._now.promised
             is_old = ballot <= newest or self._now.generation.number > number
             if is_old or self._now.is_closed:
                 return {**self.look(), "granted": False, "ballot": newest}
             self._now.promised = ballot
-        idle_s = self._idle_s()
+        idle_s = self._idle_s()  # before ending the members, which takes a moment
         members = self._end_members()
         coordinator = next(
             (one.coordinator for one in members if one.coordinator), None
         )
         if coordinator is not None:
+            # After its end: what it answered until then is in this.
             self._note(coordinator.requests())
         return {
             **self.look(),
@@ -287,9 +301,10 @@ class ElasticTraining:
         }
 
     def _idle_s(self) -> float | None:
-        """Return for how long no share of a step has ended here; None before one has.
+        """Return for how long no share of a step has ended here; None if none has yet.
 
-        A log may begin with what another process has told, by its own clock.
+        A log may begin with rows from another process, timed by its clock: only times
+        within this generation count.
         """
         now, stepped = self._now.clock(), [one.stepped_at for one in self._members()]
         own = [at for at in stepped if self._now.began_at <= at <= now]
@@ -305,23 +320,25 @@ class ElasticTraining:
         for member in members:
             member.join(_ENDS_S)  # it may be about to commit one more step
             if member.coordinator is not None and member.error is not None:
-                # It may end later still, and what it was asked for would be lost.
+                # Its thread may end later still. What it was asked for until then, it
+                # would answer, and no other process would hear of it.
                 member.coordinator.fail(member.error)
         return members
 
     @property
     def _may_begin_anew(self) -> bool:
-        """Whether the initial values are still here."""
+        """Whether the initial values are still here, if no copy can be found."""
         return self._work is not None and bool(self._work.params)
 
     def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
-        """Make servers for the members that are to be hosted here; their addresses."""
+        """Make servers for the members to be hosted here; return their addresses."""
         self._now.check(ballot)
         found = self._host(run, places)
         return {"addresses": {str(member): text for member, text in found.items()}}
 
     def _host(self, run: str, places: Sequence[str]) -> dict[int, str]:
         hosted = [n for n, place in enumerate(places) if place == self._now.me]
+        # A stand-in for a member that stays is kept, and with it the member's news.
         for member in [*self._stand_ins]:
             if member not in hosted:
                 self._stand_ins.pop(member).stop()
@@ -341,8 +358,8 @@ class ElasticTraining:
     ) -> None:
         """Begin the members of a generation that this process hosts.
 
-        It begins with the state of `moment`; `holders` says which process holds whose
-        newest copy by then.
+        They begin with the state at `moment`; `holders` says which process holds each
+        member's newest copy up to then.
         """
         self._now.check(ballot)
         assert job.generation is not None
@@ -354,7 +371,8 @@ class ElasticTraining:
                 )
         here = {member.me for member in self._members()}
         hosted = self._hosted(job)
-        # All that may fail or take long is done before it is the newest generation.
+        # Whatever may fail or take long is done before it is the newest generation, and
+        # without the lock: other processes fetch copies here at the same time.
         begins = {
             number: self._beginning(
                 *(number, moment, holders),
@@ -365,32 +383,34 @@ class ElasticTraining:
         }
         with self._now.changed:
             self._now.check(ballot)  # a newer one may have been promised meanwhile
+            # Copies of steps that will be done again must not count as newer ones.
             self.copies.drop_after(moment.step)
             self._become(job, ballot)
-            if requests:  # the coordinator may be lost before there is a copy of them
+            if requests:  # the coordinator may be lost before they are in a copy
                 self._now.note(ballot, job.generation.number, requests)
             if self._now.me not in job.generation.processes:
                 self._now.leave()
         for number in hosted:
             work = self._work if number in job.workers else None
             self._trainings(number).begin_generation(job, work, begins[number], self)
-        if self._now.promised != ballot:  # heard while not all were here to be ended
+        # A newer ballot was promised while not all of these had begun: see `promise`.
+        if self._now.promised != ballot:
             self._end_members()
 
     def keep(self, run: str, copy: StateCopy) -> str:
-        """Keep a copy of another process; returns a name that only this one has."""
+        """Keep a copy of another process; return the unique name of this one."""
         if run != self._now.job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
         self._hold(copy)
         return self._name
 
     def let_join(self, process: str) -> Plain:
-        """Take in that a process asks to take part; returns what `look` does."""
+        """Note that a process asks to take part; return what `look` does."""
         with self._now.changed:
             self._now.joining.add(process)
             is_in = process in self._now.generation.processes
             if is_in and self._now.clock() - self._now.began_at < _BEGINS_S:
-                return self.look()  # it is about to begin
+                return self.look()  # it is about to be told to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
                 member.coordinator.regroup(f"{process} takes part from here on.")
@@ -399,7 +419,7 @@ class ElasticTraining:
     def note(self, run: str, requests: Plain) -> None:
         """Keep what is requested of a generation.
 
-        Raises `AbortedError` when another one may begin that does not hear of it.
+        Raises `AbortedError` when another may begin that would not hear of it.
         """
         with self._now.changed:
             if not self._now.takes(run):
@@ -436,9 +456,10 @@ class ElasticTraining:
         *,
         is_here: bool,
     ) -> Beginning:
-        """Return with what a member begins, which may be here already.
+        """Return what a member begins with; `is_here`: it was hosted here before.
 
-        Fetches its newest copy; those of others when what it lacks is looked for.
+        Fetches the member's newest copy now, and those of others only when it needs a
+        part of the state that its own copy lacks.
         """
         own = self._copy(member, holders[member]) if member in holders else None
 
@@ -449,13 +470,14 @@ class ElasticTraining:
                 if one != member and holder.moment == moment:
                     yield self._copy(one, holder)
 
-        if own is None:  # nothing is kept of it that the others lack
+        if own is None:  # it had nothing to copy: the others' copies have all it needs
             return Beginning(moment.step, requests, copies)
+        # The rows of its steps; where it was hosted before, observers still read them.
         told = None if is_here else own.told
         return Beginning(moment.step, requests, copies, told, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> StateCopy:
-        """Return a member's copy, from here if it is here."""
+        """Return a member's copy; fetch it if it is not held here."""
         try:
             return self.copies.find(holder.moment, member)
         except KeyError:

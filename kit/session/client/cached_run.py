@@ -1,4 +1,4 @@
-"""What a session is asked for, worked out once and run as often as it is asked.
+"""A session's requests: each is worked out once, and run as often as it is asked.
 
     cached = CachedRun(sent, Fetches(graph, [y, op]), [x])
     cached.run([value_of_x])
@@ -44,7 +44,7 @@ class SentGraph:
         plan = self.plans.get(signature)
         if plan is None:
             self._send_new_ops(deadline_s)
-            # Two threads may ask for it at once: the master makes each plan only once.
+            # No lock: if two threads ask at once, the master still makes one plan.
             plan = self.connection.prepare(signature, deadline_s)
             self.plans[signature] = plan
         return plan
@@ -61,7 +61,7 @@ class SentGraph:
     def explain(self, error: KitError) -> None:
         """Add the op to an error of a run; `CancelledError` if the session was closed.
 
-        The master only sees that the session is not there any more.
+        Of a closed session the master only says that it does not know it.
         """
         if self.is_closed and isinstance(error, AbortedError):
             raise CancelledError(CLOSED) from error
@@ -73,7 +73,7 @@ class SentGraph:
 
 
 class CachedRun:
-    """One request: what the tasks are asked for, and how their answer is given back.
+    """One request: what the tasks are asked for, and how their answers are returned.
 
     A fetched tensor that is fed has its fed value; the tasks are not asked for it.
     """
@@ -99,7 +99,7 @@ class CachedRun:
         self._places = [
             place[one] if isinstance(one, Tensor) else None for one in elements
         ]
-        self._plan: int | None = None  # kept: to hash a signature takes long
+        self._plan: int | None = None  # kept, as hashing a signature takes long
 
     def run(
         self,
@@ -140,7 +140,7 @@ def limit_s(deadline_s: float | None) -> float:
 
 
 def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
-    """Return what an equal request is recognised by, None for a deep structure."""
+    """Return what identifies an equal request; None for a nested structure."""
     if isinstance(fetches, list | tuple):
         if not all(isinstance(one, _SIMPLE) for one in fetches):
             return None

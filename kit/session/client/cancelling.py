@@ -2,8 +2,8 @@
 
 cancellation = Cancellation()
 with cancellation.of_this_thread():     in the thread that runs
-    session.run(fetches)
-cancellation.cancel()                   in another one: CancelledError over there
+    session.run(fetches)                raises CancelledError
+cancellation.cancel()                   in another thread
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-#: What a run is told whose session was closed meanwhile.
+#: The text of the error of a run when its session is closed.
 CLOSED: Final = "the session was closed (Session::Close())."
 
 
 class Cancellation:
-    """What ends the runs of some threads, once and for all."""
+    """Ends the runs of some threads, once and for all."""
 
     def __init__(self) -> None:
         self.is_cancelled = False
@@ -39,13 +39,13 @@ class Cancellation:
         """End the runs under way, and all that begin later, with `CancelledError`."""
         with self._lock:
             self.is_cancelled = True
-            # Under the lock: afterwards what they end may be another run's.
+            # Under the lock: once `during` is left, the link may be another run's.
             for call in self._calls:
                 call()
 
     @contextmanager
     def during(self, call: Callable[[], None]) -> Iterator[None]:
-        """Call back when it is cancelled in the block, or has been before."""
+        """Call back when this is cancelled during the block, or was before."""
         with self._lock:
             self._calls.append(call)
             is_late = self.is_cancelled
@@ -62,5 +62,5 @@ _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 
 def current_cancellation() -> Cancellation | None:
-    """Return what ends the runs of this thread, None if nothing does."""
+    """Return what can cancel the runs of this thread; None if nothing can."""
     return _current.get()

@@ -21,9 +21,9 @@ from kit.session.worker.step import Records
 
 
 class Connection(Protocol):
-    """One session at its master, which begins with the first question.
+    """One session at its master; it begins with the first question.
 
-    `late`, if there is one, lets the tasks load what they are fed.
+    `late`, if there is one, lets the tasks themselves load what they are fed.
     """
 
     late: LazyFeeds | None = None
@@ -55,14 +55,14 @@ class Direct(Connection):
     def __init__(
         self, master: Master, options: SessionOptions, *, owns: bool = False
     ) -> None:
-        """`owns`: the master is this session's alone, and ends with it."""
+        """`owns`: the master belongs to this session alone, and ends with it."""
         self._master, self._options, self._owns = master, options, owns
         self._creating = threading.Lock()
         self._known, self._is_closed = 0, False
 
     @property
     def _number(self) -> int:
-        """The session's number; it begins when it is first asked for."""
+        """The session's number; the session begins when this is first read."""
         if not self._known:
             with self._creating:
                 if self._is_closed:
@@ -83,6 +83,8 @@ class Direct(Connection):
     ) -> tuple[list[Any], Records | None]:
         """See `Connection`."""
         session = self._master.session(self._number)
+        # In this process no link copies them: a variable must not share the caller's
+        # arrays.
         if feeds and session.keeps_feeds(plan):
             feeds = [np.array(value) for value in feeds]
         return session.run(plan, feeds, deadline_s, traced=traced)

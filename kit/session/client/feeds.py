@@ -1,4 +1,4 @@
-"""Values that one run uses in place of tensors: checked and turned into arrays.
+"""The values that a run uses in place of tensors: checked, and made arrays.
 
 Pure.
 """
@@ -32,7 +32,7 @@ class Fed(Protocol):
         """Its shape and dtype."""
 
 
-# Returns what to feed tensors in place of what dask has yet to compute.
+# Returns what to feed tensors in place of dask collections.
 Later = Callable[[Sequence[tuple[Fed, Any]]], list[Any]]
 
 
@@ -42,8 +42,8 @@ def read_feeds(
     """Return the fed tensors and their values.
 
     Keys are tensors, variables, or names such as `x:0`. A value is converted to the
-    tensor's dtype; what dask has yet to compute is computed here, all of it at once, or
-    is left to `later`.
+    tensor's dtype. Dask collections are computed here, all at once, or are left to
+    `later`.
     Raises `TypeError` for a key that cannot be fed, `ValueError` for a value of another
     shape or one that cannot be converted.
     """
@@ -77,7 +77,7 @@ def _left(fed: Mapping[Tensor, Any], later: Later) -> dict[Tensor, Any]:
 
 
 def _loaded(fed: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
-    """Let dask compute what it must, unless a shape shows that it cannot be fed."""
+    """Let dask compute all collections, unless a shape shows that one cannot be fed."""
     for tensor, value in fed.items():
         if is_lazy(value):
             check_shape(tensor, announced_shape(value))

@@ -1,7 +1,7 @@
-"""What a run is asked for: tensors and ops in any nesting, and the results in the same.
+"""Fetches of a run: tensors and ops, nested in any way, and results in the same way.
 
-Pure. A structure is taken apart once into a flat list, and the results are put back
-into its shape: lists stay lists, tuples tuples, named tuples and dicts what they are.
+Pure. A structure is flattened once, and the results are put back into its shape: lists,
+tuples, named tuples, dicts and records keep their types.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class IndexedSlicesValue(NamedTuple):
 class Fetches:
     """A structure of fetches, flattened.
 
-    `elements` are tensors and ops, each once. Raises `TypeError` for what cannot be
-    fetched and `ValueError` for what is not in the graph.
+    `elements` are its tensors and ops, without repeats. Raises `TypeError` for what
+    cannot be fetched, and `ValueError` for what is not in the graph.
     """
 
     def __init__(self, graph: Graph, structure: Any) -> None:

@@ -2,10 +2,10 @@
 
     session.run(loss, {x: dask_images})        # on a kit.Cluster
 
-What dask has yet to compute is carried to the tasks as it is, once, over the channel
-that may carry code; a run then names it by a token, and a task whose segment wants it
-computes it there. The client never holds its values. Without such a channel (a session
-on a bare server, or in this process) the client computes it: see `kit.dask.feeds`.
+A dask collection is sent to the tasks once, uncomputed, over the channel that may carry
+code. A run then names it by a token, and each task whose segment uses it computes it.
+The client never holds its values. Without such a channel (a session on a bare server,
+or in this process) the client computes it: see `kit.dask.feeds`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class LazyFeeds:
     def feed(self, fed: Sequence[tuple[Fed, Any]]) -> list[Any]:
         """Return what to feed tensors in place of collections.
 
-        What cannot travel (it is bound to this process) is computed here. Raises
-        `ValueError` for a shape that is known to be wrong, before anything moves.
+        What cannot be pickled is computed here. Raises `ValueError` for a shape that is
+        known to be wrong, before anything is sent.
         """
         for tensor, value in fed:
             check_shape(tensor, announced_shape(value))
@@ -108,7 +108,7 @@ class LazyFeeds:
         ]
 
     def here(self, values: list[Any]) -> list[Any]:
-        """Return values with those that stand for a collection computed here."""
+        """Return values; those that stand for a collection are computed here."""
         return [self._computed(one) if type(one) is LazyFeed else one for one in values]
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class LazyFeeds:
                     self._carry(hold, self._session, new)
                 except KitError:
                     raise
-                except Exception:  # what pickling raises is the object's own affair
+                except Exception:  # pickling may raise anything that the object does
                     return False
                 _keep(self._carried, new)
         return True
@@ -179,7 +179,7 @@ def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
 
 
 def present(feeds: Sequence[Any]) -> Sequence[Array]:
-    """Return feeds with what is late loaded on this task, all of it at once.
+    """Return feeds; load lazy ones on this task, all at once.
 
     Raises `FailedPreconditionError` when a collection is not here (any more), and
     `UnknownError` for what its computation raises.
@@ -198,7 +198,7 @@ def _load(late: Sequence[LazyFeed]) -> list[Array]:
         return [fed_value(*pair) for pair in zip(late, values, strict=True)]
     except KitError:
         raise
-    except Exception as exc:  # reading data is the user's own affair
+    except Exception as exc:  # what reads the data may raise anything
         raise UnknownError(
             f"what is fed to {names} could not be loaded: {type(exc).__name__}: {exc}",
             remote_traceback=traceback.format_exc(),

@@ -1,4 +1,4 @@
-"""What a session asks of its master, besides runs. Pure."""
+"""The options of a session that its master must know. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SessionOptions:
 
     Attributes:
         soft: a device that does not exist is replaced by another of the same task.
-        filters: the only tasks to use besides the target; none: all.
-        isolated: variables and other state are the session's own, and end with it.
-        whole: an op that no device fits ends every run, also of others, as in the
-            original; else only the runs that need it.
+        filters: the only tasks to use besides the target; empty: all.
+        isolated: variables and other state belong to the session, and end with it.
+        whole: an op that fits no device fails every run of the graph, as in TensorFlow;
+            else only runs that need the op.
 
     >>> given = SessionOptions(filters=("/job:ps",)).to_plain()
     >>> SessionOptions.from_plain(given).filters

@@ -1,8 +1,8 @@
 """One run in several parts: some feeds and fetches now, others later.
 
-Every declared feed may be given once and every declared fetch be taken once. An op runs
-at most once in all parts: what later parts need of it is kept here in between, and goes
-back to the tasks as if it were fed.
+Every declared feed may be given once and every declared fetch taken once. An op runs at
+most once in all parts: what later parts need of it is kept here in between, and is sent
+back to the tasks as a feed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class PartialRun:
         return list(chosen)
 
     def _ops_for(self, ops: Sequence[Op]) -> list[Op]:
-        """Return what must still run for some ops, without what has run or is fed."""
+        """Return the ops that must still run for some ops, excluding fed tensors'."""
         found: dict[Op, None] = {}
         stack = list(ops)
         while stack:

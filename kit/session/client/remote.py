@@ -1,4 +1,4 @@
-"""A master behind links: each question is a message, and its answer another one."""
+"""A master in another process: each question is a message, and so is its answer."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from kit.session.worker.step import Records
 from kit.task import Task
 from kit.wire.link import Link
 
-# An answer may come a little after the deadline that it reports.
+# The answer that a deadline has passed comes a little after that deadline.
 _GRACE_S = 5.0
 _CLOSE_S = 2.0
-_TARGET = Task("target", 0)  # the only one there is a way to
+_TARGET = Task("target", 0)  # the only task that these `Peers` can reach
 _CANCELLED = "the run was cancelled."
 
 
 class Remote(Connection):
     """A session at a master that is reached by `dial`, at the first question.
 
-    Each thread that runs something has a link of its own for that time.
+    Each thread has its own link while it runs something.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Remote(Connection):
                 arrays=arrays,
             )
             answer = recv(link, deadline_s + _GRACE_S)
-            try:  # what has been large once will be so again
+            try:  # what was large once is likely to be so again
                 begin_lending(link, answer.arrays, deadline_s)
             except KitError:
                 link.close()  # in the middle of that question, but the answer is here
@@ -137,10 +137,10 @@ class Remote(Connection):
         with suppress(KitError):
             if self.late is not None:
                 self.late.close()
-        with suppress(KitError):  # if it is gone, the session is with it
+        with suppress(KitError):  # if the target is gone, so is the session
             if self._number:
                 self._plainly({"op": "close", "session": self._number}, _CLOSE_S)
-        with self._quiet:  # those who run get their CancelledError first
+        with self._quiet:  # runs under way get their CancelledError first
             self._quiet.wait_for(lambda: not self._running, _CLOSE_S)
         self._peers.close()
 
@@ -177,8 +177,8 @@ class Remote(Connection):
                     self._create(link, deadline_s)
                 return exchange(link)
         except (UnavailableError, DeadlineExceededError) as error:
-            # The end of a link is only what is seen here. Why it came is asked in this
-            # order: what this side did comes before what the other may have done.
+            # All that is seen here is the end of a link. What this side did may explain
+            # it, so that is checked before what the other side may have done.
             if self._is_closed:
                 raise CancelledError(CLOSED) from error
             cancellation = current_cancellation()
@@ -197,7 +197,7 @@ class Remote(Connection):
                 meta = {"op": "create", "options": self._options.to_plain()}
                 answer = good(ask(link, meta, deadline_s))
                 self._number = int(answer.meta["session"])
-                if self._is_closed:  # which found nothing to end
+                if self._is_closed:  # since: `close` found no number to end
                     ask(link, {"op": "close", "session": self._number}, _CLOSE_S)
                     raise CancelledError(CLOSED)
 
@@ -205,7 +205,7 @@ class Remote(Connection):
 def _ended_by(
     cancellation: Cancellation, exchange: Callable[[Link], Message]
 ) -> Callable[[Link], Message]:
-    """Return an exchange that loses its link, which the master takes for the end."""
+    """Return an exchange whose link a cancellation closes: then the master aborts."""
 
     def ended(link: Link) -> Message:
         with cancellation.during(link.close):
@@ -232,9 +232,9 @@ def _silent(error: DeadlineExceededError, deadline_s: float) -> DeadlineExceeded
 # --------------------------------------------------------------------------------------
 # Python functions on their way to other processes.
 #
-# A graph travels as plain data over links, which never carry code. A client that has
-# another channel, one that may, says so here; functions then go ahead of the ops that
-# call them.
+# A graph travels as plain data over links, which never carry code. A client that has a
+# channel which may carry code registers it here. Functions are then sent ahead of the
+# ops that call them.
 
 
 # Takes functions by token to all processes that may have to call them.
@@ -244,7 +244,7 @@ _carrier: list[Carrier] = []
 
 
 def set_function_carrier(carry: Carrier | None) -> None:
-    """Say what carries functions from now on; None: nothing does."""
+    """Set what carries functions from now on; None: nothing does."""
     _carrier[:] = [] if carry is None else [carry]
 
 

@@ -1,8 +1,8 @@
 """Variables of a session in a checkpoint, and back.
 
-The checkpoint lies under a prefix, as `kit.checkpoint.bundle` writes it and as a saver
-of `kit.tf1` does: what one of them has written the other reads. Here the client writes,
-there the tasks do.
+The checkpoint has a prefix, as those of `kit.checkpoint.bundle` and of a saver of
+`kit.tf1`: each reads what the other has written. Here the client writes, there the
+tasks do.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def save_variables(
 ) -> Path:
     """Write the values of variables to a checkpoint.
 
-    They are read in one run and written by this process. An older checkpoint of that
-    path is replaced in one step.
+    They are read in one run, and written by this process. An older checkpoint at that
+    path is replaced atomically.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def save_variables(
         Reads the variables.
     path : str or PathLike
         Where, without an ending: the files end in `.index` and `.data-00000-of-00001`
-        (when they replace others, the first number of the second ending differs).
+        (if they replace others, the first number of the second ending differs).
     variables : sequence of Variable, optional
         By default all of the session's graph.
 
@@ -92,7 +92,8 @@ def restore_variables(
     chosen = _chosen(session, variables)
     found = _read(os.fspath(path), {one.op.name: one.ref.static for one in chosen})
     while chosen:
-        # Some may have one initial value in common, which is fed to set them.
+        # A variable is set by feeding its initial value. Where several share one, a run
+        # can set only one of them; the others are set by later runs.
         feeds = {one.initial_value: found[one.op.name] for one in reversed(chosen)}
         first = {one.initial_value: one for one in reversed(chosen)}
         session.run([one.initializer for one in first.values()], feeds)
@@ -115,7 +116,7 @@ def _read(prefix: str, wanted: Mapping[str, Static]) -> dict[str, Array]:
             f"{prefix} does not hold {', '.join(map(repr, missing))}; it holds "
             f"{', '.join(map(repr, held)) or 'nothing'}."
         )
-    # Before a byte of the values is read, and before any variable has changed.
+    # Checked before any value is read, and before any variable has changed.
     for name, static in wanted.items():
         entry = held[name]
         if entry.dtype != name_of(static.dtype) or not agrees(

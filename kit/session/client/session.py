@@ -25,8 +25,8 @@ from kit.session.master.devices import Device
 class Session:
     """Runs a graph, on the tasks of a cluster or in this process.
 
-    Variables live on their tasks and outlive the session. Runs may come from many
-    threads. Nothing is sent before the first run.
+    Variables are kept on their tasks and outlive the session. Several threads may run
+    at once. Nothing is sent before the first run.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Session:
     ) -> Any:
         """Do what `run` does, in a thread, while the event loop goes on.
 
-        Cancelling the wait does not stop the run; its deadline does, or `close`.
+        Cancelling the wait does not stop the run; only its deadline or `close` does.
         Arguments, result and errors are those of `run`.
         """
         call = partial(self.run, fetches, feed_dict)
@@ -160,8 +160,7 @@ class Session:
         feeds : sequence of Tensor
             Everything that the parts may feed.
         deadline_s : float, optional
-            Seconds that all parts together may wait; by default the setting
-            `run_deadline_s`.
+            Seconds that each part may wait; by default the setting `run_deadline_s`.
 
         Returns
         -------
@@ -183,7 +182,7 @@ class Session:
     def partial_run(
         self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
     ) -> Any:
-        """Give some of the declared feeds and take some of the declared fetches.
+        """Run one part: give some declared feeds and take some declared fetches.
 
         An op runs at most once in all parts together.
 
@@ -237,7 +236,7 @@ class Session:
         Returns
         -------
         list of (Device, int)
-            An incarnation is a number that is another one after a restart of the task.
+            An incarnation is a number that changes when the task is restarted.
 
         Raises
         ------

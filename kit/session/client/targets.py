@@ -1,7 +1,7 @@
 """From a session's target to its master: in this process, or at an address.
 
-Servers of this process are entered here when they start; a session on one of them calls
-it directly. What another target means, the layer above says (`set_remote`).
+Servers of this process are registered here when they start; a session on one of them
+calls it directly. The layer above sets how other targets are reached (`set_remote`).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ def enter(target: str, master: Master) -> None:
 
 
 def leave(target: str) -> None:
-    """Let nobody reach a master of this process any more."""
+    """Stop sessions of this process from reaching a master without a link."""
     _here.pop(target, None)
 
 
 def set_remote(connect_to: Callable[[str, SessionOptions], Connection]) -> None:
-    """Say how a target in another process is reached."""
+    """Set how a target in another process is reached."""
     _remote[:] = [connect_to]
 
 
 def connect(target: Any, options: SessionOptions, n_cpus: int = 1) -> Connection:
     """Return the connection to a target: None or '' is this process alone.
 
-    A target is a text, or has one as `target` (a server), or tells by `session_target`
-    what else it means (a cluster), or connects by itself (`connect_session`). A text is
-    looked for in this process and then at its address. Raises `TypeError` for another
+    A target is a text, or has one as `target` (a server), or names another target as
+    `session_target` (a cluster), or connects by itself (`connect_session`). A text is
+    looked up in this process first, and then dialled. Raises `TypeError` for another
     type, `NotFoundError` for a text that is not a target. `n_cpus` is for this process.
     """
     if target is None or target in ("", b""):

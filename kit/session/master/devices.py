@@ -1,4 +1,4 @@
-"""Devices of tasks, and which of them an op gets.
+"""Devices of tasks, and which of them each op is placed on.
 
 Pure. A task has its CPU and the GPUs that its process sees. The order of the rules:
 a full name, part of a name, the place of an op it must share, the target's own CPU.
@@ -22,7 +22,7 @@ from kit.graph.table import lookup
 from kit.task import Task
 
 # --------------------------------------------------------------------------------------
-# Which ops stay on the host of their task: those of texts, and Python functions.
+# Which ops stay on the host of their task: those that work with texts or call Python.
 
 
 _UNKNOWN = np.dtype("float32")
@@ -50,7 +50,7 @@ def _dtypes(node: Node, known: Mapping[Edge, DType]) -> list[DType]:
     try:
         return [one.dtype for one in lookup(node.type).infer(given, node.attrs)]
     except (TypeError, ValueError, LookupError, AttributeError):
-        return []  # its rule needs a shape; then it is not one of texts
+        return []  # its rule needs a shape, as no rule of an op with texts does
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -86,7 +86,7 @@ def place(
     """Return the device of every node.
 
     Raises `PlacementError` for a request that no device matches, unless `refused` is
-    given: such nodes are left out then, and their errors put in there. With `soft`
+    given: then such nodes are left out, and their errors put in there. With `soft`,
     another device of the same task is taken where the type or the number does not
     exist, or cannot do what an op does.
     """
@@ -94,6 +94,7 @@ def place(
     groups = _Groups(nodes)
     bound = _bound_to_host(nodes, devices, groups)
     placed: dict[str, Device] = {}
+    # A graph has many ops and few different requests, each of which takes parsing.
     by_request: dict[tuple[str, bool], Device | KitError] = {}
     groups.let_constants_follow()
     requests = groups.requests()
@@ -114,7 +115,8 @@ def place(
                 by_request[own, False] = _device_or_error(
                     nodes[name], order, soft, None
                 )
-            found = _first_error(by_request[own, False], found)
+            if isinstance(error := by_request[own, False], KitError):
+                found = error
         if isinstance(found, Device):
             placed[name] = found
         elif refused is None:
@@ -133,12 +135,6 @@ def _device_or_error(
         return error
 
 
-def _first_error(
-    checked: Device | KitError, found: Device | KitError
-) -> Device | KitError:
-    return checked if isinstance(checked, KitError) else found
-
-
 def _bound_to_host(
     nodes: Mapping[str, Node], devices: Sequence[Device], groups: _Groups
 ) -> dict[str, str]:
@@ -152,7 +148,10 @@ def _bound_to_host(
 
 
 class _Groups:
-    """Which nodes must share a device, and whose request counts."""
+    """Which nodes must share a device, and whose request counts.
+
+    A forest: each node points to the one that it follows, a variable or an anchor.
+    """
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes, self._above = nodes, {}  # type: ignore[var-annotated]
@@ -169,7 +168,7 @@ class _Groups:
         return name
 
     def requests(self) -> dict[str, str]:
-        """Return where groups go, by root, where it does not say all of it itself."""
+        """Return the requests of groups, by root, where members complete the root's."""
         found: dict[str, str] = {}
         for name in self._above:
             root, request = self.root(name), self._nodes[name].device
@@ -179,7 +178,7 @@ class _Groups:
         return found
 
     def let_constants_follow(self) -> None:
-        """Put a constant that nobody placed to the only op that uses it.
+        """Place a constant without a request with the only op that uses it.
 
         Else it would be sent there in every run.
         """
@@ -227,7 +226,7 @@ def _choose(
     able = [one for one in here if one.type == "CPU" or why_host is None]
     fitting = [one for one in able if _is_device(one, wanted)]
     if fitting:
-        # An accelerator is taken only by those who ask for it.
+        # Only an op that asks for an accelerator gets one.
         return min(fitting, key=lambda one: (one.type != "CPU", fitting.index(one)))
     if soft and here:
         return next((one for one in here if one.type == "CPU"), here[0])

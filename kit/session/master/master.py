@@ -1,4 +1,4 @@
-"""The master service of a task: the sessions of clients whose target it is."""
+"""The master service of a task: all sessions that have it as their target."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from kit.session.master.members import Members
 from kit.session.master.session import MasterSession
 from kit.session.worker.worker import Worker
 
-# A session that nobody has a link for is kept so long, in case its client dials again.
+# A session without a link is kept for this long, in case its client dials again.
 _ABANDONED_S = 600.0
 _MOST_ABANDONED = 256
-_MOST_OF_ONE = 64  # a client has one link and more for each of its sessions
+# A client has links of its own for each session. One that speaks for this many over one
+# link is broken, and must not fill the memory of the task.
+_MOST_OF_ONE = 64
 
 
 class Master:
@@ -29,7 +31,7 @@ class Master:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`members` knows the cluster's tasks and devices."""
+        """`members` has the cluster's tasks and devices."""
         self.worker, self.members = worker, members
         self._clock = clock
         self._sessions: dict[int, MasterSession] = {}
@@ -42,7 +44,7 @@ class Master:
         return len(self._sessions)
 
     def create(self, options: SessionOptions) -> int:
-        """Begin a session; returns its number. Ends those that clients have left."""
+        """Begin a session and return its number; end those that clients have left."""
         before = self._clock() - _ABANDONED_S
         with self._lock:
             n_too_many = len(self._left) - _MOST_ABANDONED
@@ -51,10 +53,12 @@ class Master:
                 for n_older, (one, at) in enumerate(self._left.items())
                 if at < before or n_older < n_too_many
             ]
-        for number in abandoned:
+        for number in abandoned:  # without the lock: it tells other tasks, and waits
             self.end(number)
         with self._lock:
             number = 0
+            # Random: a client of the process before this one must not reach another's
+            # session. 31 bits, as it is the upper half of its steps' signed numbers.
             while not number or number in self._sessions:
                 number = secrets.randbits(31)
             self._sessions[number] = MasterSession(
@@ -74,7 +78,7 @@ class Master:
         return found
 
     def check_room(self, user: object) -> None:
-        """Raise `ResourceExhaustedError` if a client speaks for many already."""
+        """Raise `ResourceExhaustedError` if a client has many sessions already."""
         with self._lock:
             n_sessions = sum(user in users for users in self._users.values())
         if n_sessions >= _MOST_OF_ONE:
@@ -84,14 +88,14 @@ class Master:
             )
 
     def used(self, number: int, user: object) -> None:
-        """Note that a client speaks for a session, over one of its links."""
+        """Note that a client uses a session, over one of its links."""
         if number in self._sessions:
             with self._lock:
                 self._users.setdefault(number, set()).add(user)
                 self._left.pop(number, None)
 
     def left(self, user: object) -> None:
-        """Note that a client's link has ended. Its sessions may still go on."""
+        """Note that a client's link has ended; its sessions may go on over others."""
         with self._lock:
             for number, users in self._users.items():
                 if user in users:
@@ -100,7 +104,7 @@ class Master:
                         self._left[number] = self._clock()
 
     def end(self, number: int) -> None:
-        """Close a session, whose runs under way are cancelled; unknown ones pass."""
+        """Close a session and cancel its runs under way; ignore an unknown one."""
         with self._lock:
             session = self._sessions.pop(number, None)
             self._users.pop(number, None)

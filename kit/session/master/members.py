@@ -1,4 +1,4 @@
-"""The tasks of a cluster as a master sees them: their devices, questions to them."""
+"""The tasks of a cluster, for a master: their devices, and questions to them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kit.task import Task
 _TELL_S = 2.0
 _PAUSE_S = 0.05
 
-# The devices of a task, and the number that its process has drawn.
+# The devices of a task, and its incarnation: a number that its process has drawn.
 Known = tuple[list[Device], int]
 
 
 class Members:
-    """All tasks, as `tasks()` names them at the time."""
+    """All tasks, as `tasks()` returns them at the time."""
 
     def __init__(
         self,
@@ -47,11 +47,10 @@ class Members:
         filters: Sequence[str] = (),
         check: Callable[[], None] = lambda: None,
     ) -> dict[Task, Known]:
-        """Ask all tasks that the filters let through for their devices; ours first.
+        """Ask all tasks that pass the filters for their devices; ours come first.
 
-        Waits for tasks that are not up yet, and calls `check` meanwhile; what that
-        raises ends the wait. Raises `DeadlineExceededError`, naming the first task that
-        is missing.
+        Waits for tasks that are not up yet, and calls `check` meanwhile; what it raises
+        ends the wait. Raises `DeadlineExceededError`, naming the first missing task.
         """
         deadline = self._clock() + deadline_s
         me = self._worker.task
@@ -70,7 +69,7 @@ class Members:
         return self._worker.peers.ask(task, meta, deadline_s, arrays)
 
     def tell(self, task: Task, meta: Mapping[str, Any]) -> None:
-        """Ask, where no answer is needed and a lost task does not matter."""
+        """Ask where no answer is needed, and a lost task does not matter."""
         with suppress(KitError):
             self.ask(task, meta, _TELL_S)
 

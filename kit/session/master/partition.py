@@ -1,9 +1,9 @@
-"""From fetches to segments: what must run, and what each task gets and gives.
+"""From fetches to segments: what must run, and what each task receives and sends.
 
-Pure. Nodes that no fetch needs are left out. Every tensor that is used on another task
-is sent there once in a run, however many use it; a control edge to another task sends
-an empty tensor. Within a segment the nodes stand in an order that is the same on all
-tasks, so waiting for each other's tensors can never be a circle.
+Pure. Nodes that no fetch needs are left out. A tensor that is used on another task is
+sent there once in a run, however many ops use it; a control edge to another task sends
+an empty tensor. The nodes of all segments are in one common order, so tasks that wait
+for each other's tensors can never form a circle.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DONE = -1  # the "output" that says only that an op is done
 class TensorMove(NamedTuple):
     """One tensor's way between two tasks, as each of them sees it.
 
-    `peer` is the other task; `number` names the way within the plan. A variable is read
-    for its way after the op `after`: what its reader waits for has run by then. All
-    others leave as soon as they are there.
+    `peer` is the other task; `number` identifies the way within the plan. A variable is
+    read, to be sent, after the op `after`: what its reader waits for has run by then.
+    All other tensors are sent as soon as they are computed.
     """
 
     edge: Edge
@@ -135,7 +135,12 @@ def prune(
 
 
 def _ordered(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> list[Node]:
-    """Sort so that each node follows what it needs; blocking ones wait."""
+    """Sort so that each node follows what it needs; blocking ones come last.
+
+    A segment runs in one thread. An op that waits for another run, as one that takes
+    from an empty queue does, would hold up all ops after it, and what other tasks wait
+    for.
+    """
     left = {node.name: node for node in nodes}
     ordered: dict[str, Node] = {}
     late = _behind_blocking(nodes, needs)
@@ -150,7 +155,7 @@ def _behind_blocking(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> s
     """Return the nodes that may block, and those that need one of them."""
     late: set[str] = set()
     n_known = -1
-    # The graph's own order is sorted nearly always, so the second look finds nothing.
+    # The graph's own order is nearly always sorted, so the second pass finds nothing.
     while len(late) > n_known:
         n_known = len(late)
         for node in nodes:
@@ -165,7 +170,7 @@ def _append(
     ordered: dict[str, Node],
     needs: Mapping[str, list[str]],
 ) -> None:
-    """Append a node after everything it needs, without recursion."""
+    """Append a node after everything it needs; not recursively, as chains are long."""
     stack, open_names = [(node, False)], set[str]()
     while stack:
         one, is_ready = stack.pop()
@@ -200,7 +205,7 @@ def partition(
 ) -> dict[Task, Segment]:
     """Cut pruned nodes into one segment for each task that has some.
 
-    A tensor that is both fed and fetched is the caller's affair.
+    A tensor that is both fed and fetched must be handled by the caller.
     """
     cut = _Cut(placed, set(feeds), set(done))
     for node in order:
@@ -247,5 +252,6 @@ class _Cut:
         number = len(self._sent)
         self._sent.add((edge, here))
         self.parts[here].receives.append(TensorMove(edge, source, number))
+        # All nodes come in one order: what the source has by now precedes the reader.
         after = self.parts[source].nodes[-1].name if edge in self._refs else ""
         self.parts[source].sends.append(TensorMove(edge, here, number, after))

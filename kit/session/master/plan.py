@@ -1,6 +1,6 @@
-"""A plan: what one kind of run (these feeds, fetches, targets) means for each task.
+"""A plan: what a run with certain feeds, fetches and targets means for each task.
 
-Pure. Made once, and then used for every run with the same feeds and fetches.
+Pure. Made once, and used for every run with the same feeds, fetches and targets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kit.task import Task
 
 
 class RunSignature(NamedTuple):
-    """What distinguishes one kind of run from another: it gets a plan of its own.
+    """What distinguishes one kind of run from another; each kind has its own plan.
 
     `done` are ops that have run in an earlier part of the same run.
     """
@@ -54,8 +54,8 @@ def make_plan(
 ) -> RunPlan:
     """Prune and cut a placed graph.
 
-    Raises `InvalidArgumentError` for a graph with a circle, and the error of a node
-    that is needed and was `refused` a place. Fetches must not be fed.
+    Raises `InvalidArgumentError` for a graph with a cycle, and the error of a needed
+    node that was `refused` a place. Fetches must not be fed.
     """
     # A placeholder that is fed cannot run, and what must follow it need not wait.
     fed = [name for name, _ in kind.feeds if nodes[name].type == "Placeholder"]
@@ -81,10 +81,12 @@ def make_plan(
 
 
 # --------------------------------------------------------------------------------------
-# Who uses a variable after an update in the same run gets the value after it.
+# An op that uses a variable after an update in the same run gets the updated value.
 #
-#     read ──────────────► use                  use of what is read anew
+#     read ──────────────► use                  use, which reads the variable itself
 #     update ──control──► use         becomes   update ──control──► use
+#
+# Else the value would depend on when the shared `read` op happens to run.
 
 
 # These take a variable itself and leave it as it is.
@@ -92,11 +94,12 @@ _LOOKING = frozenset({"IsVariableInitialized", "InitializedValue"})
 
 
 def refreshed(order: Sequence[Node], feeds: Collection[Edge] = ()) -> list[Node]:
-    """Return nodes, each after all it needs, with such readings replaced."""
+    """Return nodes, each after all it needs, with such reads replaced."""
     variables = {node.name for node in order if lookup(node.type).gives_ref}
     reads = _reads(order, variables, set(feeds))
     if not reads:
         return list(order)
+    # Sets of variables are bits of one int: cheap to join, for all inputs of all ops.
     bits = {name: 1 << i for i, name in enumerate(variables)}
     changed: dict[str, int] = {}
     found = []

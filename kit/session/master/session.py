@@ -124,10 +124,10 @@ def keeps_feeds(segment: Segment) -> bool:
 
 
 def taken_over(values: list[Any]) -> list[Any]:
-    """Return results that are the caller's alone; what others hold too is copied.
+    """Return results that are the caller's alone; copy what is also held elsewhere.
 
-    A view may be of anything, so it is copied as well. Nothing else must refer to the
-    list's own arrays: that is how those that nobody shares are told.
+    A view may be of anything, so it is copied as well. The count of references tells
+    which arrays are held by this list alone, so the caller must not keep others.
     """
     return [_mine(values, i) for i in range(len(values))]
 
@@ -142,7 +142,8 @@ def _mine(values: list[Any], i: int) -> Any:
     return value.copy()
 
 
-# Measured, as it differs between versions of Python: the list, and the call itself.
+# What `_mine` counts for an array that is in the list alone. Measured, as it differs
+# between versions of Python.
 _ALONE = (lambda values: sys.getrefcount(values[0]))([np.zeros(1)])
 
 
@@ -202,11 +203,13 @@ class MasterSession:
             return len(self._nodes)
 
     def prepare(self, kind: RunSignature, deadline_s: float) -> int:
-        """Return the number of the plan for a kind of run."""
+        """Return the number of the plan for a kind of run; make it the first time."""
         deadline = time.monotonic() + deadline_s
         with self._preparing:  # two threads may prepare the same kind at once
             if kind not in self._numbers:
                 _check_kind(kind, self._nodes)
+                # Once: a task that is restarted later has another incarnation, and
+                # refuses to register segments.
                 if not self._known:
                     filters = self._options.filters
                     look = self._members.look
@@ -363,7 +366,7 @@ class MasterSession:
 
 
 def _checked(nodes: Sequence[Node], known: Mapping[str, Node]) -> dict[str, Node]:
-    """Return new nodes by name, if they are such as a graph can have."""
+    """Return new nodes by name; raise for those that a graph cannot have."""
     found: dict[str, Node] = {}
     for node in nodes:
         if node.name in known or node.name in found:

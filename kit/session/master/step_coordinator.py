@@ -1,6 +1,6 @@
 """A master's part in one step: it begins the segments, and gathers their results.
 
-Its own task's segment runs in the same thread; this is also how its tensors move. How a
+The segment of its own task runs in the same thread, and exchanges tensors by it. How a
 run begins and ends is described in `session.py`.
 """
 
@@ -91,7 +91,7 @@ class StepCoordinator(Ways):
 
     def cause(self, step: Step, error: KitError) -> KitError:
         """Return the error that came first, given one that this task has met."""
-        # Who cancels closes links, and everything that follows looks like a lost task.
+        # A cancellation closes links, and all that follows looks like a lost task.
         if isinstance(step.error, CancelledError):
             return step.error
         # Our own part's error came by itself, unless it is of a kind that the end of
@@ -115,9 +115,10 @@ class StepCoordinator(Ways):
             self._peers.put_back(channel.link, is_clean=channel.is_clean)
 
     def _lend(self, step: Step, channel: Channel, arrays: list[Array]) -> None:
-        """Let what has been large once be lent from now on; this run needs it no more.
+        """Lend large arrays over this channel from now on, if it has just carried some.
 
-        A link in the middle of that question is not used again.
+        What was large once is likely to be so again. This run does not need it, so an
+        error only means that the link is not used again.
         """
         channel.has_question = True
         with suppress(KitError):
@@ -125,7 +126,7 @@ class StepCoordinator(Ways):
             channel.has_question = False
 
     def _ended(self, step: Step, task: Task, channel: Channel) -> None:
-        """Take the news that a task closed its channel: it failed, or has died."""
+        """Note that a task has closed its channel: it failed, or has died."""
         if not channel.is_done:
             reason = "its process has ended, or the line is cut."
             self._worker.abort(step, _lost(task, reason), spare=channel.link)

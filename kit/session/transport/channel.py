@@ -6,8 +6,9 @@
     ends with     DONE and the fetches, or FAILED
 
 Neither end reads while it computes, and both may have much to send. So no more is sent
-on the channel than surely fits into the buffers of a socket. What is pushed instead is
-read at once, by a thread that does nothing else: no two ever wait for each other.
+on the channel than is sure to fit into the buffers of a socket. What is pushed instead
+is read at once, by a thread that does nothing else: so no two tasks can wait for each
+other to read.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from kit.session.transport.message import Act, Message, recv, send
 from kit.session.worker.step import Step
 from kit.wire.link import Link
 
-# What surely fits into the buffers of a socket, whichever side reads: unix sockets
-# count about 1 KiB besides the bytes of each frame, of 208 KiB.
+# What is sure to fit into the buffers of a socket: unix sockets have 208 KiB, of which
+# each frame takes about 1 KiB besides its bytes.
 _ROOM_BYTES: Final = 64 * 1024
 _ROOM_FRAMES: Final = 64
 
-# A task reports better than its master what it waited for, so it may speak first.
+# A task knows better than its master what it waited for, so its error should be first.
 GRACE_S: Final = 0.5
 
 # Pushes a tensor over a link of its own.
@@ -46,7 +47,7 @@ class Channel:
         """Use an idle link. `push` takes what has no room on the channel."""
         self.link = link
         self.has_spilled = False  # the other end pushes from here on
-        self.has_question = False  # one whose answer is still to come
+        self.has_question = False  # with its answer due, no other run may read here
         self._push, self._grace_s = push, grace_s
         self._room_bytes, self._room_frames = _ROOM_BYTES, _ROOM_FRAMES
         self._tensors: dict[int, Message] = {}
@@ -113,12 +114,13 @@ class Channel:
             return False
         n_bytes = 0 if value is None else value.nbytes
         if value is not None and value.dtype == STRING:
-            n_bytes = _ROOM_BYTES + 1  # how long they are shows when they are packed
+            n_bytes = _ROOM_BYTES + 1  # their size is known only when they are packed
         self._room_bytes -= n_bytes
         self._room_frames -= 1
         if self._room_bytes >= 0 and self._room_frames > 0:
             return True
-        # For good: the other end, once it has read LATER, waits for tensors elsewhere.
+        # For the rest of the run, however small: once the other end has read LATER, it
+        # waits for all further tensors elsewhere.
         self._room_frames = 0
         send(self.link, Act.LATER, deadline_s=GRACE_S)
         return False
@@ -129,7 +131,7 @@ class Channel:
         except DeadlineExceededError:
             raise step.too_late(what, self.link.peer) from None
         except LinkLost:
-            if step.error is not None:
+            if step.error is not None:  # its abort has closed the link
                 raise step.error from None
             raise
 
@@ -156,7 +158,7 @@ class Channel:
                 self._answer = message
 
     def _named(self, error: KitError) -> KitError:
-        """Say whose error it is, as TensorFlow does."""
+        """Name the task in an error, as TensorFlow does."""
         task = self.link.peer
         error.message = (
             f"From /job:{task.job}/replica:0/task:{task.index}:\n{error.message}"

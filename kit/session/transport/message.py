@@ -8,7 +8,7 @@ The fields of the frame's header say what it is, so that a run needs no text at 
     ASK      a question {"op": ...}, answered by DONE or FAILED
     RUN      of a client: run plan `number` of session `step`; the feeds
     SEGMENT  of a master: run segment `number` in step `step`; the feeds
-    TENSOR   tensor `number` of step `step`, or only the word that its op is done
+    TENSOR   tensor `number` of step `step`, or none: only that its op is done
     LATER    on the link of a SEGMENT: all further tensors come by other links
     DONE     the end of a RUN or SEGMENT: the fetches
     FAILED   the end of any of them: {"error": ...}
@@ -30,7 +30,7 @@ from kit.wire.frame import FrameKind
 from kit.wire.link import Link
 
 _NOTHING: Final[dict[str, Any]] = {}
-_MOST_MS: Final = 2**32 - 1
+_MOST_MS: Final = 2**32 - 1  # 49 days: the field has 32 bits
 
 
 class Act(IntEnum):
@@ -79,7 +79,7 @@ def send(
         epoch=act,
         step=step,
         tensor=number,
-        chunk=min(_MOST_MS, math.ceil(limit_s * 1000)),
+        chunk=min(_MOST_MS, math.ceil(limit_s * 1000)),  # 0 would leave no time at all
     )
 
 
@@ -107,7 +107,7 @@ def ask(
 
 
 def begin_lending(link: Link, arrays: Sequence[Array], deadline_s: float) -> None:
-    """Let large arrays be lent from now on, if some of these are, on an idle link.
+    """Lend large arrays over an idle link from now on, if some of these are large.
 
     Only for the end that dialled. Raises as `ask` does, and what it answers.
     """

@@ -32,9 +32,9 @@ class Peers:
     def __init__(
         self, dial: Dial, watch: Watch | None = None, *, name: str | None = None
     ) -> None:
-        """`watch` gets all links; without it nobody notices their end early.
+        """`watch` is given all links; without it, none notices their end early.
 
-        `name` stands for the task in messages, where one way leads to one task only.
+        `name` replaces the task in errors, for a client whose links all lead to one.
         """
         self._dial, self.watch, self._name = dial, watch, name
         self._idle: dict[Task, list[Link]] = {}
@@ -50,15 +50,15 @@ class Peers:
         """
         while True:
             with self._lock:
-                # The one used last: the longer a link was idle, the likelier it is cut.
+                # The one used last: the longer one was idle, the likelier it was cut.
                 idle = self._idle.get(task)
                 link = idle.pop() if idle else None
             if link is None:
                 link = self._new(task, deadline_s)
-            elif has_ended(link):  # a first write to it might still succeed
+            elif has_ended(link):  # a write to it might succeed, and be lost
                 shared_tensors.end(link)
                 continue
-            # In one go: `close` finds the link in `_out`, or is seen here.
+            # In one go: either `close` finds the link in `_out`, or it is noticed here.
             with self._lock:
                 self._out[link] = task
                 is_closed = self._is_closed
@@ -78,7 +78,7 @@ class Peers:
 
     @contextmanager
     def lent(self, task: Task, deadline_s: float) -> Iterator[Link]:
-        """Give a link for a block; an error in the block closes it.
+        """Lend a link to a block; an error in the block closes it.
 
         `LinkLost` becomes `PeerLost`, naming the task.
         """
@@ -111,7 +111,7 @@ class Peers:
         """Send a tensor of a step to a task, which keeps it until it is asked for."""
         arrays = () if value is None else (value,)
         with self.lent(task, step.left_s) as link:
-            step.hold(link)  # a peer that reads nothing must not outlast the run
+            step.hold(link)  # or a peer that does not read could outlast the run
             try:
                 begin_lending(link, arrays, step.left_s)
                 send(

@@ -55,12 +55,12 @@ _CODES: Final = {dtype: code for code, dtype in _DTYPES.items()}
 _LENGTH: Final = np.dtype("<u4")
 _LONGEST: Final = 2**32 - 1
 
-LEAST_LENT: Final = 2**18  # below this, lending gains less than it costs
+LEAST_LENT: Final = 2**18  # below this, lending takes longer than sending
 _HERE, _LENT, _TICKET_SIZE = 0, 1, 32
 
 # Joining this many bytes to the head takes as long as preparing their own buffer.
 _SMALL: Final = 8192
-# An empty array may have any sizes, up to what numpy can still multiply.
+# An empty array may have any sizes whose product numpy can still hold.
 _MOST_ITEMS: Final = sys.maxsize // 16
 
 

@@ -1,15 +1,16 @@
-"""Answers on a session link: runs and questions of clients and masters, and tensors.
+"""What a task does for sessions: its master and worker service, and their links.
 
-of clients    RUN    create extend prepare close devices cluster_reset
-of masters    SEGMENT    status register end reset
-of peers      TENSOR, which is not answered
+from clients    RUN    create extend prepare close devices cluster_reset
+from masters    SEGMENT    status register end reset
+from peers      TENSOR, which is not answered
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -42,16 +43,21 @@ from kit.message_fields import (
 from kit.session.client.lazy_feeds import together
 from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master
+from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunSignature
 from kit.session.transport import shared_tensors
 from kit.session.transport.message import Act, Message, recv, send
+from kit.session.transport.peers import Dial, Peers
+from kit.session.transport.watch import Watch
 from kit.session.worker.step import Records, Step
-from kit.session.worker.worker import ParticipantWays
+from kit.session.worker.task_runtime import TaskRuntime
+from kit.session.worker.worker import ParticipantWays, Worker
+from kit.task import Task
 from kit.wire.link import Link
 
 _IDLE_S = 3600.0
-_ANSWER_S = 60.0
+_ANSWER_S = 60.0  # a client that does not read holds this thread no longer
 
 _log = logging.getLogger("kit.session")
 
@@ -60,6 +66,63 @@ Answer = tuple[Meta, list[Any]]
 
 _NUMBER: Final = whole(0)
 _SESSION: Final = {"session": _NUMBER}
+
+
+class Graphs:
+    """Both services of one task, and the threads that answer on their links."""
+
+    def __init__(
+        self,
+        me: Task,
+        dial: Dial,
+        tasks: Callable[[], Sequence[Task]],
+        n_cpus: int = 1,
+    ) -> None:
+        """`dial` opens a link to a task; `tasks` is called whenever they are needed."""
+        watch = Watch()
+        self.runtime = TaskRuntime(me, n_cpus=n_cpus)
+        self.worker = Worker(self.runtime, Peers(dial, watch), watch)
+        self.master = Master(self.worker, Members(self.worker, tasks))
+        self._service = Service(self.master)
+        self._links: set[Link] = set()
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def take(self, link: Link) -> None:
+        """Answer on a link, in its own thread, until the other end closes it."""
+        name = f"kit-session-{link.peer.short}"
+        thread = threading.Thread(
+            target=self._serve, args=(link,), name=name, daemon=True
+        )
+        with self._lock:
+            if self._is_closed:
+                link.close()
+                return
+            self._links.add(link)
+            self._threads.add(thread)
+            thread.start()  # under the lock: `close` joins none that has not started
+
+    def close(self, deadline_s: float) -> None:
+        """End all sessions and runs, and wait for the threads."""
+        # Sessions first: tasks hear of their end over links that the worker closes.
+        self.master.close()
+        self.worker.close()
+        with self._lock:
+            self._is_closed = True
+            links, threads = list(self._links), list(self._threads)
+        for link in links:
+            link.close()
+        for thread in threads:
+            thread.join(deadline_s)
+
+    def _serve(self, link: Link) -> None:
+        try:
+            self._service.serve(link)
+        finally:
+            with self._lock:
+                self._links.discard(link)
+                self._threads.discard(threading.current_thread())
 
 
 class Question(NamedTuple):
@@ -116,17 +179,17 @@ class Service:
             while self._one(link, _next(link)):
                 pass
         except (KitError, MemoryError):
-            pass  # it has ended, or cannot be read any more
+            pass  # it has ended or cannot be read; the other end learns by its closing
         finally:
             shared_tensors.end(link)
             self._master.left(link)
 
     def _one(self, link: Link, message: Message) -> bool:
-        """Answer one message; whether the link is good for another one."""
+        """Answer one message; return whether the link is good for another."""
         if message.act == Act.TENSOR:
             if "sent" in message.meta:
                 message.meta["came"] = time.monotonic()
-                if link.transport != "unix":  # the clock of another machine
+                if link.transport != "unix":  # by the clock of another machine
                     message.meta["sent"] = message.meta["came"]
             self._worker.rendezvous.put(message.step, message.number, message)
             return True
@@ -167,8 +230,9 @@ class Service:
 
     def _segment(self, link: Link, message: Message) -> Answer:
         worker = self._worker
-        # Whose session it is tells the link, whose other end has proved who it is, and
-        # the upper half of the number: no task runs segments of another one's sessions.
+        # Whose session it is follows from the link, whose other end is authenticated,
+        # and from the upper half of the number. So no task can run segments of a
+        # session that has another master.
         step = Step(
             message.step,
             (link.peer, message.step >> 32),
@@ -189,6 +253,7 @@ class Service:
     def _ask(self, link: Link, message: Message) -> Answer | None:
         op = message.meta.pop("op", "")
         if op == shared_tensors.OP:
+            # The answer goes out here, as descriptors must follow it on the stream.
             send(link, Act.DONE, deadline_s=_ANSWER_S)
             shared_tensors.answer(link, _ANSWER_S)
             return None
@@ -200,7 +265,7 @@ class Service:
         values = check(op, question.fields, message.meta)
         try:
             found = question.answer(link, message._replace(meta=values))
-        except UNREADABLE as exc:  # what a graph's attributes may be only its ops know
+        except UNREADABLE as exc:  # only ops know what their attributes may be
             raise InvalidArgumentError(
                 f"the question {op!r} is wrong: {exc!r}"
             ) from exc
@@ -270,7 +335,7 @@ class Service:
 
 
 def _next(link: Link) -> Message:
-    """Return the next message; a client may well say nothing for hours."""
+    """Return the next message; a client may be silent for hours."""
     while True:
         with suppress(DeadlineExceededError):
             return recv(link, _IDLE_S)

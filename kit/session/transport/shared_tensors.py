@@ -1,7 +1,7 @@
 """Large arrays between two tasks of one host: lent in shared memory, not sent.
 
-A link begins without. When the dialling side has something large, or has got it, the
-two ends agree on it between two messages:
+A new link lends nothing. When the dialling side is about to send something large, or
+has received it, the two ends agree on it between two messages:
 
     dialler                          the other end
     ASK {"op": "lend"}      ───►
@@ -26,17 +26,18 @@ from kit.wire.stream import wait_ready
 
 OP: Final = "lend"
 
+# Weak: a link that is dropped without `end` must not keep its arenas.
 _lending: WeakKeyDictionary[Link, tuple[Lender, Borrower]] = WeakKeyDictionary()
 
 
 def lend_of(link: Link) -> Lend | None:
-    """Return what lends memory to the peer, None where nothing does."""
+    """Return the function that lends memory to the peer; None for an ordinary link."""
     found = _lending.get(link)
     return None if found is None else found[0].lend
 
 
 def borrow_of(link: Link) -> Borrow | None:
-    """Return what finds the memory that the peer lends."""
+    """Return the function that finds memory lent by the peer."""
     found = _lending.get(link)
     return None if found is None else found[1].borrow
 
@@ -53,23 +54,23 @@ def pays(link: Link, arrays: Sequence[Array]) -> bool:
 def begin(link: Link, deadline_s: float) -> None:
     """Exchange arenas; the other end does the same, or has just agreed to.
 
-    Nothing may be under way on the link. Raises what `open_loans` raises; the link is
-    of no more use then.
+    Nothing may be under way on the link. Raises what `open_loans` raises; then the link
+    cannot be used any more.
     """
     deadline = time.monotonic() + deadline_s
     _lending[link] = open_loans(link.stream, deadline)
 
 
 def answer(link: Link, deadline_s: float) -> None:
-    """Exchange arenas after having agreed to it; see `begin`."""
-    # Only when its descriptor is here, the dialler has read our agreement: else that
-    # reading would take our descriptor along, and lose it.
+    """Exchange arenas after agreeing to it; see `begin`."""
+    # Only when its descriptor is here has the dialler read our answer. A link reads
+    # ahead: if ours were sent earlier, that read would take it along and lose it.
     wait_ready(link.stream, select.POLLIN, time.monotonic() + deadline_s)
     begin(link, deadline_s)
 
 
 def end(link: Link) -> None:
-    """Close a link, and let go of what was lent over it."""
+    """Close a link, and release what was lent over it."""
     link.close()
     found = _lending.pop(link, None)
     if found is not None:

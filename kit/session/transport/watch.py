@@ -1,8 +1,8 @@
-"""Notice the end of links that nobody reads at the moment.
+"""Notice the end of links that no thread reads at the moment.
 
 A run reads one link at a time, for as long as its deadline allows, because that is the
-quickest way. Meanwhile another task may die, or its client may go away. The kernel
-reports that for every link at once, and one thread of each task waits for that alone.
+quickest way. Meanwhile another task may die, or its client may go away. The kernel can
+report that for all links together; one thread of each task waits for nothing else.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Watch:
     """Calls back when a link ends. Its thread begins with the first link."""
 
     def __init__(self) -> None:
+        # Without a lock: whoever pops a call makes it, so it is made once.
         self._calls: dict[Link, Callable[[], None]] = {}
         self._links: WeakValueDictionary[int, Link] = WeakValueDictionary()
         self._epoll: select.epoll | None = None
@@ -52,13 +53,13 @@ class Watch:
             self._links[fd] = link
             if self._epoll is not None:
                 with suppress(OSError, ValueError):  # it has just been closed
-                    # Once: a link that has ended would be reported for ever.
+                    # One report for each: an ended link would be reported for ever.
                     self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
 
     def during(self, link: Link, call: Callable[[], None]) -> None:
         """Call back, mostly in another thread, if a link ends before `forget`."""
         self._calls[link] = call
-        if has_ended(link):  # the thread may have looked before the line above
+        if has_ended(link):  # its one report may have come before the line above
             self._tell(link)
 
     def forget(self, link: Link) -> None:
@@ -73,7 +74,7 @@ class Watch:
         if epoll is None or self._thread is None:
             return
         os.eventfd_write(self._wake, 1)
-        self._thread.join()
+        self._thread.join()  # before its descriptors close: their numbers are reused
         epoll.close()
         os.close(self._wake)
 
@@ -90,7 +91,7 @@ class Watch:
         while not self._is_closed:
             for fd, _ in epoll.poll():
                 link = self._links.get(fd)
-                # The number may belong to a younger link by now.
+                # By now the number may belong to a newer link, which has not ended.
                 if link is not None and has_ended(link):
                     self._tell(link)
 

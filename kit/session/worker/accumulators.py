@@ -1,7 +1,7 @@
-"""An accumulator on its task: gradients add up until somebody takes their mean.
+"""An accumulator on its task: gradients add up until their mean is taken.
 
-It is found by container and name like a queue, and shared by all sessions. It has a
-time step of its own: a gradient that was computed for an earlier one is dropped.
+It is found by container and name like a queue, and shared by all sessions. It counts
+its own time steps: a gradient that was computed for an earlier one is dropped.
 
     apply(step 3) ──► step 3, sum of 2 gradients ──take(2)──► mean; step 4, sum of 0
 """
@@ -24,7 +24,7 @@ _log = logging.getLogger("kit.session")
 
 
 class Accumulator:
-    """What the dense and the sparse kind share: time step, count, who waits.
+    """What the dense and the sparse kind share: time step, count, and waiting calls.
 
     Raises `InvalidArgumentError` for a dtype that is not a floating point number.
     `n_parts` is how many arrays a gradient is.
@@ -33,7 +33,7 @@ class Accumulator:
     n_parts = 0
 
     def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
-        """`reduction` is MEAN or SUM: what is handed out."""
+        """`reduction` is MEAN or SUM: what `take` returns."""
         if dtype.kind != "f":
             raise InvalidArgumentError(
                 f"the accumulator {name!r} cannot add {name_of(dtype)}; gradients are "
@@ -74,9 +74,9 @@ class Accumulator:
             self._changed.notify_all()
 
     def take(self, call: CanWait, n: int) -> Any:
-        """Return the mean of all gradients as soon as there are `n`, and begin anew.
+        """Return the mean of all gradients once there are `n`, and begin anew.
 
-        Who came first is served first, whatever number others ask for.
+        The first to ask is served first, whatever number others ask for.
         """
         if n < 1:
             raise InvalidArgumentError(
@@ -119,7 +119,8 @@ class DenseAccumulator(Accumulator):
     def _add(self, *parts: Any) -> None:
         (gradient,) = (np.asarray(one) for one in parts)
         self._check(gradient)
-        # The first is another's array and the second makes ours, which may change.
+        # The first gradient is shared with its op, so it must not change. The sum with
+        # the second is a new array, to which all others are added in place.
         if self._count == 0:
             self._sum = gradient
         elif self._count == 1:
@@ -148,8 +149,9 @@ class DenseAccumulator(Accumulator):
 # --------------------------------------------------------------------------------------
 # An accumulator of sparse gradients: rows with the index of each.
 #
-# A row's mean is over the gradients that had it, not over all. Two gradients are merged
-# as if the indices of each were sorted; an index comes out twice where they are not.
+# A row's mean is over the gradients that contain it, not over all. Two gradients are
+# merged as if the indices of each were sorted; where they are not, an index may occur
+# twice in the result.
 
 
 _UNKNOWN = -1  # a size that is not known
@@ -161,7 +163,7 @@ class RowAccumulator(Accumulator):
     n_parts = 3
 
     def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
-        """Take a `shape`; one without axes says as little as None."""
+        """Take a `shape`; one without axes means the same as None: any."""
         super().__init__(name, dtype, shape or None, reduction)
         self._clear((0,))
 

@@ -1,4 +1,4 @@
-"""What a stateful op gets at run time: its task's state, its session's, its step."""
+"""What a stateful op can use when it runs: its task's and session's state, its step."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class StepCall:
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task, made by `make` at the first use.
 
-        It is found by container and `shared_name` (or the op's name), is shared by all
-        sessions of the server, and lives until the server ends or the container is
+        It is found by container and `shared_name` (or the op's name), shared by all
+        sessions of the server, and kept until the server ends or the container is
         reset.
         """
         name = self._node.attrs.get("shared_name") or self._node.name
@@ -86,7 +86,7 @@ class StepCall:
         def make() -> FifoQueue:
             return FifoQueue(name, capacity, dtypes, shapes)
 
-        # Without a name to share it by it is the session's own, as in TensorFlow.
+        # Without a shared name it belongs to this session alone, as in TensorFlow.
         found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
         found.check(capacity, dtypes, shapes)
         return found
@@ -99,7 +99,7 @@ class StepCall:
         reduction: str,
         shared_name: str,
     ) -> Accumulator:
-        """Return the accumulator that this op stands for; who came first made it."""
+        """Return the accumulator that this op stands for, made at the first use."""
         name = shared_name or self._node.name
         kind = RowAccumulator if is_sparse else DenseAccumulator
 

@@ -1,8 +1,8 @@
 """A segment made ready to run: a list of bound calls over numbered registers.
 
-All that can be decided once is decided here: kernels are looked up, constants are
-already in their registers, and it is known when a register is used for the last time. A
-run then is one loop.
+Whatever can be decided once is decided here: kernels are looked up, constants are in
+their registers, and it is known when each register is used for the last time. So a run
+is one loop.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +36,10 @@ Registers = list[Any]
 
 
 class Instruction(NamedTuple):
-    """`plain` for the quick way: one output, from the inputs' values alone.
+    """One call: `plain` is the quick way, one output from the inputs' values alone.
 
-    `label` is the name of the op, `is_node` whether this is the op itself and not a
-    reading or a transfer on its behalf.
+    `label` is the name of the op; `is_node` says whether this is the op itself, not a
+    read or a transfer on its behalf.
     """
 
     plain: Callable[..., Any] | None
@@ -88,13 +89,14 @@ class SegmentProgram:
             raise InvalidArgumentError(
                 f"{len(feeds)} tensors were fed where {len(self._feeds)} are due."
             )
+        # A run frees registers in its own copy; constants stay in `_initial`.
         registers = self._initial.copy()
         for slot, value in zip(self._feeds, feeds, strict=True):
             registers[slot] = value
         code = self._code if step.records is None else self._traced(step)
         instruction = None
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):  # around all ops: entering it takes time
                 for instruction in code:
                     plain, special, inputs, output, free, _, _, _ = instruction
                     if plain is not None:
@@ -106,11 +108,9 @@ class SegmentProgram:
         except Exception as exc:
             if instruction is None:
                 raise
-            raise self._named(exc, instruction, step) from exc
+            node = self._nodes.get(instruction.label)
+            raise of_node(exc, node, instruction.device, step.me) from exc
         return [registers[slot] for slot in self._outputs]
-
-    def _named(self, exc: Exception, at: Instruction, step: Step) -> KitError:
-        return of_node(exc, self._nodes.get(at.label), at.device, step.me)
 
     def _traced(self, step: Step) -> list[Instruction]:
         """Return the code with each op timed into the step's records."""
@@ -147,6 +147,7 @@ class SegmentProgram:
 
     def _add(self, node: Node, device: Device) -> None:
         op_def = lookup(node.type)
+        # First what it must follow: inputs may be read only after that.
         for name in node.control:
             if (name, DONE) in self._receivable:
                 self._value((name, DONE), None)
@@ -155,7 +156,8 @@ class SegmentProgram:
         )
         n = op_def.n_outputs
         outputs = n if isinstance(n, int) else int(n(node.attrs))
-        # An output that is fed has its register already.
+        # A fed output has its register already, and keeps the fed value: what the op
+        # computes goes to one that nobody reads.
         edges = [(node.name, i) for i in range(outputs)]
         slots = tuple(
             self._unnamed() if edge in self._fed else self._new(edge, device)
@@ -164,9 +166,8 @@ class SegmentProgram:
         if op_def.gives_ref:
             self._refs.update(set(edges) - self._fed)
         if node.type == "Const":
-            self._initial[slots[0]] = self._runtime.constant(
-                node.attrs["value"], device
-            )
+            value = self._runtime.move(None, device, node.attrs["value"])
+            self._initial[slots[0]] = value
             self._constants.append((node.name, device.name))
         elif op_def.stateful or outputs != 1:
             special = self._special(node, op_def, device, inputs, slots)
@@ -190,8 +191,9 @@ class SegmentProgram:
         module, attrs = runtime.module(device), node.attrs
 
         def stateful(step: Step, registers: Registers) -> None:
+            # What runs late in a step that has ended must not change what lasts.
             if step.error is not None:
-                raise step.error  # it has ended; nothing of it should last
+                raise step.error
             call = StepCall(step, runtime, node, module, device)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
@@ -244,9 +246,9 @@ class SegmentProgram:
         return self._slots[edge, device]
 
     def _read(self, edge: Edge, here: Device | None, device: Device | None) -> int:
-        """Read a variable anew for each use: another use may follow its update."""
+        """Read a variable again for each use: an update may come between two uses."""
         slot = self._unnamed()
-        read: Callable[[Any], Any] = _read_cell
+        read: Callable[[Any], Any] = methodcaller("read")
         if not self._runtime.is_same(here, device):
             move = partial(self._runtime.move, here, device)
             read = partial(_read_and_move, move)
@@ -277,10 +279,6 @@ class SegmentProgram:
         self._emit(None, send_value, (slot,), -1, move.edge[0], device)
 
 
-def _read_cell(cell: Any) -> Any:
-    return cell.read()
-
-
 def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:
     return move(cell.read())
 
@@ -296,7 +294,10 @@ def _store(found: Any, outputs: tuple[int, ...], registers: Registers) -> None:
 def _with_frees(
     code: Sequence[Instruction], kept: set[int], n: int
 ) -> list[Instruction]:
-    """Let each instruction free the registers that nobody uses after it."""
+    """Let each instruction free the registers that none uses after it.
+
+    Large intermediate results would otherwise all be kept until the run ends.
+    """
     last: dict[int, int] = {}
     for at, one in enumerate(code):
         for slot in (*one.inputs, *([one.output] if one.output >= 0 else [])):
@@ -309,7 +310,7 @@ def _with_frees(
 
 
 # --------------------------------------------------------------------------------------
-# What an exception inside an op becomes: a typed error with op, place and task.
+# What an exception inside an op becomes: a typed error that names op, place and task.
 
 
 _CLASSES: list[tuple[type[Exception], type[KitError]]] = [
@@ -336,7 +337,8 @@ def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitEr
         error: KitError = type(exc)(f"{what}: {exc.message}{place}", task=str(task))
         error.remote_traceback = exc.remote_traceback
     else:
-        error = _class_of(exc)(f"{what}: {_words(exc)}{place}", task=str(task))
+        words = f"{type(exc).__name__}: {exc}"
+        error = _class_of(exc)(f"{what}: {words}{place}", task=str(task))
         if node is not None and node.type == "PyFunc":
             error.remote_traceback = "".join(traceback.format_exception(exc))
     error.node = name
@@ -348,7 +350,3 @@ def _class_of(exc: Exception) -> type[KitError]:
         if isinstance(exc, kind):
             return ours
     return UnknownError
-
-
-def _words(exc: Any) -> str:
-    return f"{type(exc).__name__}: {exc}"

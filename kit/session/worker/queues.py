@@ -22,7 +22,7 @@ Element = tuple[Array, ...]
 
 
 class CanWait(Protocol):
-    """Who can wait: the call of a stateful op."""
+    """Something that can wait: the call of a stateful op."""
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
         """Wait on a condition that is held; see `StepCall`."""
@@ -30,7 +30,7 @@ class CanWait(Protocol):
 
 @contextmanager
 def turn(waiting: deque[object], changed: threading.Condition) -> Iterator[object]:
-    """Stand in a line for a block, at its end; the condition is held."""
+    """Join the end of a line for the time of a block; the condition is held."""
     me = object()
     waiting.append(me)
     try:
@@ -53,7 +53,8 @@ class FifoQueue:
         self.name, self.capacity = name, capacity
         self.dtypes, self.shapes = tuple(dtypes), shapes
         self._elements: deque[Element] = deque()
-        # Who waits to take some, who to put some in or to close it; each in order.
+        # Calls that wait to take elements, and calls that wait to put some in or to
+        # close the queue; each in order.
         self._takers, self._putters = deque[object](), deque[object]()
         self._is_closed = False
         self._cancels = False
@@ -61,7 +62,7 @@ class FifoQueue:
 
     @property
     def size(self) -> int:
-        """How many elements wait."""
+        """How many elements are in the queue."""
         return len(self._elements)
 
     @property
@@ -72,8 +73,8 @@ class FifoQueue:
     def enqueue(self, call: CanWait, elements: Sequence[Element]) -> None:
         """Put elements in, one after the other; waits while the queue is full.
 
-        Who waits first puts in first. Raises `CancelledError` when the queue is closed,
-        `InvalidArgumentError` for another shape than the queue's.
+        The first call that waits puts in first. Raises `CancelledError` when the queue
+        is closed, `InvalidArgumentError` for another shape than the queue's.
         """
         for element in elements:
             self._check_shape(element)
@@ -91,9 +92,9 @@ class FifoQueue:
     def dequeue(self, call: CanWait, n: int, *, at_most: bool = False) -> list[Element]:
         """Take `n` elements; waits until they are there.
 
-        Who waits first is served first, and takes what is there one by one, so `n` may
-        be more than the capacity. Of a closed queue with fewer, `at_most` takes those,
-        if there is any. Else raises `OutOfRangeError`, and what is there stays.
+        The first call that waits is served first, and takes elements as they come, so
+        `n` may exceed the capacity. From a closed queue with fewer, `at_most` takes
+        what there is, if anything. Else raises `OutOfRangeError`, and nothing is taken.
         """
         if n < 0:
             raise InvalidArgumentError(
@@ -112,12 +113,13 @@ class FifoQueue:
                     )
                 self._move(found, n)
             except BaseException:
+                # Also when the run is cancelled: others take them in their old order.
                 self._elements.extendleft(reversed(found))
                 raise
         return found
 
     def _await_some(self, call: CanWait, me: object, n: int, n_taken: int) -> bool:
-        """Wait for our turn and an element; whether all that is missing may come."""
+        """Wait for our turn and an element; return whether `n` may still be reached."""
         call.wait(
             lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
             self._changed,
@@ -131,9 +133,9 @@ class FifoQueue:
         self._changed.notify_all()
 
     def end(self, call: CanWait, *, cancel_pending: bool) -> None:
-        """Take nothing in any more; what is there can still be taken.
+        """Accept no more elements; those that are there can still be taken.
 
-        Waits for those who wait for room, or ends them, if `cancel_pending`. Raises
+        Calls that wait for room come first, or are ended, if `cancel_pending`. Raises
         `CancelledError` the second time.
         """
         with self._changed:
@@ -147,7 +149,7 @@ class FifoQueue:
             self._changed.notify_all()
 
     def _await_turn(self, call: CanWait, me: object) -> None:
-        """Wait until all who came before have put in theirs, or need not any more."""
+        """Wait until all earlier calls have put in their elements, or are cancelled."""
         call.wait(
             lambda: self._putters[0] is me or self._cancels,
             self._changed,

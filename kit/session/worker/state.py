@@ -1,7 +1,7 @@
-"""State of a task that outlives runs and sessions: variables and whatever ops keep.
+"""State of a task that outlives runs and sessions: variables, and what ops keep.
 
-Found by container and name, and shared by all sessions of the server. A variable's
-value is replaced, never changed in place, so that a reader keeps what it has read.
+It is found by container and name, and shared by all sessions of the server. A
+variable's value is replaced, never changed in place, so what was read stays as it was.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class VariableState:
 
     def read(self) -> Any:
         """Return the value; raises `FailedPreconditionError` while there is none."""
-        value = self._value
+        value = self._value  # no lock: one reference, the old value or the new one
         if value is None:
             raise FailedPreconditionError(
                 f"the variable {self.name!r} is uninitialized: run its initializer "
@@ -50,7 +50,7 @@ class VariableState:
                 f"cannot take a value of {text(value.shape)}; it was first made with "
                 f"that shape, maybe by another client."
             )
-        with self._lock:
+        with self._lock:  # or it could fall into an `update`, which would undo it
             self._value = value
         return value
 
@@ -91,7 +91,7 @@ class TaskState:
         if not isinstance(found, VariableState):
             raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
         if not found.is_initialized and found.dtype == dtype:
-            found.shape = shape  # the first value decides
+            found.shape = shape  # until it has a value, the newest declaration counts
         if found.dtype != dtype:
             raise InternalError(
                 f"the variable {name!r} exists with the dtype {name_of(found.dtype)}, "
@@ -104,7 +104,7 @@ class TaskState:
         with self._lock:
             names = list(self._containers if containers is None else containers)
             dropped = [self._containers.pop(one, {}) for one in names]
-        for kept in dropped:
+        for kept in dropped:  # without the lock: closing may take long
             for one in kept.values():
                 if hasattr(one, "close"):
                     one.close()
@@ -115,11 +115,11 @@ class TaskState:
 
 
 class SessionState:
-    """A session's place on a task: its variables, and what is its alone.
+    """A session's state on a task: its variables, and what belongs to it alone.
 
     `store` is that of all sessions, or its own if it is isolated. A run keeps the state
-    that it began with, so that what is late for the end of its session changes nothing
-    elsewhere.
+    that it began with, so ops that run after the end of its session change nothing that
+    others see.
     """
 
     def __init__(self, store: TaskState) -> None:

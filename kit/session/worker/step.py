@@ -1,7 +1,7 @@
 """One run of a plan on one task: its deadline, its end, and its tensors under way.
 
-A step ends early by an error that somebody sets from outside: a thread that waits in it
-is woken by losing its link, or by its condition. Nothing waits beyond the deadline.
+A step ends early when another thread sets its error: a thread that waits in it is woken
+as its link is closed, or by its condition. Nothing waits beyond the deadline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kit.session.worker.state import SessionState
 from kit.task import Task
 from kit.wire.link import Link
 
-# How long an op that waits for its own kind of news may not notice the step's end.
+# How late an op may notice the end of its step while it waits on its own condition, of
+# which an abort does not know.
 LOOK_S: Final = 0.05
 
 
@@ -89,7 +90,7 @@ class Step:
 
     def too_late(self, what: str, task: Task | None = None) -> DeadlineExceededError:
         """Return the error for what did not come within the deadline."""
-        limit_s = round(self.limit_s, 2)  # what was left of it when it came here
+        limit_s = round(self.limit_s, 2)  # on a worker, what the master had left
         return DeadlineExceededError(
             f"{what} did not come within the {limit_s:g} s of this run (waited "
             f"for on {self.me}). Allow more with the run's deadline_s, or with the "
@@ -124,22 +125,22 @@ class Step:
             changed.wait(min(LOOK_S, self.left_s))
 
     def hold(self, link: Link) -> None:
-        """Let the step's end close a link; raises what has ended the step already."""
-        with self._lock:  # or an abort between the two lines would miss this link
+        """Have the step's end close a link; raise what has ended the step already."""
+        with self._lock:  # or an abort between these lines would miss this link
             if self.error is not None:
                 raise self.error
             self._held[link] = None
 
     def release(self, link: Link) -> None:
-        """Let the step's end pass a link by."""
+        """Keep the step's end from closing a link."""
         with self._lock:
             self._held.pop(link, None)
 
     def abort(self, error: KitError, *, spare: Link | None = None) -> None:
-        """End the step from outside. The first error counts.
+        """End the step from another thread; the first error counts.
 
-        All links that it holds are closed, which wakes who waits on them; one may be
-        spared, in which something is still to be read.
+        All links that it holds are closed, which wakes the threads that wait on them.
+        One may be spared, from which something is still to be read.
         """
         with self._lock:
             if self.error is None:

@@ -1,4 +1,4 @@
-"""What all programs of one task share: its state, its devices, its functions."""
+"""What all programs of one task share: state, devices, and Python functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TaskRuntime:
         gpus: Callable[[], Sequence[Gpu]] = all_gpus,
         entropy: Callable[[], int] = lambda: secrets.randbits(_ENTROPY_BITS),
     ) -> None:
-        """`gpus` is asked when somebody first wants to know the devices."""
+        """`gpus` is called when devices are first needed: finding them takes long."""
         self.task, self.entropy = task, entropy
         self.store = TaskState()
         self._n_cpus, self._find_gpus = n_cpus, gpus
@@ -97,16 +97,12 @@ class TaskRuntime:
             )
         return entered.put(host)
 
-    def constant(self, value: Any, device: Device) -> Any:
-        """Return a constant's value on its device."""
-        return self.move(None, device, value)
-
     def begin_session(
         self, session: SessionKey, *, isolated: bool = False
     ) -> SessionState:
         """Return a session's state, made the first time.
 
-        An `isolated` one has variables of its own.
+        An `isolated` session has its own variables.
         """
         with self._lock:
             if session not in self._session_states:
@@ -116,7 +112,7 @@ class TaskRuntime:
             return self._session_states[session]
 
     def session_state(self, session: SessionKey) -> SessionState | None:
-        """Return where a session keeps things; None before it begins and once ended."""
+        """Return a session's state; None before it begins and after it has ended."""
         return self._session_states.get(session)
 
     def end_session(self, session: SessionKey) -> None:

@@ -25,14 +25,14 @@ from kit.task import Task
 from kit.wire.link import Link
 
 # --------------------------------------------------------------------------------------
-# Where tensors from other tasks wait for the op that needs them.
+# Where tensors from other tasks are kept for the op that needs them.
 #
-# A tensor may come before its step has begun here. What comes for a step that has ended
-# is dropped, and so is what no step has asked for within a minute, or what came for
-# more steps than can be about to begin.
+# A tensor may arrive before its step has begun here. What arrives for a step that has
+# ended is dropped. So are tensors of steps that do not begin within a minute, and the
+# oldest when there are too many: another task must not be able to fill our memory.
 
 
-_ENDED_KEPT: Final = 1024
+_ENDED_KEPT: Final = 1024  # a late tensor of an older step is dropped after a minute
 _UNASKED_S: Final = 60.0
 _MOST_UNASKED: Final = 1024
 _MOST_TENSORS: Final = 2**16  # of one step
@@ -88,7 +88,7 @@ class Rendezvous:
                 self._ended.popitem(last=False)
 
     def wake(self) -> None:
-        """Let all who wait look at their step again."""
+        """Let all threads that wait check their step again."""
         with self._changed:
             self._changed.notify_all()
 
@@ -113,7 +113,7 @@ _MOST_ENDED: Final = 1024
 class Worker:
     """What a task does for the masters of its cluster.
 
-    `incarnation` is drawn anew at each start, and tells a restart.
+    `incarnation` is drawn at each start, so that a restart is noticed.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Worker:
         self.task = runtime.task
         self.incarnation = secrets.randbits(62) | 1
         self.rendezvous = Rendezvous()
-        # Drawn too, so that a segment of the process before is not taken for one here.
+        # Drawn too: the token of a segment in the process before must match none here.
         self._tokens = itertools.count(secrets.randbits(31))
         self._programs: dict[int, tuple[SessionKey, SegmentProgram]] = {}
         self._sessions: OrderedDict[SessionKey, None] = OrderedDict()  # as used last
@@ -136,9 +136,9 @@ class Worker:
     ) -> int:
         """Make a segment ready to run; returns its number on this task.
 
-        Raises `AbortedError` for a session that has ended. Beyond the most that a task
-        keeps, the session that ran last the longest ago is forgotten: its master has
-        gone without a word.
+        Raises `AbortedError` for a session that has ended. When there are more sessions
+        than a task keeps, the one that has not run for longest is forgotten: its master
+        has probably gone without a word.
         """
         if session in self._ended:
             raise AbortedError(f"{self.task} was told that this session is closed.")
@@ -161,12 +161,12 @@ class Worker:
         Raises `AbortedError` when this task does not know the segment: it was
         restarted, or the session was closed.
         """
-        session_state, found = (
-            self.runtime.session_state(step.session),
-            self._programs.get(token),
-        )
+        session_state = self.runtime.session_state(step.session)
+        found = self._programs.get(token)
         if found is None or found[0] != step.session or session_state is None:
             raise self._restarted()
+        # Taken now: if the session ends meanwhile, what is late must change this state,
+        # which nobody sees any more, and no other.
         step.session_state = session_state
         self._used(step.session)
         self._steps[step.number] = step
@@ -179,11 +179,15 @@ class Worker:
 
     def abort(self, step: Step, error: KitError, *, spare: Link | None = None) -> None:
         """End a step from another thread; a thread that waits in it gets `error`."""
+        # In this order: what is woken must find the error.
         step.abort(error, spare=spare)
         self.rendezvous.wake()
 
     def end_session(self, session: SessionKey) -> None:
-        """Forget a session: its segments and its own state; variables stay."""
+        """Forget a session: its segments and its own state; variables stay.
+
+        Its key is remembered, as a `register` that is late must be refused.
+        """
         with self._lock:
             old = [token for token, (of, _) in self._programs.items() if of == session]
             for token in old:
@@ -195,7 +199,7 @@ class Worker:
         self.runtime.end_session(session)
 
     def _used(self, session: SessionKey) -> None:
-        """Note that a session is in use, and let go of the one that was so least."""
+        """Note that a session is in use; forget the least recently used of too many."""
         with self._lock:
             self._sessions[session] = None
             self._sessions.move_to_end(session)
@@ -219,7 +223,7 @@ class Worker:
             self.abort(step, CancelledError(f"{self.task} was stopped."))
         self.peers.close()
         self.watch.close()
-        self.runtime.store.clear()  # values may lie in memory of other tasks
+        self.runtime.store.clear()  # values may be in memory that other tasks lend
 
     def _restarted(self) -> AbortedError:
         return AbortedError(
@@ -230,14 +234,14 @@ class Worker:
 
 
 class ParticipantWays(Ways):
-    """How tensors move in a step that another task's master runs."""
+    """How tensors move in a step of another task's master."""
 
     def __init__(self, worker: Worker, master: Task, link: Link) -> None:
         self._worker, self._master, self._link = worker, master, link
         self._channel: Channel | None = None
 
     def send(self, step: Step, move: TensorMove, value: Any) -> None:
-        """Send to the master on its channel, to others over a link of ours."""
+        """Send to the master over its channel, to others over our own links."""
         along = step.note_sending()
         if move.peer == self._master:
             self._to_master(step).send_tensor(step, move.number, along, value)

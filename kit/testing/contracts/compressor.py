@@ -1,8 +1,8 @@
-"""What a training relies on in a compressor, as one check that runs in a moment.
+"""What a training relies on in a compressor, as one quick check.
 
-It is the same for the compressors of this package and for one of your own. No task is
-started: the workers' exchanges are carried out side by side, and what they give is
-added up here, in the order of the workers.
+It is the same for the compressors of this package and for yours. No task is started:
+the workers' exchanges are carried out side by side, and what they send is added up
+here, in the order of the workers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS: tuple[tuple[Spec, ...], ...] = (
 )
 _STEPS = 6
 _SAVED = 3  # the steps before a restart
-_NEAR = 0.02  # of the largest element: what sums of 16 bits may round away
+_NEAR = 0.02  # of the largest element: what rounding to 16 bits may change in a sum
 
 
 class _Outcome(NamedTuple):
@@ -46,7 +46,7 @@ def check_compressor(
     models: Iterable[Sequence[Spec]] = MODELS,
     seed: int = 0,
 ) -> None:
-    """Check that a compressor is what a training takes it for.
+    """Check that a compressor does what a training relies on.
 
     For each number of workers and each model, in steps with gradients of ordinary size,
     very small ones, zeros, and ones that differ between the workers, it checks that

@@ -1,8 +1,7 @@
 """What the members of a training rely on in its coordinator, as one check.
 
 No task is started and nothing waits: the check asks what members ask, with no patience,
-and turns the clock by hand. The theory is in
-`kit.training.coordination.membership`.
+and sets the clock itself. The theory is in `kit.training.coordination.membership`.
 """
 
 from __future__ import annotations
@@ -69,10 +68,10 @@ Make = Callable[[Job, Callable[[], float]], Coordinator]
 
 
 def check_coordinator(make: Make) -> None:
-    """Check that a coordinator keeps what the members of a training rely on.
+    """Check that a coordinator does what the members of a training rely on.
 
-    Nobody goes on before all are there; all hear the same, at the same step; what is
-    asked again changes nothing; a loss, a failure and the end reach everybody.
+    No member goes on before all are there; all get the same answer, at the same step;
+    asking again changes nothing; all hear of a loss, a failure and the end.
 
     Parameters
     ----------

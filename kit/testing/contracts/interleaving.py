@@ -1,9 +1,9 @@
 """Carry out plans step after step in any order that their messages allow.
 
-No threads: a dice says whose operation is next, and a member that waits for nothing may
-run far ahead of the rest. Memory is shared, so what was read too early or too late is
-another number. With whole numbers sums are exact in any order; with fractions another
-order of addition is another number as well.
+No threads: the next operation is chosen at random, and a member that waits for nothing
+may run far ahead of the rest. Memory is shared, so a read that is too early or too late
+gives another number. Sums of whole numbers are exact in any order; with fractions,
+another order of addition also gives another number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a training relies on in an optimizer, as one check that runs in a moment.
+"""What a training relies on in an optimizer, as one quick check.
 
-It is the same for the optimizers of this package and for one of your own. No task is
-started: the rule is applied to arrays as the owners of the parameters apply it.
+It is the same for the optimizers of this package and for yours. No task is started: the
+rule is applied to arrays as the owners of the parameters apply it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kit.training.optimizers.rule import PIECE, Flat, MeanUpdate, Optimizer, Slo
 
 _MOST_SLOTS = 5  # a task's memory has room for no more
 _STEPS = 6
-_SIZE = PIECE + 37  # a rule that works in pieces has an end of one within
+_SIZE = PIECE + 37  # with a boundary inside for a rule that works in pieces
 _SAVED = 3  # the steps before a restart
 
 
@@ -33,16 +33,16 @@ class _State(NamedTuple):
 
 
 def check_optimizer(rule: Optimizer) -> None:
-    """Check that a rule is what a training takes it for.
+    """Check that a rule does what a training relies on.
 
-    It is applied to flat arrays of float32 and of float64, as the tasks do that own
-    the parameters: whole and cut into slices, in place and into another array, again
-    from the start, and from a copy of its state as after a restart.
+    It is applied to flat arrays of float32 and of float64, as by the tasks that own the
+    parameters: whole and in slices, in place and into another array, again from the
+    start, and from a copy of its state as after a restart.
 
     Parameters
     ----------
     rule : Optimizer
-        An object with `slots` and `apply`; it is left as it was, or is at fault.
+        An object with `slots` and `apply`; a correct one is not changed.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What every port must keep, as one check that can be run on yours.
+"""What every port must do, as one check that can be run on yours.
 
-One thread holds both ends and pumps them until what was posted is there; what is waited
-for has a deadline, in seconds.
+One thread holds both ends and pumps them until what was posted has arrived; every wait
+has a deadline, in seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MakePorts = Callable[[Layout, int], AbstractContextManager[list[LocalMember]]]
 
 
 def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
-    """Raise `AssertionError` for the first thing that a kind of ports does not keep.
+    """Raise `AssertionError` for the first rule that a kind of ports breaks.
 
     It checks that
 

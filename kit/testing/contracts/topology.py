@@ -1,8 +1,8 @@
-"""What every topology must keep, as one check that can be run on yours.
+"""What every topology must do, as one check that can be run on yours.
 
-The plans are read, their messages are carried, and their operations are done in orders
-that a dice chooses, as members that run ahead or fall behind do them; then a step is
-carried out over real ports, in threads. No process is started.
+The plans are read, their messages are carried, and their operations are done in random
+orders, as by members that run ahead or fall behind; then a step is carried out over
+real ports, in threads. No process is started.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_topology(
     bucket_bytes: int = 64,
     seed: int = 0,
 ) -> None:
-    """Raise `AssertionError` for the first thing that a topology does not keep.
+    """Raise `AssertionError` for the first rule that a topology breaks.
 
     For each number of workers and servers and each model, with the workers on one host,
     on two or three, and dealt out to two in turn, it checks that

@@ -1,4 +1,4 @@
-"""What the workers of a topology are to end with, by plain numpy.
+"""What the workers of a topology must end with, by plain numpy.
 
 Pure. Where all agree, each has the sum of all gradients, added chunk by chunk in the
 order that all topologies keep; else the sum of its neighbourhood, in that order.
