@@ -23,12 +23,12 @@ if sys.platform != "linux":
         "devcontainer or on Binder, or install psring in WSL2 on Windows."
     )
 
+from kit import dask_graph as _dask_graph  # noqa: F401  # tensors become its collections
 from kit import errors as errors
 from kit import kubernetes as kubernetes
 from kit import nn as nn
 from kit import picture as picture  # graphs show themselves
 from kit import random as random
-from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD

@@ -32,9 +32,8 @@ LAYERS = {
     **dict.fromkeys(["kit.forking", "kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
-    **dict.fromkeys(["kit.picture", "kit.dask"], 3),
+    **dict.fromkeys(["kit.picture", "kit.dask_graph"], 3),
     **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),
-    "kit.dask.feeds": 2,  # what a session is fed; `kit.dask.graph` runs one
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
@@ -53,8 +52,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "dask": (
         "kit/training/data/dask_source.py",
-        "kit/dask/feeds.py",
-        "kit/dask/graph.py",
+        "kit/session/client/dask_feeds.py",
+        "kit/dask_graph.py",
     ),
     "distributed": ("kit/cluster/dask_workers/plugin.py",),
     "cupy": ("kit/arrays.py",),

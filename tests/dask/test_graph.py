@@ -13,8 +13,8 @@ import pytest
 from dask.typing import DaskCollection
 
 import kit
+from kit import dask_graph
 from kit import tf1 as tf
-from kit.dask import graph as dask_graph
 from kit.errors import FailedPreconditionError
 from kit.testing.cluster import local_cluster
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from kit.arrays import to_numpy
-from kit.dask.feeds import announced_shape, is_lazy, loaded
 from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.static import Shape, Static, agrees, text
+from kit.session.client.dask_feeds import announced_shape, is_lazy, loaded
 
 
 class Fed(Protocol):

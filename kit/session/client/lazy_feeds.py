@@ -5,7 +5,7 @@
 A dask collection is sent to the tasks once, uncomputed, over the channel that may carry
 code. A run then names it by a token, and each task whose segment uses it computes it.
 The client never holds its values. Without such a channel (a session on a bare server,
-or in this process) the client computes it: see `kit.dask.feeds`.
+or in this process) the client computes it: see `kit.session.client.dask_feeds`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from kit.dask.feeds import announced_shape, loaded, token_of
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -37,6 +36,7 @@ from kit.message_fields import (
     text,
     whole,
 )
+from kit.session.client.dask_feeds import announced_shape, loaded, token_of
 from kit.session.client.feeds import Fed, check_shape, fed_value
 
 # Calls a function with arguments on all tasks; takes `deadline_s` too.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.dask.feeds import announced_shape, is_lazy, loaded
+from kit.session.client.dask_feeds import announced_shape, is_lazy, loaded
 
 delayed: Any = dask.delayed  # type: ignore[attr-defined]  # dask's own gap
 

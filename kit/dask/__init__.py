@@ -1,1 +1,0 @@
-"""dask arrays as feeds, and graphs as dask graphs."""
