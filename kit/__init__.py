@@ -83,7 +83,7 @@ from kit.trace.bottleneck import Cause as Cause
 from kit.trace.trace import Trace as Trace
 from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
 from kit.training.checkpointing.policy import Checkpoints as Checkpoints
-from kit.training.client.flight import Flight as Flight
+from kit.training.client.flight_recorder import Flight as Flight
 from kit.training.client.run import Run as Run
 from kit.training.elastic.options import Elastic as Elastic
 from kit.training.evolve import evolve as evolve

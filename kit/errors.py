@@ -140,9 +140,9 @@ class NotFoundError(KitError):
 class AlreadyExistsError(KitError):
     """Something that was to be created exists already.
 
-    Raised as `AddressInUse`, and by programs written for TensorFlow themselves. The
-    caller uses the existing thing or chooses another name. A retry helps once it is
-    gone.
+    Raised as `AddressInUse`, for a folder or file that would be overwritten, and by
+    programs written for TensorFlow themselves. The caller uses the existing thing or
+    chooses another name. A retry helps once it is gone.
     """
 
     code = 6
@@ -193,11 +193,11 @@ class AbortedError(KitError):
 
 
 class OutOfRangeError(KitError):
-    """A read went past the end of data or of a closed queue.
+    """A read went past the end of data, or of a closed queue.
 
-    Raised by sources, by queues that are closed and empty, and by steppers after the
-    last step. The caller ends its loop: this is the normal end of the data. A retry
-    raises it again.
+    Raised by sources, by queues that are closed and empty, and by replays and steppers
+    for a step that they do not have. The caller ends its loop: this is the normal end
+    of the data. A retry raises it again.
     """
 
     code = 11
@@ -270,9 +270,9 @@ class PlacementError(InvalidArgumentError):
 class GradientMismatch(InvalidArgumentError):
     """A gradient's name, shape or dtype is not that of its parameter.
 
-    Raised on the worker whose step function returned it, before anything was sent; the
-    step stops on all members. The caller corrects the step function. A retry fails
-    again.
+    Raised on the worker whose step function returned it, before that gradient is sent;
+    the step stops on all members, and no parameter changes. The caller corrects the
+    step function. A retry fails again.
     """
 
 
@@ -285,11 +285,12 @@ class MemberMismatch(InvalidArgumentError):
 
 
 class NotFinite(InvalidArgumentError):
-    """A gradient, a loss or an initial value holds NaN or infinity.
+    """A gradient, an initial value or a loss of `kit.evolve` holds NaN or infinity.
 
     Raised on the worker that found it; the step was refused on all members, so the
-    parameters are those of the step before. The caller lowers the learning rate or
-    checks the data of that step. A retry from the same state usually fails again.
+    parameters are those of the step before. An initial value is refused before anything
+    has begun. The caller lowers the learning rate or checks the data of that step. A
+    retry from the same state usually fails again.
     """
 
 
@@ -350,7 +351,7 @@ class Fenced(AbortedError):
 
 
 class StepFailed(AbortedError):
-    """The user's step function raised on a task, or did not return a loss.
+    """The user's step function raised, or gave no usable loss, measures or state.
 
     Raised in the caller that waits for the training, with the task's traceback; the
     other members were stopped, and the parameters are those of the step before. The

@@ -122,11 +122,27 @@ class ClusterSpec:
         return tasks[task_index]
 
     def job_tasks(self, job_name: str) -> list[str | None]:
-        """Return the job's addresses as a list by task index, with None in the holes.
+        """Return a job's addresses as a list, each at its task's index.
 
-        Raises `ValueError` for an unknown job or one without tasks, and `IndexError`
-        if an index is negative.
+        Parameters
+        ----------
+        job_name : str
+            The name of a job.
 
+        Returns
+        -------
+        list of str or None
+            None stands at each index that has no task.
+
+        Raises
+        ------
+        ValueError
+            There is no such job, or it has no tasks.
+        IndexError
+            An index is negative.
+
+        Examples
+        --------
         >>> ClusterSpec({"worker": {0: "a:1", 2: "b:1"}}).job_tasks("worker")
         ['a:1', None, 'b:1']
         """

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import chain
 
-from widgets.drawing.charts import Scale, ticks
 from widgets.drawing.looks import style
+from widgets.drawing.svg_charts import Scale, ticks
 
 WIDTH, HEIGHT = 640, 330
 _LEFT, _RIGHT, _TOP, _FOOT = 64, 130, 34, 282

@@ -15,9 +15,9 @@ from _pytest.mark import ParameterSet
 
 import kit
 import widgets
-from kit.magics.cluster_magics import ClusterMagics
+from kit.magics.cluster_cell_magic import StartMagics
+from kit.magics.cluster_line_magic import ClusterMagics
 from kit.magics.on_magics import OnMagics
-from kit.magics.start_magics import StartMagics
 from tests.documents import ROOT, is_as_shown, programs, run
 from tests.notebooks.kernel import keep, of_cells
 from tests.server.ports import free_ports

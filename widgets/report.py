@@ -18,17 +18,17 @@ from bokeh.plotting import figure
 
 from kit.errors import InvalidArgumentError
 from kit.trace.trace import Trace
-from widgets.drawing import curves, feed, page, words
-from widgets.drawing.canvas import source
-from widgets.drawing.document import Drawing, both, embedded, write
-from widgets.drawing.feed import Formula
-from widgets.drawing.figures import (
+from widgets.drawing import curves, figure_data, page, words
+from widgets.drawing.bokeh_figures import (
     curves_figure,
     links_figure,
     sources_of,
     timeline_figure,
     volume_figure,
 )
+from widgets.drawing.canvas import source
+from widgets.drawing.document import Drawing, both, embedded, write
+from widgets.drawing.figure_data import Formula
 from widgets.drawing.theme import Theme
 
 
@@ -150,33 +150,36 @@ def _predicted(drawing: Drawing) -> Drawing:
 
 
 def _loss(trace: Trace) -> Drawing:
-    columns = feed.loss(trace)
-    chart = curves.each_loss(columns, feed.regions(trace))
+    columns = figure_data.loss(trace)
+    chart = curves.each_loss(columns, figure_data.regions(trace))
     shared = sources_of(chart)
     drawn = both(lambda theme: curves_figure(chart, theme, shared), columns["step"])
     return Drawing("Loss", words.loss(trace), drawn, wide=False)
 
 
 def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> Drawing:
-    columns = feed.volume(trace, formulas)
+    columns = figure_data.volume(trace, formulas)
     drawn = both(lambda theme: volume_figure(columns, theme), columns["place"])
     said = words.volume(columns, "planned" if trace.predicted else "measured")
     return Drawing("Bytes per task and step", said, drawn, wide=False)
 
 
 def _links(trace: Trace) -> Drawing:
-    lines = feed.links(trace)
-    chart = curves.links(lines, feed.switches(trace))
+    lines = figure_data.links(trace)
+    chart = curves.links(lines, figure_data.switches(trace))
     shared = sources_of(chart)
     drawn = both(lambda theme: links_figure(chart, theme, shared), lines)
     return Drawing("Traffic on each link", words.links(lines), drawn)
 
 
 def _timeline(trace: Trace) -> Drawing:
-    view = feed.window(trace)
-    columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
-    coming = feed.flights(trace, view)
-    active = feed.tasks_of(trace, columns, coming)
+    view = figure_data.window(trace)
+    columns, starts = (
+        figure_data.timeline(trace, view),
+        figure_data.step_starts(trace, view),
+    )
+    coming = figure_data.flights(trace, view)
+    active = figure_data.tasks_of(trace, columns, coming)
     chart = curves.timeline(columns, starts, active, view.label, coming)
     shared = source(columns)
 

@@ -43,7 +43,6 @@ from kit.cluster.cells.selection import (
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.site import launcher_for
-from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
 from kit.cluster.options import ClusterOptions, check_times, merge_jobs
@@ -54,6 +53,7 @@ from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
+from kit.cluster.training_start import launch
 from kit.errors import InvalidArgumentError, PeerLost
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
@@ -318,7 +318,10 @@ class Cluster:
 
     @property
     def cores_told(self) -> str:
-        """What too few cores mean for its speed; empty if there are enough."""
+        """What too few cores mean for its speed, in words.
+
+        Empty if there are enough, or if a launcher starts the tasks on other hosts.
+        """
         if self.options.launcher is not None:
             return ""
         return report.few_cores(self.options.jobs, machine.cores())
@@ -557,7 +560,33 @@ class Cluster:
         return self.begin_cell(task, code)
 
     def log(self, task: str | Task, n_lines: int = 20) -> str:
-        """Return the last lines of a task's log; empty if there are none."""
+        """Return the last lines of a task's log.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+        n_lines : int, default 20
+            How many lines at most.
+
+        Returns
+        -------
+        str
+            The lines; empty if the task has written none.
+
+        Raises
+        ------
+        PlacementError
+            The cluster has no such task.
+        FailedPreconditionError
+            The cluster has not been started.
+
+        Examples
+        --------
+        Read what a worker has said::
+
+            print(cluster.log("worker:1"))
+        """
         (found,) = select(str(task), self.tasks)
         return self._life.ready()[0].log_tail(found, n_lines)
 
@@ -629,7 +658,24 @@ class Cluster:
         await self.begin_restart(task).awaited()
 
     def begin_restart(self, task: str | Task) -> LoopTask[None]:
-        """Begin what `restart` does and return at once."""
+        """Begin to restart a task; return at once.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+
+        Returns
+        -------
+        LoopTask
+            Its `result()` blocks until the task is ready, and raises what `restart`
+            raises.
+
+        Raises
+        ------
+        PlacementError
+            The cluster has no such task.
+        """
         supervisor, loop = self._life.ready()
         (found,) = select(str(task), self.tasks)
         run = self._run_under_way
@@ -809,6 +855,8 @@ class Cluster:
             keep their class.
         PeerLost, ControllerLost
             A task, or ipyparallel's controller, is gone. Raised at once.
+        PlacementError
+            The cluster has no such job or task.
         DeadlineExceededError
             The call took longer than `deadline_s`.
         KeyboardInterrupt

@@ -216,7 +216,18 @@ class Sweep:
         return self.html(self.count())
 
     def html(self, caption: str) -> str:
-        """Return the table below a caption."""
+        """Return the table as HTML.
+
+        Parameters
+        ----------
+        caption : str
+            The text above the table; `count()` gives one.
+
+        Returns
+        -------
+        str
+            An HTML table with one row for each combination.
+        """
         return words.html_table(self.rows(), caption)
 
 

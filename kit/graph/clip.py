@@ -35,14 +35,22 @@ def clip_by_norm(
     clip_norm : float or Tensor
         The largest norm: the square root of the sum of squares.
     axes : int or sequence of int, optional
-        Along which the norm is taken; by default over all elements.
+        The axes along which the norm is taken; by default over all elements.
     name : str, optional
         The name of the op.
 
     Returns
     -------
     Tensor or IndexedSlices
-        As `x`.
+        `IndexedSlices` if `x` is that, else a tensor of the shape of `x`.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.Session() as session:
+    ...     short = kit.clip_by_norm(np.array([3.0, 4.0]), 10.0)
+    ...     session.run(short).tolist()
+    [3.0, 4.0]
     """
     values = x.values if isinstance(x, IndexedSlices) else tensor(x)
     total = reduce_sum(square(values), axes, keepdims=True)

@@ -324,7 +324,16 @@ class Graph(Pictured):
             self._container.reset(token)
 
     def as_default(self) -> AbstractContextManager[Graph]:
-        """Make this the graph that new ops enter."""
+        """Return a context manager in which new ops enter this graph.
+
+        Examples
+        --------
+        >>> import kit
+        >>> graph = kit.Graph()
+        >>> with graph.as_default():
+        ...     kit.constant(1.0).graph is graph
+        True
+        """
         return entered(self)
 
     def finalize(self) -> None:

@@ -135,7 +135,10 @@ def lookup(name: str) -> OpDef:
     try:
         return _TABLE[name]
     except KeyError:
-        raise LookupError(f"there is no op of type {name!r}.") from None
+        raise LookupError(
+            f"there is no op of type {name!r}; use the same release of psring on all "
+            f"tasks and in the client."
+        ) from None
 
 
 def entries() -> Mapping[str, OpDef]:

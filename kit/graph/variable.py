@@ -178,7 +178,7 @@ class Variable(ArrayProtocol):
         Returns
         -------
         Tensor
-            The new value.
+            The new value. Several clients may subtract at once: none is lost.
         """
         return state.assign_sub(self.ref, value, name=name)
 

@@ -26,11 +26,11 @@ from kit.cluster.launchers.site import launcher_defaults
 from kit.errors import KitError
 from kit.exchange.topologies import topology
 from kit.magics import running
-from kit.magics.cluster_magics import WORDS
+from kit.magics.cluster_cell_magic import StartMagics
+from kit.magics.cluster_line_magic import WORDS
 from kit.magics.launcher_options import flag, owners
 from kit.magics.on_magics import OnMagics
 from kit.magics.options import flags
-from kit.magics.start_magics import StartMagics
 from kit.regular_file import read_regular
 from kit.task import Task
 

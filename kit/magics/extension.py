@@ -11,11 +11,11 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from kit.magics import short_traceback
-from kit.magics.cluster_magics import ClusterMagics
+from kit.magics.cluster_cell_magic import StartMagics
+from kit.magics.cluster_line_magic import ClusterMagics
 from kit.magics.completion import Completion
 from kit.magics.on_magics import OnMagics
 from kit.magics.rewriting import Rewriting
-from kit.magics.start_magics import StartMagics
 from kit.magics.topology_magics import TopologyMagics
 
 # --------------------------------------------------------------------------------------

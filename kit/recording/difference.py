@@ -24,11 +24,11 @@ from kit.exchange.ports.memory import Array
 from kit.exchange.stepping.stepped_exchange import SteppedMessage
 from kit.recording.content import Content
 from kit.recording.facts import code_difference, data_difference, step_difference
-from kit.recording.given import Given, Own, given_for
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.recomputation import Recomputation
 from kit.recording.recomputing.stretches import stretches
 from kit.recording.replay import digests, go_to, opened, orders, pushed
+from kit.recording.replay_inputs import Own, ReplayInputs, given_for
 from kit.training.client.run import Run
 from kit.training.job import difference, terms_of
 from kit.training.optimizers.rule import Optimizer
@@ -311,7 +311,7 @@ def _configurations(one: Content, other: Content) -> Iterator[Found]:
 
 def _maybe_given(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool
-) -> Given | None:
+) -> ReplayInputs | None:
     """Return what a recording can be computed again with; None if it cannot be."""
     for choice in product((own, {}), (step, None), (data, None)):
         objects, function, arrays = choice
@@ -324,7 +324,7 @@ def _maybe_given(
 
 
 def _side_by_side(
-    one: Content, other: Content, given: Sequence[Given | None]
+    one: Content, other: Content, given: Sequence[ReplayInputs | None]
 ) -> Difference | None:
     """Return the first difference of two replays; None if they have none, or end."""
     last = min(one.n_done, other.n_done)

@@ -15,7 +15,7 @@ from kit.errors import AbortedError, DataLossError, FailedPreconditionError, Kit
 from kit.recording.content import Content, read_content
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
-from kit.training.client.flight import Flight
+from kit.training.client.flight_recorder import Flight
 from kit.training.client.recorded import Cursors, News, Recorded, Tables
 from kit.training.client.requests import over
 from kit.training.client.run import Run

@@ -76,7 +76,7 @@ class Recording:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The folder as a `Path`, with a leading `~` expanded."""
         return Path(self.folder).expanduser()
 
 

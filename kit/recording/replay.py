@@ -24,7 +24,6 @@ from kit.exchange.stepping.stepped_exchange import (
 )
 from kit.graph.array_protocol import ArrayProtocol
 from kit.recording.content import Content
-from kit.recording.given import Given, given_for
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.async_updates import (
     Orders,
@@ -35,6 +34,7 @@ from kit.recording.recomputing.async_updates import (
 from kit.recording.recomputing.quorum_steps import Pushed
 from kit.recording.recomputing.recomputation import Recomputation, check_options
 from kit.recording.recomputing.stretches import stretches
+from kit.recording.replay_inputs import ReplayInputs, given_for
 from kit.trace.named_rows import EpochRow
 from kit.training.client.run import Run
 from kit.training.optimizers.rule import Optimizer
@@ -105,7 +105,7 @@ class Replay:
     """
 
     content: Content
-    given: Given
+    given: ReplayInputs
     step: int = 0
     params: dict[str, Array] = field(default_factory=dict)
     losses: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -275,7 +275,7 @@ def replay(
 # Computing, and what is compared meanwhile.
 
 
-def opened(content: Content, given: Given) -> Recomputation:
+def opened(content: Content, given: ReplayInputs) -> Recomputation:
     """Return the members of a recorded training, to be used with `with`."""
     check_options(given.job)
     if not content.epochs:

@@ -24,7 +24,7 @@ class Rehearsal:
     """The prediction of a training's steps, none of which was carried out.
 
     Bytes and messages are those of the real plans, so they are exact; `seconds`,
-    everything else in seconds, and the times of the trace are predictions.
+    `exchange` and the times of the trace are predictions.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Rehearsal:
     seconds : float
         Predicted: how long a step takes, once the first ones are over.
     compute : float
-        The seconds for which the slowest worker computes in a step, as given.
+        For how many seconds the slowest worker computes in a step, as given.
     n_bytes, n_messages : int
         Exact: what all tasks together send in a step; empty messages do not count.
     n_in_row : int
@@ -49,6 +49,8 @@ class Rehearsal:
         The steps that were played, to be drawn like any other trace; its `predicted` is
         true. Of a large training, transfers and spans are kept for the last step and
         the first tasks only.
+    job : Job
+        What the training would have been.
     """
 
     topology: str

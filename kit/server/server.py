@@ -225,12 +225,18 @@ class Server:
     def target(self) -> str:
         """What a session connects to: `psring://` and the address."""
         if self.address is None:
-            raise FailedPreconditionError("the server was not started: call start().")
+            raise FailedPreconditionError(
+                f"the server of {self.task} has not been started; call its start() "
+                f"first."
+            )
         return f"psring://{self.address}"
 
     @property
     def directory(self) -> Directory:
-        """Where all tasks are: as in the spec, or as given to `connect`."""
+        """The addresses of all tasks, and what is needed to be let in.
+
+        The addresses are those of the spec, or those that `connect` was given.
+        """
         known = self._addresses or {
             task: self.spec.task_address(task.job, task.index)
             for task in self.spec.tasks()
@@ -259,7 +265,10 @@ class Server:
         Raises as `TrainingRendezvous.launch` does.
         """
         if not self._is_started:
-            raise FailedPreconditionError("the server was not started: call start().")
+            raise FailedPreconditionError(
+                f"the server of {self.task} has not been started; call its start() "
+                f"first."
+            )
         if job.generation is not None:
             raise InvalidArgumentError(
                 "elastic=True needs a kit.Cluster: the program of a lost worker "

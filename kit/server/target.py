@@ -14,7 +14,7 @@ from kit.session.client.connection import Connection
 from kit.session.client.lazy_feeds import Carry, LazyFeeds
 from kit.session.client.options import SessionOptions
 from kit.session.client.remote import Remote
-from kit.session.master.members import passes
+from kit.session.master.cluster_tasks import passes
 from kit.settings import Settings, current
 from kit.task import Task
 from kit.wire.handshake.messages import Hello, Role

@@ -33,7 +33,7 @@ from kit.errors import (
 from kit.exchange.layout import Range
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
-from kit.server.elastic.asking import StandIn
+from kit.server.elastic.other_processes import StandIn
 from kit.server.elastic.training import ElasticTraining
 from kit.server.watchers import Watchers
 from kit.settings import Settings

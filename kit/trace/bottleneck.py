@@ -57,11 +57,12 @@ class Bottleneck(NamedTuple):
     cost_ms, step_ms : float
         Milliseconds of a step that the cause takes, and those of a whole step.
     first_step, last_step : int
-        The steps that it is about.
+        The first and the last of these steps; 0 and -1 if there were too few.
     said, help : str
         What is slow, and what would help.
     parts : dict of str to float
-        Milliseconds of a step on its critical path, by what they went to.
+        How many milliseconds of a step each activity takes on the critical path, by a
+        name such as "computing".
     """
 
     cause: Cause

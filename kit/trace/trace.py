@@ -160,7 +160,13 @@ class Trace:
         )
 
     def switches(self) -> tuple[Switch, ...]:
-        """Return the changes of configuration, in order; none for one epoch."""
+        """Return the changes of configuration, in order.
+
+        Returns
+        -------
+        tuple of Switch
+            The epochs before and after each change; empty if there was one epoch only.
+        """
         ordered = sorted(self.epochs)
         return tuple(map(Switch, ordered, ordered[1:]))
 
@@ -276,7 +282,12 @@ class Trace:
         epoch : int, optional
             Only this epoch; by default the whole run.
         kinds : collection of TransferKind
-            Why the bytes moved; by default what moves in every step.
+            Only what moved for these reasons; by default what moves in every step.
+
+        Returns
+        -------
+        int
+            Bytes of payload.
 
         Raises
         ------

@@ -39,8 +39,8 @@ def checked_params(params: object) -> dict[str, Any]:
             )
         if hasattr(value, "dtype") and not np.isfinite(to_numpy(value)).all():
             raise NotFinite(
-                f"the initial value of parameter {name!r} holds NaN or infinity; "
-                f"nothing can be learned from there."
+                f"the initial value of parameter {name!r} holds NaN or infinity, from "
+                f"where nothing can be learned; give finite values."
             )
     return dict(params)
 

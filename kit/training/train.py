@@ -271,7 +271,7 @@ def train(
     record : str, PathLike or Recording, optional
         A new folder to record the training to: `kit.load_run` shows it again,
         `kit.replay` computes it again, `kit.diff` compares two. `kit.Recording(...)`
-        sets more, such as whether to store the data. Costs some percent of the steps.
+        sets more, such as whether to store the data. Slows steps by a few per cent.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
-from kit.server.elastic.asking import OtherProcesses
+from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.succession import STANDBY
 from kit.settings import Settings
 from kit.training.elastic.asking import Ask, Pause

@@ -11,9 +11,9 @@ from IPython.core.error import UsageError
 from kit.cluster.launchers import MPI, SSH, Launcher, Slurm
 from kit.cluster.launchers.site import launcher_defaults
 from kit.errors import InvalidArgumentError, NotFoundError
+from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.launcher_options import asked_launcher
 from kit.magics.options import parse
-from kit.magics.start_magics import StartMagics
 
 VARIABLES = {"mine": SSH({"nodea": 3}), "number": 3}
 

@@ -109,7 +109,7 @@ def test_replay_names_the_first_difference(
         loss, grads = fit(params, batch)
         return loss, {**grads, "w": grads["w"] * np.float32(1 + (seen == 8))}
 
-    monkeypatch.setattr("kit.recording.given.step_difference", lambda *_: "")
+    monkeypatch.setattr("kit.recording.replay_inputs.step_difference", lambda *_: "")
     with pytest.raises(AbortedError, match="the replay of") as caught:
         kit.replay(recorded.folder, step=fit_but_once)
     seen = 0

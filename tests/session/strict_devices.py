@@ -10,8 +10,8 @@ from kit.arrays import Gpu
 from kit.errors import NotFoundError
 from kit.session.client import targets
 from kit.session.client.session import Session
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
-from kit.session.master.members import Members
 from kit.session.transport.peers import Peers
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
@@ -31,7 +31,7 @@ def task_with(gpus: Sequence[Gpu]) -> Iterator[TaskRuntime]:
 
     runtime = TaskRuntime(TASK, gpus=lambda: gpus)
     worker = Worker(runtime, Peers(dial))
-    master = Master(worker, Members(worker, lambda: [TASK]))
+    master = Master(worker, ClusterTasks(worker, lambda: [TASK]))
     targets.enter(TARGET, master)
     try:
         yield runtime

@@ -16,8 +16,8 @@ from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
 from kit.session.client.session import Session
 from kit.session.master import step_coordinator
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
-from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.transport import shared_tensors
 from kit.session.transport.message import begin_lending
@@ -182,7 +182,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, told, n_plans = Gate(), 0, 0
-    to_plain, tell = Segment.to_plain, Members.tell
+    to_plain, tell = Segment.to_plain, ClusterTasks.tell
 
     def second_later(segment: Any) -> Any:
         nonlocal n_plans
@@ -191,7 +191,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
             gate.stand()
         return to_plain(segment)
 
-    def slowly(self: Members, *about: Any) -> None:
+    def slowly(self: ClusterTasks, *about: Any) -> None:
         nonlocal told
         told += 1
         if told == 1:  # who is told is being looked through; then one more comes
@@ -202,7 +202,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
     with local_cluster(2, 1) as cluster:
         both = [value(PS), value("/job:ps/task:1")]
         monkeypatch.setattr(Segment, "to_plain", second_later)
-        monkeypatch.setattr(Members, "tell", slowly)
+        monkeypatch.setattr(ClusterTasks, "tell", slowly)
         session = Session(cluster.servers[2])
         run = in_thread(lambda: session.run(both))
         assert gate.reached.wait(10)

@@ -16,8 +16,8 @@ from kit.graph.graph import Graph
 from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session
 from kit.session.client.targets import LOCAL, local_master
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
-from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.transport.peers import Peers
 from kit.session.worker.step import Step
@@ -66,7 +66,7 @@ def test_a_thousand_sessions_leave_nothing(cluster: LocalCluster, target: Any) -
 def test_a_session_that_its_client_left_is_ended_in_time() -> None:
     now = [0.0]
     worker = local_master().worker
-    master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    master = Master(worker, ClusterTasks(worker, lambda: [LOCAL]), clock=lambda: now[0])
     left, kept = master.create(SessionOptions()), master.create(SessionOptions())
     link, other = object(), object()
     for number in (left, kept):
@@ -88,7 +88,7 @@ def test_a_session_that_its_client_left_is_ended_in_time() -> None:
 def test_a_client_that_dials_again_keeps_its_session() -> None:
     now = [0.0]
     worker = local_master().worker
-    master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    master = Master(worker, ClusterTasks(worker, lambda: [LOCAL]), clock=lambda: now[0])
     number = master.create(SessionOptions())
     master.used(number, "first")
     master.left("first")

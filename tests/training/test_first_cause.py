@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.trace.trace import Trace
-from kit.training.client.flight import Flight, Seen, flight
+from kit.training.client.flight_recorder import Flight, Seen, flight
 from tests.cases import for_each
 
 TASKS = ("ps:0", "worker:0", "worker:1", "worker:2")

@@ -22,9 +22,9 @@ from widgets.board.history import TrainingHistory
 from widgets.board.run_state import Moment
 from widgets.board.snapshot import html, loss_words
 from widgets.board.watcher import RunFollower, beat_of
-from widgets.drawing import charts, curves
+from widgets.drawing import curves, svg_charts
 from widgets.drawing.curves import Chart
-from widgets.drawing.plots import LossPlot
+from widgets.drawing.live_plots import LossPlot
 from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
@@ -69,7 +69,7 @@ def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> Non
     history = TrainingHistory(trace.tasks)
     history.add(trace)
 
-    picture = charts.curves_chart(loss_of(history))
+    picture = svg_charts.curves_chart(loss_of(history))
 
     (line,) = re.findall(r'data-series="accuracy" points="([^"]*)"', picture)
     low, middle, high = (float(one.split(",")[1]) for one in line.split())
@@ -120,7 +120,7 @@ def test_what_is_measured_on_held_out_data_is_drawn_with_dots(
     said = loss_words(beat)
     assert "On held-out data it went from 0.75 to 0.5, and 50.0% to 62.5%" in said
     chart = loss_of(beat.history)
-    picture = charts.curves_chart(chart)
+    picture = svg_charts.curves_chart(chart)
     assert picture.count('class="ps-dot"') == 4
     assert "held-out: dots" in picture
     assert chart.y.high >= 0.75

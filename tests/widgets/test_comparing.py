@@ -18,8 +18,8 @@ from tests.experiments.traces import PS, TASKS, measured, trace_of
 from tests.widgets.test_report import Page
 from widgets.comparing import overlays, page
 from widgets.comparing.cell import LiveComparison, still
-from widgets.drawing import charts, feed
-from widgets.drawing.charts import Scale
+from widgets.drawing import figure_data, svg_charts
+from widgets.drawing.svg_charts import Scale
 
 FALLING = [4.0 * 0.9**k for k in range(80)]
 RING = PS._replace(topology="ring")
@@ -61,7 +61,7 @@ def some() -> Made:
 def test_a_moving_mean_is_that_of_the_known_values_around(
     values: list[float], width: int
 ) -> None:
-    found = feed.moving_mean(np.array(values), width)
+    found = figure_data.moving_mean(np.array(values), width)
 
     for place, mean in enumerate(found):
         near = values[max(0, place - width // 2) : place + width // 2 + 1]
@@ -136,7 +136,7 @@ def test_a_logarithmic_scale_has_no_place_for_zero() -> None:
     trace = trace_of([1.0, 0.1, 0.0, 0.01])
     chart = overlays.overlay(overlays.drawn([outcome("a", trace)]), is_log=True)
 
-    drawn = charts.curves_chart(chart)
+    drawn = svg_charts.curves_chart(chart)
 
     assert (chart.y.low, chart.y.high) == (0.01, 1.0)
     points = re.search(r'points="([^"]+)"', drawn)

@@ -13,7 +13,7 @@ from kit.trace.named_rows import EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from widgets.board.history import TrainingHistory
-from widgets.drawing import feed
+from widgets.drawing import figure_data
 
 MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")
@@ -90,7 +90,7 @@ def test_no_byte_is_lost_when_bins_are_joined(make_trace: MakeTrace) -> None:
             float((line["rate"][:-1] * np.diff(line["second"])).sum())
             for line in lines.values()
         )
-        assert total * feed.MB == pytest.approx(
+        assert total * figure_data.MB == pytest.approx(
             trace.transfers["bytes"].sum(), rel=1e-3
         )
 
@@ -104,7 +104,7 @@ def test_the_busiest_links_are_shown_and_the_rest_is_one_line(
 
     assert len(every) == 15
     assert len(few) == 4
-    assert list(few)[-1] == f"12 {feed.OTHERS}"
+    assert list(few)[-1] == f"12 {figure_data.OTHERS}"
     sums = [
         sum(float((line["rate"]).sum()) for line in lines.values())
         for lines in (every, few)

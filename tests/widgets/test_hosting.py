@@ -28,8 +28,8 @@ from widgets.board.run_state import Moment, of_generation
 from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
 from widgets.board.watcher import Beat, RunFollower
-from widgets.drawing import charts, curves, feed
-from widgets.drawing.plots import LossPlot
+from widgets.drawing import curves, figure_data, svg_charts
+from widgets.drawing.live_plots import LossPlot
 from widgets.drawing.theme import DARK, LIGHT
 
 MEMBERS = ("ps:0", "worker:0", "worker:1", "worker:2")
@@ -226,10 +226,10 @@ def test_steps_that_were_done_again_are_drawn_once_and_marked(
     chart = curves.loss(
         history.loss(), history.regions(), None, history.changes((CHANGE,))
     )
-    picture = charts.curves_chart(chart)
+    picture = svg_charts.curves_chart(chart)
     assert picture.count("ps-again") == picture.count("ps-mark") == 1
     assert "worker:1 lost" in picture
-    plain = charts.curves_chart(curves.loss(history.loss(), history.regions()))
+    plain = svg_charts.curves_chart(curves.loss(history.loss(), history.regions()))
     assert "ps-again" not in plain
     assert "ps-mark" not in plain
 
@@ -239,8 +239,8 @@ def test_bytes_that_moved_twice_are_no_higher_rate(history: TrainingHistory) -> 
     (line,) = history.links().values()
 
     moved = float((line["rate"][:-1] * np.diff(line["second"])).sum())
-    assert moved == pytest.approx(24 * 1000 / feed.MB)
-    assert line["rate"].max() == pytest.approx(1000 / 100e-9 / feed.MB, rel=0.2)
+    assert moved == pytest.approx(24 * 1000 / figure_data.MB)
+    assert line["rate"].max() == pytest.approx(1000 / 100e-9 / figure_data.MB, rel=0.2)
 
 
 def test_a_change_of_tasks_is_named_on_the_links_and_a_saved_trace_names_it_so() -> (
@@ -262,10 +262,10 @@ def test_a_generation_that_begins_before_a_switch_draws_its_topology_once() -> N
         EpochRow(4, "ring", 110, 0, "", generation=1),
     ]
 
-    assert feed.regions_of(rows, 200) == {
+    assert figure_data.regions_of(rows, 200) == {
         "left": [0, 110], "right": [110, 200], "topology": ["ps", "ring"]
     }  # fmt: skip
-    assert feed.regions_of(rows[:3], 120)["topology"] == ["ps"]
+    assert figure_data.regions_of(rows[:3], 120)["topology"] == ["ps"]
 
 
 @pytest.mark.slow

@@ -20,10 +20,10 @@ from tests.cases import for_each
 from widgets.board import sentences, snapshot
 from widgets.board.history import TrainingHistory
 from widgets.board.watcher import beat_of
-from widgets.drawing import charts, curves, feed, strips
+from widgets.drawing import curves, figure_data, strips, svg_charts
+from widgets.drawing.bokeh_figures import links_figure, timeline_figure
 from widgets.drawing.curves import Axis, Chart
-from widgets.drawing.figures import links_figure, timeline_figure
-from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.drawing.live_plots import LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
@@ -49,7 +49,7 @@ def texts(picture: str) -> list[str]:
 def test_the_still_loss_goes_through_its_points(history: TrainingHistory) -> None:
     loss = history.loss()
 
-    picture = charts.curves_chart(curves.loss(loss, history.regions()))
+    picture = svg_charts.curves_chart(curves.loss(loss, history.regions()))
 
     (line,) = re.findall(r'data-series="mean" points="([^"]*)"', picture)
     points = [tuple(map(float, one.split(","))) for one in line.split()]
@@ -63,7 +63,7 @@ def test_a_loss_that_is_not_finite_breaks_no_picture() -> None:
     loss = {"step": [0, 1, 2], "loss": [1.0, math.nan, 2.0]}
     loss |= {"low": [1.0, math.inf, 2.0], "high": [1.0, math.inf, 2.0]}
     regions: dict[str, Any] = {"left": [], "right": [], "topology": []}
-    picture = charts.curves_chart(curves.loss(loss, regions))
+    picture = svg_charts.curves_chart(curves.loss(loss, regions))
 
     assert "nan" not in picture.replace("role", "")
     assert "inf" not in picture
@@ -75,7 +75,7 @@ def test_the_still_links_have_a_strip_each_and_a_mark_for_the_switch(
 ) -> None:
     lines = history.links()
 
-    picture = charts.links_chart(curves.links(lines, history.switches()))
+    picture = svg_charts.links_chart(curves.links(lines, history.switches()))
 
     assert picture.count("ps-strip") == len(lines) == 9
     assert picture.count("ps-mark") == 1
@@ -88,12 +88,15 @@ def test_the_still_links_have_a_strip_each_and_a_mark_for_the_switch(
 
 def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     view = sentences.newest_steps(trace)
-    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+    spans, starts = (
+        figure_data.timeline(trace, view),
+        figure_data.step_starts(trace, view),
+    )
 
-    coming = feed.flights(trace, view)
+    coming = figure_data.flights(trace, view)
     chart = curves.timeline(spans, starts, trace.names, flights=coming)
 
-    bars = re.findall(r'<rect class="ps-(\w+)"', charts.timeline_chart(chart))
+    bars = re.findall(r'<rect class="ps-(\w+)"', svg_charts.timeline_chart(chart))
     key = len(Phase) + 1  # one of each, and of bytes in flight, in the legend
     assert len(bars) == len(spans["task"]) + len(coming["task"]) + key
     assert set(bars) == {*(phase.name.lower() for phase in Phase), "flight"}
@@ -131,13 +134,13 @@ def test_the_names_of_short_steps_do_not_lie_on_each_other(
 ) -> None:
     chart = short_steps(gaps)
 
-    drawn = Xml.fromstring(charts.timeline_chart(chart))
+    drawn = Xml.fromstring(svg_charts.timeline_chart(chart))
 
     found = [one for one in drawn.iter() if (one.text or "").startswith("step ")]
     assert [one.text for one in found] == named
     width = 7.5 * len("step 197")
     begins = [float(o.attrib["x"]) - width * ("text-anchor" in o.attrib) for o in found]
-    assert min(np.diff([*begins, charts.WIDTH])) >= width
+    assert min(np.diff([*begins, svg_charts.WIDTH])) >= width
     lines = [one for one in drawn.iter() if one.attrib.get("class") == "ps-grid"]
     assert len(lines) == len(gaps)  # each step has one, named or not
     axes: Any = timeline_figure(chart, LIGHT).select({"type": LinearAxis})
@@ -149,14 +152,14 @@ def test_nothing_to_show_is_no_picture() -> None:
     empty = TrainingHistory(("worker:0",))
 
     none = curves.timeline({"left": []}, {"at": [], "step": []}, ["worker:0"])
-    assert charts.curves_chart(curves.loss(empty.loss(), empty.regions())) == ""
-    assert charts.links_chart(curves.links({}, nothing)) == ""
-    assert charts.timeline_chart(none) == ""
+    assert svg_charts.curves_chart(curves.loss(empty.loss(), empty.regions())) == ""
+    assert svg_charts.links_chart(curves.links({}, nothing)) == ""
+    assert svg_charts.timeline_chart(none) == ""
 
 
 @for_each(("low", "high"), [(0, 1), (0, 47), (-3, 12), (0, 1e-7), (5, 1e6), (0.2, 0.3)])
 def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
-    found = charts.ticks(low, high)
+    found = svg_charts.ticks(low, high)
 
     assert 2 <= len(found) <= 8
     assert low - 1e-12 <= found[0] <= found[-1] <= high * (1 + 1e-9)
@@ -166,7 +169,7 @@ def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
 
 @pytest.mark.parametrize("low_high", [(0, 0), (1, 1), (0, math.inf), (0, math.nan)])
 def test_ticks_of_no_span_are_one(low_high: tuple[float, float]) -> None:
-    assert charts.ticks(*low_high) == [low_high[0]]
+    assert svg_charts.ticks(*low_high) == [low_high[0]]
 
 
 def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
@@ -203,7 +206,10 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     plots: list[Any] = [loss, links, timeline]
     before = [[mark.id for mark in plot.figure.renderers] for plot in plots]
     view = sentences.newest_steps(trace)
-    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+    spans, starts = (
+        figure_data.timeline(trace, view),
+        figure_data.step_starts(trace, view),
+    )
 
     for theme in (LIGHT, DARK, LIGHT):
         loss.show(curves.loss(history.loss(), history.regions()), theme)
@@ -266,7 +272,7 @@ def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
     plot = LossPlot()
 
     plot.show(chart, LIGHT)
-    picture = charts.curves_chart(chart)
+    picture = svg_charts.curves_chart(chart)
 
     live = drawn_by_bokeh(plot.figure) | {
         name: columns_of(plot._curves[name])
@@ -291,7 +297,7 @@ def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
 
     plot.show(chart, LIGHT)
     figure: Any = links_figure(chart, LIGHT)
-    picture = charts.links_chart(chart)
+    picture = svg_charts.links_chart(chart)
 
     live = plot._lines.data
     page: Any = {r.name: r for r in figure.renderers if isinstance(r.glyph, Step)}
@@ -323,7 +329,7 @@ def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> 
     plot.show(chart, LIGHT)
 
     named = plot.figure.yaxis[0].major_label_overrides
-    assert set(named.values()) <= set(texts(charts.links_chart(chart)))
+    assert set(named.values()) <= set(texts(svg_charts.links_chart(chart)))
 
 
 def test_the_live_strips_are_few_numbers_and_all_the_bytes(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kit.trace.trace import Trace
-from widgets.drawing import feed, words
+from widgets.drawing import figure_data, words
 
 MakeTrace = Callable[..., Trace]
 
@@ -34,16 +34,16 @@ def test_many_switches_are_counted_after_the_sixth(make_trace: MakeTrace) -> Non
 def test_the_busiest_link_is_named_and_a_sum_of_links_is_not(
     make_trace: MakeTrace,
 ) -> None:
-    lines = feed.links(make_trace(("ps", "ring"), steps=9, n_workers=6), most=4)
+    lines = figure_data.links(make_trace(("ps", "ring"), steps=9, n_workers=6), most=4)
 
     text = words.links(lines)
 
-    assert feed.OTHERS not in text
+    assert figure_data.OTHERS not in text
     assert all(name in text for name in list(lines)[:3])
 
 
 def test_shares_of_time_are_those_of_the_spans(trace: Trace) -> None:
-    view = feed.window(trace)
+    view = figure_data.window(trace)
 
     text = words.timeline(trace, view)
 
@@ -53,13 +53,13 @@ def test_shares_of_time_are_those_of_the_spans(trace: Trace) -> None:
 
 
 def test_bytes_equal_to_the_formula_are_called_equal(trace: Trace) -> None:
-    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_000)}})
+    columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_000)}})
 
     assert "All 2 measured values equal the formula" in words.volume(columns)
 
 
 def test_a_single_byte_off_is_told(trace: Trace) -> None:
-    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_799_999)}})
+    columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_799_999)}})
 
     text = words.volume(columns)
     assert "1 of 2 measured values equal" in text
@@ -67,7 +67,7 @@ def test_a_single_byte_off_is_told(trace: Trace) -> None:
 
 
 def test_without_a_formula_nothing_is_claimed(trace: Trace) -> None:
-    assert "No formula was given" in words.volume(feed.volume(trace, {}))
+    assert "No formula was given" in words.volume(figure_data.volume(trace, {}))
 
 
 def test_nothing_recorded_is_said_so() -> None:
@@ -76,7 +76,7 @@ def test_nothing_recorded_is_said_so() -> None:
     texts = [
         words.loss(trace),
         words.links({}),
-        words.timeline(trace, feed.window(trace)),
-        words.volume(feed.volume(trace, {})),
+        words.timeline(trace, figure_data.window(trace)),
+        words.volume(figure_data.volume(trace, {})),
     ]
     assert set(texts) == {"Nothing was recorded for this figure."}

@@ -49,7 +49,7 @@ def test_another_number_of_descriptors_leaves_none_open(
     send_fds(left, files, soon())
     before = n_open()
 
-    with pytest.raises(ProtocolError, match=f"expected were {expected}"):
+    with pytest.raises(ProtocolError, match=f"where {expected} were expected"):
         recv_fds(right, expected, soon())
 
     assert n_open() == before

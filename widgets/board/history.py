@@ -19,8 +19,8 @@ from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.training.elastic.generation import Change
-from widgets.drawing import feed
-from widgets.drawing.feed import Columns
+from widgets.drawing import figure_data
+from widgets.drawing.figure_data import Columns
 
 _FAR = np.iinfo(np.int64).max
 Ints = npt.NDArray[np.int64]
@@ -161,10 +161,10 @@ class TrainingHistory:
 
     def regions(self) -> Columns:
         """Return left, right and topology: the steps under each topology."""
-        return feed.regions_of(self.epochs, self.n_steps - 1)
+        return figure_data.regions_of(self.epochs, self.n_steps - 1)
 
     def links(self, most: int = 12) -> dict[str, Columns]:
-        """Return for each link second and rate, as `feed.links` does of a whole trace.
+        """Return second and rate of each link, as `figure_data.links` of a whole trace.
 
         Only what moves in every step counts, not what moves once, at the start or at a
         switch.
@@ -186,9 +186,9 @@ class TrainingHistory:
         pairs = sorted(self._links)
         table = np.array([self._links[pair] for pair in pairs])
         sums = np.add.reduceat(table[:, known], first, axis=1)
-        rates = sums / length * (1e9 / feed.MB)
+        rates = sums / length * (1e9 / figure_data.MB)
         amount = table.sum(axis=1)
-        return feed.busiest(self._names, pairs, amount, second, rates, most)
+        return figure_data.busiest(self._names, pairs, amount, second, rates, most)
 
     def _is_again(self, place: int) -> bool:
         step = place * self.width
@@ -200,11 +200,11 @@ class TrainingHistory:
         `changes` are those of an elastic training.
         """
         trace = Trace(self._names.tasks, self.epochs)
-        return feed.switches(trace, self.origin, changes)
+        return figure_data.switches(trace, self.origin, changes)
 
     def changes(self, changes: Sequence[Change]) -> Columns:
-        """Return step, label, left and right of each change, see `feed.changes_of`."""
-        return feed.changes_of(self.epochs, changes)
+        """Return step, label, left, right of each change; see `figure_data`."""
+        return figure_data.changes_of(self.epochs, changes)
 
 
 def _apart(edges: Ints, least: int) -> list[int]:

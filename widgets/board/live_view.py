@@ -20,9 +20,9 @@ from widgets.board.live_figure import LiveFigure
 from widgets.board.scene import scene
 from widgets.board.snapshot import commands, kept, rates_table
 from widgets.board.watcher import Beat
-from widgets.drawing import curves, feed, front_end, strips, words
+from widgets.drawing import curves, figure_data, front_end, strips, words
+from widgets.drawing.live_plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.looks import style
-from widgets.drawing.plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
 
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
@@ -277,9 +277,9 @@ class LiveView:
     def _spans(self, beat: Beat) -> None:
         is_complete = beat.moment.is_complete
         window = sentences.newest_steps(beat.recent, is_complete=is_complete)
-        spans = feed.timeline(beat.recent, window)
-        starts = feed.step_starts(beat.recent, window)
-        coming = feed.flights(beat.recent, window)
+        spans = figure_data.timeline(beat.recent, window)
+        starts = figure_data.step_starts(beat.recent, window)
+        coming = figure_data.flights(beat.recent, window)
         chart = curves.timeline(spans, starts, self._tasks, window.label, coming)
         self.timeline.show(chart, self._theme)
         told = words.timeline(beat.recent, window)

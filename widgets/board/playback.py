@@ -26,7 +26,7 @@ from widgets.board import run_state, sentences, snapshot
 from widgets.board.run_state import Moment
 from widgets.board.scene import scene, title
 from widgets.board.watcher import Beat
-from widgets.drawing import charts
+from widgets.drawing import svg_charts
 from widgets.drawing.curves import Chart
 from widgets.drawing.looks import style
 from widgets.drawing.player import MOST_BYTES, PLACE, STYLE, Frame, Track, pack, player
@@ -73,11 +73,11 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
         escape(f"{where[0].upper()}{where[1:]}: {how}."),
         sentences.cells(sentences.facts(moment)),
         f"{scene(moment)}<figcaption>{escape(title(moment))}</figcaption>",
-        charts.curves_pointer(loss, one.step, moment.loss),
+        svg_charts.curves_pointer(loss, one.step, moment.loss),
     ]
     if links.series:
         second = (one.end - beat.history.origin) / 1e9
-        places.append(charts.links_pointer(links, second))
+        places.append(svg_charts.links_pointer(links, second))
     places.append(snapshot.rates_table(replace(beat, moment=moment)))
     return Frame(where, tuple(places))
 

@@ -24,7 +24,7 @@ from widgets.board.geometry import (
 )
 from widgets.board.hosting import GONE, STANDS_BY, Hosting, compact
 from widgets.board.run_state import Link, Moment
-from widgets.drawing.feed import MB
+from widgets.drawing.figure_data import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 56  # for the two lines below

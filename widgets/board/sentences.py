@@ -11,7 +11,7 @@ from html import escape
 from kit.trace.trace import Trace
 from kit.training.client import changes
 from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
-from widgets.drawing.feed import TimeWindow
+from widgets.drawing.figure_data import TimeWindow
 
 
 def status(moment: Moment) -> str:

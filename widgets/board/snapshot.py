@@ -12,7 +12,7 @@ from html import escape
 from widgets.board import sentences
 from widgets.board.scene import scene, speed, title
 from widgets.board.watcher import Beat
-from widgets.drawing import charts, curves, feed, words
+from widgets.drawing import curves, figure_data, svg_charts, words
 from widgets.drawing.curves import Chart
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT
@@ -57,16 +57,19 @@ def pictures(beat: Beat) -> Pictures:
     loss, links = charts_of(beat)
     recent = beat.recent
     window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
-    spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
-    coming = feed.flights(recent, window)
-    active = feed.tasks_of(recent, spans, coming)
+    spans, starts = (
+        figure_data.timeline(recent, window),
+        figure_data.step_starts(recent, window),
+    )
+    coming = figure_data.flights(recent, window)
+    active = figure_data.tasks_of(recent, spans, coming)
     times = curves.timeline(spans, starts, active, window.label, coming)
     lines = {one.label: one.data for one in links.series}
     found = [
         (scene(beat.moment), title(beat.moment)),
-        (charts.curves_chart(loss), loss_words(beat)),
-        (charts.links_chart(links), words.links(lines)),
-        (charts.timeline_chart(times), words.timeline(recent, window)),
+        (svg_charts.curves_chart(loss), loss_words(beat)),
+        (svg_charts.links_chart(links), words.links(lines)),
+        (svg_charts.timeline_chart(times), words.timeline(recent, window)),
     ]
     return [(picture, said) for picture, said in found if picture]
 
@@ -161,13 +164,15 @@ def svg(beat: Beat, drawn: Pictures | None = None) -> str:
     parts, at = [], 34.0
     for picture, _ in drawn or pictures(beat):
         height = float(picture.split('viewBox="', 1)[1].split('"')[0].split()[3])
-        size = f'<svg x="0" y="{at:.0f}" width="{charts.WIDTH}" height="{height:.0f}" '
+        size = (
+            f'<svg x="0" y="{at:.0f}" width="{svg_charts.WIDTH}" height="{height:.0f}" '
+        )
         parts.append(picture.replace("<svg ", size, 1))
         at += height + 16
     said = escape(sentences.headline(beat.moment))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{charts.WIDTH}" '
-        f'height="{at:.0f}" viewBox="0 0 {charts.WIDTH} {at:.0f}" class="ps-board">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{svg_charts.WIDTH}" '
+        f'height="{at:.0f}" viewBox="0 0 {svg_charts.WIDTH} {at:.0f}" class="ps-board">'
         f"<style>{style()} svg {{ {colours(LIGHT)} }}</style>"
         f'<rect width="100%" height="100%" fill="{LIGHT.background}"/>'
         f'<text x="8" y="22" class="ps-title">{said}</text>{"".join(parts)}</svg>'

@@ -15,7 +15,7 @@ from kit.experiments.comparison import Comparison
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
-from widgets.drawing import charts, front_end
+from widgets.drawing import front_end, svg_charts
 from widgets.drawing.looks import style
 
 _AXES = {"step": "step", "time": "seconds", "bytes": "bytes"}
@@ -91,7 +91,7 @@ class LiveComparison:
             smoothing=self.smoothing.value / 100,
         )
         said = overlays.overlay_words(self._runs, measure, along)
-        drawn = pictures([(charts.curves_chart(chart), said)])
+        drawn = pictures([(svg_charts.curves_chart(chart), said)])
         self.curve.value = (
             f'<div class="ps-board ps-alone">{key(self._runs)}{drawn}</div>'
         )
@@ -126,7 +126,7 @@ def still(comparison: Comparison) -> str:
     runs = overlays.drawn(comparison.outcomes())
     figures = [
         (
-            charts.curves_chart(overlays.overlay(runs, measure, along)),
+            svg_charts.curves_chart(overlays.overlay(runs, measure, along)),
             overlays.overlay_words(runs, measure, along),
         )
         for measure in overlays.measures(runs)
@@ -143,7 +143,7 @@ def bars(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
     """Return the bars, each as a picture and what it shows in words."""
     described = (overlays.time_bars, overlays.bytes_bars, overlays.phase_bars)
     found = [describe(runs) for describe in described]
-    return [(charts.bars_chart(one), overlays.bars_words(one)) for one in found]
+    return [(svg_charts.bars_chart(one), overlays.bars_words(one)) for one in found]
 
 
 def pictures(drawn: Sequence[tuple[str, str]]) -> str:
@@ -159,7 +159,7 @@ def pictures(drawn: Sequence[tuple[str, str]]) -> str:
 def key(runs: Sequence[Drawn]) -> str:
     """Return the legend: a sample of each run's line beside its name."""
     samples = "".join(
-        f"<span>{charts.sample(run.colour, run.dash)} {escape(run.name)}</span>"
+        f"<span>{svg_charts.sample(run.colour, run.dash)} {escape(run.name)}</span>"
         for run in runs
     )
     return f'<p class="ps-key">{samples}</p>'

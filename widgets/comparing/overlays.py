@@ -14,9 +14,9 @@ import numpy as np
 from kit.experiments.summary import Curves, RunSummary, curves, phases, row
 from kit.trace.trace import Floats
 from kit.trace.traffic import Phase
-from widgets.drawing import feed
+from widgets.drawing import figure_data
 from widgets.drawing.curves import VALIDATION, Axis, Bars, Chart, Part, Series
-from widgets.drawing.feed import Columns
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import link_look
 from widgets.drawing.words import listed
 
@@ -119,13 +119,13 @@ def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
     # are there only now and then, and are joined.
     is_there = ~np.isnan(values) if measure.startswith(VALIDATION) else slice(None)
     values = values[is_there]
-    keep = feed.extremes(values)
+    keep = figure_data.extremes(values)
     return {
         "step": found.step[is_there][keep],
         "seconds": found.seconds[is_there][keep],
         "bytes": found.bytes[is_there][keep] / scale,
         measure: values[keep],
-        "mean": feed.moving_mean(values, width)[keep],
+        "mean": figure_data.moving_mean(values, width)[keep],
     }
 
 

@@ -13,10 +13,10 @@ from kit.experiments.summary import Row
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
 from widgets.drawing import page
+from widgets.drawing.bokeh_figures import bars_figure, overlay_figure, sources_of
 from widgets.drawing.curves import Bars, Chart
 from widgets.drawing.document import Drawing, both, embedded
 from widgets.drawing.document import write as write_page
-from widgets.drawing.figures import bars_figure, overlay_figure, sources_of
 from widgets.drawing.theme import THEMES
 
 # A choice without a script: the other scale is hidden by the style sheet.

@@ -12,7 +12,7 @@ from bokeh.models import Axis, CategoricalAxis, ColumnDataSource, Node
 from bokeh.models.annotations import Label, Legend, LegendItem, Span
 from bokeh.plotting import figure
 
-from widgets.drawing.feed import Columns
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import FONT, TEXT_PX, Theme
 
 Data = Columns | ColumnDataSource

@@ -1,8 +1,8 @@
 """What the curves show: each described once, as plain data, and drawn elsewhere.
 
-Pure. `figures` and `plots` draw a chart with bokeh, `charts` draws it as SVG. They
-decide only on pixels: the names of the curves, their colours and dashes, the axes and
-the marks of switches are decided here.
+Pure. `bokeh_figures` and `live_plots` draw a chart with bokeh, `svg_charts` as SVG.
+They decide only on pixels: the names of the curves, their colours and dashes, the axes
+and the marks of switches are decided here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.traffic import Phase
-from widgets.drawing.feed import Columns
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
 VALIDATION = "validation_"  # the prefix of measures on held-out data

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from widgets.drawing import feed
+from widgets.drawing import figure_data
 from widgets.drawing.curves import Chart, Region
-from widgets.drawing.feed import Columns
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import Theme
 
 TOP = 0.12  # the share of a strip that is free above its highest line
@@ -86,7 +86,7 @@ def smoothed(loss: Columns, share: float) -> tuple[Columns, int]:
     if width == 1:
         return loss, 1
     values = np.asarray(loss["loss"], np.float64)
-    means = feed.moving_mean(values, width, is_trailing=True)
+    means = figure_data.moving_mean(values, width, is_trailing=True)
     return loss | {"loss": means.tolist()}, width
 
 

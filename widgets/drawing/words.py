@@ -11,8 +11,8 @@ import numpy as np
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
 from kit.training.client.changes import listed as listed
-from widgets.drawing import feed
-from widgets.drawing.feed import Columns, TimeWindow
+from widgets.drawing import figure_data
+from widgets.drawing.figure_data import Columns, TimeWindow
 
 _NOTHING = "Nothing was recorded for this figure."
 PREDICTED = "Predicted by a rehearsal, not measured; its bytes are exact."
@@ -23,13 +23,13 @@ def loss(trace: Trace) -> str:
     steps, values = trace.losses()
     if not len(steps):
         return _NOTHING
-    width = feed.mean_width(len(steps))
+    width = figure_data.mean_width(len(steps))
     mean = f"; the thick line is the mean of {width} steps" if width > 1 else ""
     went = (
         f"The loss goes from {values[0]:.3g} at step {steps[0]} to {values[-1]:.3g} at "
         f"step {steps[-1]}{mean}."
     )
-    return f"{went} {_switches(feed.switches(trace))}"
+    return f"{went} {_switches(figure_data.switches(trace))}"
 
 
 def _switches(switches: Columns) -> str:
@@ -46,7 +46,9 @@ def links(lines: dict[str, Columns]) -> str:
     """Say which links carried the most and how much on average."""
     if not lines:
         return _NOTHING
-    single = {n: line for n, line in lines.items() if not n.endswith(feed.OTHERS)}
+    single = {
+        n: line for n, line in lines.items() if not n.endswith(figure_data.OTHERS)
+    }
     means = {name: _mean_rate(line) for name, line in single.items()}
     busiest = sorted(means, key=lambda name: -means[name])[:3]
     parts = [f"{name} ({means[name]:.3g} MB/s)" for name in busiest]
@@ -129,7 +131,7 @@ def _agreement(columns: Columns, found: str) -> str:
     if not known.any():
         return "No formula was given to compare with."
     # Less than half a byte is rounding: bytes are whole numbers, the columns are in MB.
-    off = np.abs(measured - formula)[known] * feed.MB
+    off = np.abs(measured - formula)[known] * figure_data.MB
     n_equal = int((off < 0.5).sum())
     if n_equal == len(off):
         return f"All {n_equal} {found} values equal the formula to the byte."

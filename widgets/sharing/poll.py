@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from kit.errors import FailedPreconditionError, ResourceExhaustedError
-from widgets.drawing import charts
+from widgets.drawing import svg_charts
 from widgets.drawing.curves import Axis, Bars, Part
 from widgets.prediction import Prediction
 
@@ -64,12 +64,17 @@ class Poll:
         there are `MOST_ANSWERS`.
         """
         if self.state != "open":
-            raise FailedPreconditionError("answers are not taken now.")
+            raise FailedPreconditionError(
+                f"this question is {self.state}, not open, so it takes no answers now."
+            )
         if who in self.answers:
             told = self.prediction.told(self.answers[who])
             raise FailedPreconditionError(f"your guess is locked in at {told}.")
         if len(self.answers) >= MOST_ANSWERS:
-            raise ResourceExhaustedError(f"there are {MOST_ANSWERS} answers already.")
+            raise ResourceExhaustedError(
+                f"this question has {MOST_ANSWERS} answers, which is all that it takes; "
+                f"ask whoever leads the class to begin it again."
+            )
         self.answers[who] = self.prediction.checked(text)
         return self.prediction.told(self.answers[who])
 
@@ -116,7 +121,7 @@ class Poll:
         rows = tuple((label, (Part(label, n, "h0"),)) for label, n in counts)
         most = max(5, *(n for _, n in counts))
         title = f"Answers of {len(self.answers)}: {self.in_words()}"
-        return charts.bars_chart(Bars(title, Axis("answers", 0.0, most), rows))
+        return svg_charts.bars_chart(Bars(title, Axis("answers", 0.0, most), rows))
 
     def in_words(self) -> str:
         """Return the histogram as part of a sentence: ranges with their counts."""
@@ -164,7 +169,7 @@ def _edges(low: float, high: float) -> list[float]:
     if low > _LEAST and high / low >= _FAR:
         first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
         return [10.0**n for n in range(first, last + 1)]
-    inner = charts.ticks(low, high, _BINS)
+    inner = svg_charts.ticks(low, high, _BINS)
     width = inner[1] - inner[0]
     first = math.floor(low / width + 1e-9)
     last = max(first + 1, math.ceil(high / width - 1e-9))

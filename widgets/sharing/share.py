@@ -18,7 +18,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from widgets.board import sentences, snapshot
 from widgets.board.scene import scene, title
 from widgets.board.watcher import Beat, RunFollower
-from widgets.drawing import charts
+from widgets.drawing import svg_charts
 from widgets.prediction import Prediction
 from widgets.sharing import pages
 from widgets.sharing.poll import Answer, Poll
@@ -109,7 +109,7 @@ class Share:
             self._curves_at = self._drawn_at
             said = f"<figcaption>{escape(snapshot.loss_words(beat))}</figcaption>"
             loss, _ = snapshot.charts_of(beat)
-            places["loss"] = charts.curves_chart(loss) + said
+            places["loss"] = svg_charts.curves_chart(loss) + said
         self._tell(places)
 
     def _tell(self, places: Mapping[str, str], role: str = "") -> None:

@@ -234,7 +234,8 @@ class RingStepper(ExchangeStepper):
     """Shows a ring all-reduce, message by message.
 
     Each worker cuts its gradient into as many chunks as there are workers. In `n-1`
-    rounds the chunks are added up on their way round, in `n-1` more the sums go round.
+    rounds the chunks are added up on their way round the ring; in `n-1` more rounds
+    the sums are passed on to all.
 
     Parameters
     ----------
@@ -242,6 +243,11 @@ class RingStepper(ExchangeStepper):
         As for `ExchangeStepper`.
     whole : bool, default False
         Pass whole gradients on: `n-1` rounds, and far more bytes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        `n`, `size` and `values` are out of range, or do not fit together.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from kit.errors import (
     UnknownError,
     from_plain,
 )
-from kit.server.elastic.asking import OtherProcesses
+from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.standing import Ballot, Noted, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules

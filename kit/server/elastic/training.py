@@ -27,8 +27,8 @@ from kit.errors import (
     to_plain,
 )
 from kit.message_fields import check
-from kit.server.elastic.asking import Neighbours, OtherProcesses, StandIn
 from kit.server.elastic.handlers import ElasticHandlers
+from kit.server.elastic.other_processes import Neighbours, OtherProcesses, StandIn
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask

@@ -74,11 +74,19 @@ class RunMetadata:
         self.transfers = [TransferRecord(*one) for one in records.transfers]
 
     def trace(self) -> Trace:
-        """Return the run as a trace of one step, as trainings have them.
+        """Return the run as a trace of one step, like the trace of a training.
 
-        An op is a span of computing on its task, a tensor's way a transfer. So a run is
-        looked at with the same tools: `metadata.trace().save("run.json")`.
+        Each op is a span of computing on its task, and each tensor that went from task
+        to task a transfer. So the same tools show a run:
+        `metadata.trace().save("run.json")`.
 
+        Returns
+        -------
+        Trace
+            One step; its tasks are those that the run used.
+
+        Examples
+        --------
         >>> one = NodeRecord("add", "/job:ps/replica:0/task:0/device:CPU:0", 1.0, 1.5)
         >>> RunMetadata([one]).trace().names
         ('ps:0',)

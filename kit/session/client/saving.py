@@ -32,17 +32,17 @@ def save_variables(
     Parameters
     ----------
     session : Session
-        Reads the variables.
+        The session that reads the variables.
     path : str or PathLike
         Where, without an ending: the files end in `.index` and `.data-00000-of-00001`
         (if they replace others, the first number of the second ending differs).
     variables : sequence of Variable, optional
-        By default all of the session's graph.
+        By default all variables of the session's graph.
 
     Returns
     -------
     Path
-        The path.
+        `path`, to be given to `restore_variables`.
 
     Raises
     ------
@@ -53,7 +53,13 @@ def save_variables(
     NotFoundError
         The folder does not exist.
     ResourceExhaustedError, PermissionDeniedError
-        The disk is full, or refuses.
+        The disk is full, or this user may not write there.
+
+    Examples
+    --------
+    Save all variables of a session::
+
+        kit.save_variables(session, "models/digits")
     """
     chosen = _chosen(session, variables)
     names = [one.op.name for one in chosen]

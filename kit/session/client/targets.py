@@ -13,8 +13,8 @@ from typing import Any
 from kit.errors import NotFoundError
 from kit.session.client.connection import Connection, Direct
 from kit.session.client.options import SessionOptions
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
-from kit.session.master.members import Members
 from kit.session.transport.peers import Peers
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
@@ -83,4 +83,4 @@ def local_master(n_cpus: int = 1) -> Master:
         raise NotFoundError(f"{task} is not there: this session has one task, {LOCAL}.")
 
     worker = Worker(TaskRuntime(LOCAL, n_cpus=n_cpus), Peers(dial))
-    return Master(worker, Members(worker, lambda: [LOCAL]))
+    return Master(worker, ClusterTasks(worker, lambda: [LOCAL]))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from kit.errors import AbortedError, ResourceExhaustedError
 from kit.session.client.options import SessionOptions
-from kit.session.master.members import Members
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.session import MasterSession
 from kit.session.worker.worker import Worker
 
@@ -27,7 +27,7 @@ class Master:
     def __init__(
         self,
         worker: Worker,
-        members: Members,
+        members: ClusterTasks,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -10,7 +10,7 @@ itself towards other workers, sends messages (`kit.session.transport.message`).
     ASK create    ──────────►  a number for the session
     ASK extend    ──────────►  the new nodes, checked
     ASK prepare   ──────────►  ASK status (once a session) ──►  devices, incarnation
-                               plan: prune, place, cut
+                               plan: place, prune, cut
                                ASK register               ──►  a program; its token
     ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─  so far once, and from here on for each run ─ ─ ─ ─ ─ ─
     RUN and feeds ──────────►  a step with a new number
@@ -93,8 +93,8 @@ from kit.graph.node import Edge, Node
 from kit.graph.table import lookup
 from kit.session.client.cancelling import CLOSED, current_cancellation
 from kit.session.client.options import SessionOptions
+from kit.session.master.cluster_tasks import ClusterTasks, Known
 from kit.session.master.devices import Device, place
-from kit.session.master.members import Known, Members
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunPlan, RunSignature, make_plan
 from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
@@ -163,7 +163,11 @@ class MasterSession:
     """One session. Its runs may come from many threads."""
 
     def __init__(
-        self, worker: Worker, members: Members, number: int, options: SessionOptions
+        self,
+        worker: Worker,
+        members: ClusterTasks,
+        number: int,
+        options: SessionOptions,
     ) -> None:
         self.number, self._options = number, options
         self._worker, self._members = worker, members

@@ -42,8 +42,8 @@ from kit.message_fields import (
 )
 from kit.session.client.lazy_feeds import together
 from kit.session.client.options import SessionOptions
+from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
-from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunSignature
 from kit.session.transport import shared_tensors
@@ -82,7 +82,7 @@ class Graphs:
         watch = Watch()
         self.runtime = TaskRuntime(me, n_cpus=n_cpus)
         self.worker = Worker(self.runtime, Peers(dial, watch), watch)
-        self.master = Master(self.worker, Members(self.worker, tasks))
+        self.master = Master(self.worker, ClusterTasks(self.worker, tasks))
         self._service = Service(self.master)
         self._links: set[Link] = set()
         self._threads: set[threading.Thread] = set()

@@ -94,12 +94,12 @@ class Checkpoints:
 
     @property
     def steps(self) -> int:
-        """After how many steps each time; 0 for never."""
+        """The number of steps between two checkpoints; 0 if steps trigger none."""
         return self.every_steps or 0
 
     @property
     def seconds(self) -> float:
-        """After how many seconds each time; 0 for never."""
+        """The number of seconds between two checkpoints; 0 if time triggers none."""
         return self.every_s or 0.0
 
     def to_plain(self) -> dict[str, Any]:

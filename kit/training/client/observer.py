@@ -32,7 +32,7 @@ from kit.errors import (
 )
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
-from kit.training.client.flight import Flight, Seen, flight
+from kit.training.client.flight_recorder import Flight, Seen, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.report import LOOK
 from kit.training.client.requests import (

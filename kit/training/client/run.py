@@ -19,11 +19,10 @@ from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
-from kit.training.apart import check_switch
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
-from kit.training.client.flight import Flight
+from kit.training.client.flight_recorder import Flight
 from kit.training.client.metrics import (
     Entry,
     StepRecord,
@@ -37,6 +36,7 @@ from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
+from kit.training.diverging_workers import check_switch
 from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job, Work
@@ -190,7 +190,8 @@ class Run:
         Raises
         ------
         InvalidArgumentError
-            This training cannot change so, or has no such step. Nothing changes.
+            This training cannot be changed like that, or has no such step. Nothing
+            changes.
 
         Examples
         --------
@@ -496,13 +497,26 @@ class Run:
 
     @property
     def metrics(self) -> list[StepRecord]:
-        """One record a step: loss, times, staleness. See `StepRecord`."""
+        """The loss, times and staleness of each step, as a list of `StepRecord`.
+
+        Of a long training the older steps are thinned out, as in `trace`.
+        """
         return records(self.trace)
 
     def frame(self) -> pd.DataFrame:
-        """Return the metrics as a DataFrame, indexed by step.
+        """Return the metrics as a DataFrame.
 
-        What the step function returns besides its loss are columns too.
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each step, indexed by its number. The columns are the fields of
+            `StepRecord`, and one for each measure that the step function returns.
+
+        Examples
+        --------
+        Draw the loss by step::
+
+            run.frame()["loss"].plot()
         """
         import pandas as pd
 
@@ -569,10 +583,10 @@ class Run:
 
     @property
     def lost(self) -> dict[str, str]:
-        """The tasks that are gone now, with what was said of them.
+        """The tasks that are gone now, by short name, each with what is known of it.
 
         A worker that has come back is not among them; `run.trace.epochs` says since
-        when.
+        when it has taken part again.
         """
         found = self._observer.lost()
         return {self.job.tasks[number].short: text for number, text in found.items()}

@@ -20,13 +20,12 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
-from kit.training.apart import check_switch
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import failures
 from kit.training.coordination.digests import DigestReport
-from kit.training.coordination.failure_detection import Damage, Latecomers, Suspicions
+from kit.training.coordination.loss_reports import Damage, Latecomers, Suspicions
 from kit.training.coordination.membership import (
     Agreement,
     Answer,
@@ -36,6 +35,7 @@ from kit.training.coordination.membership import (
 )
 from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
+from kit.training.diverging_workers import check_switch
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 

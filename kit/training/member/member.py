@@ -41,8 +41,8 @@ from kit.training.elastic.copier import StateCopier
 from kit.training.elastic.copies import Beginning
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
+from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
-from kit.training.member.doing import doing
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links, Rejoining
 from kit.training.member.services import Services
@@ -484,7 +484,7 @@ class Member:
 
     def _fail(self, error: BaseException) -> None:
         # Before the abort, which ends the wait that explains a hang.
-        self.last_doing = self.last_doing or doing(self)
+        self.last_doing = self.last_doing or activity(self)
         if isinstance(error, LinkLost):
             error = coordinator_lost(self.job, self.step, error)
         elif isinstance(error, DeadlineExceededError) and self.state == "starting":

@@ -22,7 +22,7 @@ from kit.errors import (
 from kit.trace.log import Rows
 from kit.trace.log import rows as rows_of
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
-from kit.training.member.doing import doing
+from kit.training.member.activity import activity
 from kit.training.member.member import Member
 
 MOST_ROWS = 50_000  # of each kind in one answer; the caller comes back for the rest
@@ -64,7 +64,7 @@ def poll(
             log is not None and cursor < log.added
             for (_, cursor), log in zip(news, logs, strict=True)
         ),
-        "doing": member.last_doing or doing(member),
+        "doing": member.last_doing or activity(member),
         "leads": member.coordinator.status() if member.coordinator else None,
     }
     return status, b"".join(found.tobytes() for found in rows)

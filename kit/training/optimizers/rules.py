@@ -54,7 +54,11 @@ class GradientDescent(Rule):
     spends: ClassVar[bool] = True
 
     def descent(self, dtype: np.dtype[Any]) -> Any:
-        """Return the rate, unless somebody derived another rule from this one."""
+        """Return the learning rate as a number of `dtype`; None for a subclass.
+
+        With a rate the compiled loop does the update itself; a subclass may update in
+        another way.
+        """
         is_plain = type(self) is GradientDescent
         return self.rate(dtype) if is_plain else None
 

@@ -2,8 +2,8 @@
 
 Small gradients that are neighbours in the buffer are copied and checked together.
 
-Nothing of a step has left the worker when a check fails, and no member can complete the
-step without this worker, so a bad gradient changes nothing anywhere.
+No gradient leaves the worker before its checks, and no member can complete the step
+without this worker, so a bad gradient changes no parameter anywhere.
 """
 
 from __future__ import annotations

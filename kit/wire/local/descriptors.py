@@ -54,8 +54,8 @@ def recv_fds(
     for fd in fds:
         os.close(fd)
     raise ProtocolError(
-        f"{stream.peer} sent {len(fds)} descriptors beside the bytes {note!r}; "
-        f"expected were {n_fds}. Drop this connection."
+        f"{stream.peer} sent {len(fds)} descriptors beside the bytes {note!r}, where "
+        f"{n_fds} were expected. Drop this connection."
     )
 
 

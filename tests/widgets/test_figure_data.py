@@ -12,7 +12,7 @@ from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase, TransferKind
-from widgets.drawing import feed
+from widgets.drawing import figure_data
 
 MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0",)
@@ -24,7 +24,7 @@ def with_losses(values: list[float]) -> Trace:
 
 
 def test_a_short_loss_curve_is_complete() -> None:
-    columns = feed.loss(with_losses([3.0, 2.0, 2.5]))
+    columns = figure_data.loss(with_losses([3.0, 2.0, 2.5]))
 
     assert columns["step"].tolist() == [0, 1, 2]
     assert columns["loss"].tolist() == columns["mean"].tolist() == [3.0, 2.0, 2.5]
@@ -34,7 +34,7 @@ def test_a_long_loss_curve_is_thinned_and_keeps_its_spike() -> None:
     values = np.linspace(3, 1, 20_000)
     values[12_345] = 99.0
 
-    columns = feed.loss(with_losses(values.tolist()))
+    columns = figure_data.loss(with_losses(values.tolist()))
 
     assert 700 < len(columns["step"]) <= 1502
     assert columns["loss"].max() == 99.0
@@ -43,9 +43,9 @@ def test_a_long_loss_curve_is_thinned_and_keeps_its_spike() -> None:
 
 def test_the_moving_mean_is_the_mean_of_its_window_also_at_the_edges() -> None:
     values = np.random.default_rng(3).random(400)
-    half = feed.mean_width(400) // 2
+    half = figure_data.mean_width(400) // 2
 
-    columns = feed.loss(with_losses(values.tolist()))
+    columns = figure_data.loss(with_losses(values.tolist()))
 
     for at in (0, 1, 200, 399):
         window = values[max(0, at - half) : at + half + 1]
@@ -63,7 +63,7 @@ def test_regions_join_epochs_of_one_topology() -> None:
     ]
     trace = replace(with_losses([1.0] * 10), epochs=tuple(epochs))
 
-    columns = feed.regions(trace)
+    columns = figure_data.regions(trace)
 
     assert columns == {"left": [0, 6], "right": [6, 9], "topology": ["ps", "ring"]}
 
@@ -71,22 +71,22 @@ def test_regions_join_epochs_of_one_topology() -> None:
 def test_rates_times_durations_are_all_the_bytes(make_trace: MakeTrace) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
 
-    lines = feed.links(trace)
+    lines = figure_data.links(trace)
 
     assert list(lines)[:2] == ["ps:0 -> worker:0", "ps:0 -> worker:1"]
     total = sum(
         (line["rate"][:-1] * np.diff(line["second"])).sum() for line in lines.values()
     )
-    assert total * feed.MB == pytest.approx(trace.transfers["bytes"].sum())
+    assert total * figure_data.MB == pytest.approx(trace.transfers["bytes"].sum())
 
 
 def test_a_link_is_idle_in_the_topology_that_does_not_use_it(
     make_trace: MakeTrace,
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
-    at = feed.switches(trace)["second"][0]
+    at = figure_data.switches(trace)["second"][0]
 
-    line = feed.links(trace)["worker:0 -> worker:1"]
+    line = figure_data.links(trace)["worker:0 -> worker:1"]
 
     before = line["second"] < at - 1e-9
     assert before.any()
@@ -95,7 +95,7 @@ def test_a_link_is_idle_in_the_topology_that_does_not_use_it(
 
 
 def test_a_steady_link_has_no_peak_where_the_run_begins(make_trace: MakeTrace) -> None:
-    lines = feed.links(make_trace(("ring",), steps=30))
+    lines = figure_data.links(make_trace(("ring",), steps=30))
 
     for line in lines.values():
         assert line["rate"].max() < 1.5 * line["rate"].min()
@@ -107,7 +107,7 @@ def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle(
     whole = make_trace(("ring",), steps=30)
     cut = replace(whole, transfers=whole.transfers[-200:])  # a part of steps 13 to 29
 
-    lines = feed.links(cut)
+    lines = figure_data.links(cut)
 
     begin = next(iter(lines.values()))["second"][0]
     starts = whole.steps["start"][whole.steps["step"] == 14]
@@ -118,7 +118,7 @@ def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle(
 def test_many_links_are_summed_up_without_losing_bytes(make_trace: MakeTrace) -> None:
     trace = make_trace(("ps", "ring"), steps=5, n_workers=5)
 
-    every, few = feed.links(trace, most=99), feed.links(trace, most=4)
+    every, few = figure_data.links(trace, most=99), figure_data.links(trace, most=4)
 
     assert len(every) == 15
     assert list(few)[-1] == "12 other links together"
@@ -135,7 +135,7 @@ def test_the_window_lies_around_the_first_switch_of_topology(
 ) -> None:
     trace = make_trace(("ps", "ring", "ps"), steps=20)
 
-    view = feed.window(trace)
+    view = figure_data.window(trace)
 
     assert (view.first_step, view.last_step, view.label) == (18, 21, "ps to ring")
     steps = trace.steps
@@ -145,7 +145,7 @@ def test_the_window_lies_around_the_first_switch_of_topology(
 
 
 def test_without_a_switch_the_window_is_the_middle(make_trace: MakeTrace) -> None:
-    view = feed.window(make_trace(("ring",), steps=20))
+    view = figure_data.window(make_trace(("ring",), steps=20))
 
     assert (view.first_step, view.last_step, view.label) == (8, 11, "")
 
@@ -154,9 +154,9 @@ def test_the_timeline_has_as_much_of_each_phase_as_the_spans(
     make_trace: MakeTrace,
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
-    view = feed.window(trace)
+    view = figure_data.window(trace)
 
-    columns = feed.timeline(trace, view)
+    columns = figure_data.timeline(trace, view)
 
     spent = trace.phase_time(view.first_step, view.last_step)
     for number, task in enumerate(trace.names):
@@ -177,9 +177,9 @@ def test_spans_below_a_pixel_are_joined_to_the_phase_that_prevails() -> None:
         start = 1000 * (n // 2) + (0 if n % 2 == 0 else 750)
         table.append((0, phase, 0, start, start + length))
     trace = Trace(TASKS, spans=rows(SPAN, table))
-    view = feed.TimeWindow(0, 0, 0, 30_000_000, 0, "")
+    view = figure_data.TimeWindow(0, 0, 0, 30_000_000, 0, "")
 
-    columns = feed.timeline(trace, view)
+    columns = figure_data.timeline(trace, view)
 
     assert columns["phase"] == ["compute"]
     assert columns["left"].tolist() == [0.0]
@@ -189,7 +189,7 @@ def test_spans_below_a_pixel_are_joined_to_the_phase_that_prevails() -> None:
 def test_volume_is_what_the_totals_say_per_step(make_trace: MakeTrace) -> None:
     trace = make_trace(("ps", "ring", "ps"), steps=10, n_bytes=600_000)
 
-    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_001)}})
+    columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_001)}})
 
     values = zip(*list(columns.values())[1:], strict=True)
     found = dict(zip(columns["place"], values, strict=True))
@@ -201,16 +201,16 @@ def test_volume_is_what_the_totals_say_per_step(make_trace: MakeTrace) -> None:
 
 def test_an_empty_trace_gives_empty_columns() -> None:
     trace = Trace(TASKS)
-    view = feed.window(trace)
+    view = figure_data.window(trace)
 
-    assert feed.links(trace) == {}
+    assert figure_data.links(trace) == {}
     empty = [
-        feed.loss(trace),
-        feed.regions(trace),
-        feed.switches(trace),
-        feed.timeline(trace, view),
-        feed.step_starts(trace, view),
-        feed.volume(trace, {}),
+        figure_data.loss(trace),
+        figure_data.regions(trace),
+        figure_data.switches(trace),
+        figure_data.timeline(trace, view),
+        figure_data.step_starts(trace, view),
+        figure_data.volume(trace, {}),
     ]
     assert all(len(column) == 0 for columns in empty for column in columns.values())
 
@@ -226,9 +226,9 @@ def test_bytes_are_in_flight_from_the_first_sent_to_the_last_arrived(
         for at, long in sent
     ]
     trace = Trace(("ps:0", "worker:0"), transfers=rows(TRANSFER, moves))
-    view = feed.TimeWindow(7, 7, 0, 140 * 10**6, 0, "")
+    view = figure_data.TimeWindow(7, 7, 0, 140 * 10**6, 0, "")
 
-    found = feed.flights(trace, view)
+    found = figure_data.flights(trace, view)
 
     covered = {ms for at, long in sent for ms in range(at, at + long)}
     told = [

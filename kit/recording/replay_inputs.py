@@ -41,7 +41,7 @@ Own = Mapping[str, Any]  # by the argument of `kit.train`; None where nothing is
 
 
 @dataclass(frozen=True)
-class Given:
+class ReplayInputs:
     """A recorded job with its optimizers, and what its workers compute with."""
 
     job: Job
@@ -50,7 +50,7 @@ class Given:
 
 def given_for(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool = False
-) -> Given:
+) -> ReplayInputs:
     """Return what a recording is computed again with; raises as `kit.replay` does."""
     if isinstance(step, ArrayProtocol):
         if data is None:
@@ -88,7 +88,7 @@ def given_for(
             f"{'; '.join(filter(None, wrong))}. A replay needs the same."
         )
     work = Work(step, data, compressor=objects[COMPRESS])
-    return Given(_job(content.job, objects), work)
+    return ReplayInputs(_job(content.job, objects), work)
 
 
 def _job(job: Job, objects: Own) -> Job:

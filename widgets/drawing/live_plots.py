@@ -30,10 +30,7 @@ from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
 from widgets.drawing import curves, strips
-from widgets.drawing.canvas import canvas, dress, legend
-from widgets.drawing.curves import Chart, Series, Timeline
-from widgets.drawing.feed import Columns
-from widgets.drawing.figures import (
+from widgets.drawing.bokeh_figures import (
     curve,
     sources_of,
     timeline_figure,
@@ -41,6 +38,9 @@ from widgets.drawing.figures import (
     tips_of,
     under,
 )
+from widgets.drawing.canvas import canvas, dress, legend
+from widgets.drawing.curves import Chart, Series, Timeline
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import FONT, LIGHT, TEXT_PX, Theme
 
 PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options

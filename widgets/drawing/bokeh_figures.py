@@ -30,7 +30,7 @@ from bokeh.plotting import figure
 from kit.trace.traffic import Phase
 from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
-from widgets.drawing.feed import Columns
+from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import (
     FLIGHT,
     FLIGHT_HEIGHT,

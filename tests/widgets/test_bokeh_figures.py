@@ -10,8 +10,8 @@ from bokeh.models.annotations import Legend
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.contrast import contrast
-from widgets.drawing import curves, feed
-from widgets.drawing.figures import (
+from widgets.drawing import curves, figure_data
+from widgets.drawing.bokeh_figures import (
     curves_figure,
     links_figure,
     sources_of,
@@ -27,16 +27,19 @@ FORMULA = {"ps:0": (1_800_000, 1_800_000)}
 
 
 def figures(trace: Trace, theme: Theme) -> Figures:
-    view = feed.window(trace)
-    loss = curves.each_loss(feed.loss(trace), feed.regions(trace))
-    links = curves.links(feed.links(trace), feed.switches(trace))
-    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+    view = figure_data.window(trace)
+    loss = curves.each_loss(figure_data.loss(trace), figure_data.regions(trace))
+    links = curves.links(figure_data.links(trace), figure_data.switches(trace))
+    spans, starts = (
+        figure_data.timeline(trace, view),
+        figure_data.step_starts(trace, view),
+    )
     times = curves.timeline(spans, starts, trace.names, view.label)
     return {
         "loss": curves_figure(loss, theme),
         "links": links_figure(links, theme),
         "timeline": timeline_figure(times, theme),
-        "volume": volume_figure(feed.volume(trace, {"ps": FORMULA}), theme),
+        "volume": volume_figure(figure_data.volume(trace, {"ps": FORMULA}), theme),
     }
 
 
@@ -142,7 +145,7 @@ def test_measured_bars_stand_beside_formula_markers(
 
 
 def test_without_a_formula_there_is_no_marker(make_trace: MakeTrace) -> None:
-    columns = feed.volume(make_trace(("ps",), steps=4), {})
+    columns = figure_data.volume(make_trace(("ps",), steps=4), {})
     fig: Any = volume_figure(columns, DARK)
 
     assert [type(r.glyph) for r in fig.renderers] == [VBar, VBar]
@@ -152,7 +155,7 @@ def test_without_a_formula_there_is_no_marker(make_trace: MakeTrace) -> None:
 
 def test_two_figures_can_share_one_source(make_trace: MakeTrace) -> None:
     trace = make_trace(("ring",), steps=4)
-    chart = curves.each_loss(feed.loss(trace), feed.regions(trace))
+    chart = curves.each_loss(figure_data.loss(trace), figure_data.regions(trace))
     shared = sources_of(chart)
 
     pair: list[Any] = [curves_figure(chart, theme, shared) for theme in THEMES]

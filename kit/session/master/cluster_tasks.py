@@ -22,7 +22,7 @@ _PAUSE_S = 0.05
 Known = tuple[list[Device], int]
 
 
-class Members:
+class ClusterTasks:
     """All tasks, as `tasks()` returns them at the time."""
 
     def __init__(

@@ -20,7 +20,7 @@ _CALLER = str(Path("kit", "training", "worker", "worker.py"))
 _SOURCES = str(Path("kit", "training", "data", "sources.py"))
 
 
-def doing(member: Member) -> dict[str, Any]:
+def activity(member: Member) -> dict[str, Any]:
     """Return what a member does, as plain data.
 
     `what` is one of starting, loading, computing, waiting, meeting (at a boundary
