@@ -89,7 +89,7 @@ class ClusterMagics(Magics):
             options = parse(ClusterMagics.cluster, line)
             if options.what not in WORDS:
                 raise UsageError(
-                    f"%cluster cannot {options.what!r}."
+                    f"%cluster has no command {options.what!r}."
                     f"{nearest(options.what, list(WORDS))} "
                     f"It knows: {', '.join(WORDS)}."
                 )

@@ -1,6 +1,6 @@
 """Spread amounts that took some time over equal bins of time.
 
-Pure arithmetic on arrays; used for bytes per second and for shares of a pixel. It does
+Pure. Arithmetic on arrays, used for bytes per second and for shares of a pixel. It does
 not know what is being spread.
 """
 

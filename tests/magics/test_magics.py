@@ -112,7 +112,7 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         ),
         (
             "%cluster staus",
-            "UsageError: %cluster cannot 'staus'. Did you mean status? It knows: "
+            "UsageError: %cluster has no command 'staus'. Did you mean status? It knows: "
             "status, stop, restart, kill, add, remove, logs, list, clean.",
         ),
         (

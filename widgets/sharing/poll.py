@@ -72,8 +72,8 @@ class Poll:
             raise FailedPreconditionError(f"your guess is locked in at {told}.")
         if len(self.answers) >= MOST_ANSWERS:
             raise ResourceExhaustedError(
-                f"this question has {MOST_ANSWERS} answers, which is all that it takes; "
-                f"ask whoever leads the class to begin it again."
+                f"this question has {MOST_ANSWERS} answers and takes no more; ask "
+                f"whoever leads the class to begin it again."
             )
         self.answers[who] = self.prediction.checked(text)
         return self.prediction.told(self.answers[who])
