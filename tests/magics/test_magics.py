@@ -112,8 +112,8 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         ),
         (
             "%cluster staus",
-            "UsageError: %cluster has no command 'staus'. Did you mean status? It knows: "
-            "status, stop, restart, kill, add, remove, logs, list, clean.",
+            "UsageError: %cluster has no command 'staus'. Did you mean status? It "
+            "knows: status, stop, restart, kill, add, remove, logs, list, clean.",
         ),
         (
             "%cluster stop worker:1",
