@@ -23,7 +23,6 @@ if sys.platform != "linux":
         "devcontainer or on Binder, or install psring in WSL2 on Windows."
     )
 
-from kit import dask_graph as _dask_graph  # noqa: F401  # tensors become its collections
 from kit import errors as errors
 from kit import kubernetes as kubernetes
 from kit import nn as nn
@@ -70,6 +69,7 @@ from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
 from kit.server.engine import current as this_server
 from kit.server.server import Server as Server
+from kit.session.client import dask_graph as _dask_graph  # noqa: F401  # tensors become its collections
 from kit.session.client.metadata import RunMetadata as RunMetadata
 from kit.session.client.saving import restore_variables as restore_variables
 from kit.session.client.saving import save_variables as save_variables

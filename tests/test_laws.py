@@ -31,8 +31,7 @@ LAYERS = {
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
     **dict.fromkeys(["kit.forking", "kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
-    **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
-    **dict.fromkeys(["kit.picture", "kit.dask_graph"], 3),
+    **dict.fromkeys(["kit.training", "kit.session", "kit.hooks", "kit.picture"], 3),
     **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
@@ -53,7 +52,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "dask": (
         "kit/training/data/dask_source.py",
         "kit/session/client/dask_feeds.py",
-        "kit/dask_graph.py",
+        "kit/session/client/dask_graph.py",
     ),
     "distributed": ("kit/cluster/dask_workers/plugin.py",),
     "cupy": ("kit/arrays.py",),

@@ -11,10 +11,10 @@ from typing import Any
 
 from kit.cluster import lifecycle
 from kit.cluster.cluster import Cluster
-from kit.dask_graph import set_cluster
 from kit.devices.nearest import set_known_tasks
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.graph.ops.state.function import take
+from kit.session.client.dask_graph import set_cluster
 from kit.session.client.remote import set_function_carrier
 from kit.task import Task
 from kit.training.train import set_current

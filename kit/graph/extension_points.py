@@ -5,7 +5,7 @@ that registers with `lend` does the work. Without one there is no picture, and a
 is not a dask collection.
 
     kit.picture     -> visualize, _repr_html_
-    kit.dask_graph  -> compute, persist, __dask_graph__ and its kin
+    kit.session.client.dask_graph  -> compute, persist, __dask_graph__ and its kin
 """
 
 from __future__ import annotations

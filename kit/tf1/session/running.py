@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.dask_graph import add_default
+from kit.session.client.dask_graph import add_default
 from kit.tf1.graph.stack import DefaultStack
 
 sessions: DefaultStack[Any] = DefaultStack()

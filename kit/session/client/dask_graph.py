@@ -29,7 +29,7 @@ from kit.session.client.session import Session, default_session
 
 _cluster: list[Callable[[], Any]] = []
 _defaults: list[Callable[[], Any]] = [default_session]
-_UID = "kit.dask_graph"
+_UID = "kit.session.client.dask_graph"
 
 
 def set_cluster(find: Callable[[], Any]) -> None:

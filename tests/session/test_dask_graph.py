@@ -13,9 +13,9 @@ import pytest
 from dask.typing import DaskCollection
 
 import kit
-from kit import dask_graph
 from kit import tf1 as tf
 from kit.errors import FailedPreconditionError
+from kit.session.client import dask_graph
 from kit.testing.cluster import local_cluster
 
 compute: Any = dask.compute  # type: ignore[attr-defined]  # dask's own gap
