@@ -62,7 +62,7 @@ def test_step_that_hangs_is_named_while_it_hangs(
     assert found.first_cause == step.who
     row = found[step.who]
     assert (row.does, row.step, row.waits_for) == ("computing", 3, ())
-    assert row.where.startswith("__call__ (test_flight.py:")
+    assert row.where.startswith("__call__ (test_flight_recorder.py:")
     assert row.messages
     assert row.spans
     others = {one.task: one for one in found.rows if one.does == "waiting"}
