@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.results import median
-from kit.exchange.topologies.cost import Case, CostModel, Rates, Sharing
+from kit.exchange.topologies.time_model import Case, CostModel, Rates, Sharing
 
 Figures = dict[str, Any]  # a benchmark's own, as its JSON file holds them
 

@@ -6,8 +6,8 @@ Every task goes through the steps of a training, in a separate process; its grad
 is ready, so what is measured is handing over, exchange and update. The time of an
 exchange goes from the last worker's arrival to the last worker's finish. Bytes and
 messages are the meters', and a step that moves others than its formula ends this. The
-model (`kit.exchange.topologies.cost`) is fitted to one half of the points and judged by
-the other one.
+model (`kit.exchange.topologies.time_model`) is fitted to one half of the points and
+judged by the other one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import psutil
 from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, report, size_text
 from benchmarks.scaling_rank import job
-from kit.exchange.topologies.cost import (
+from kit.exchange.topologies.time_model import (
     Case,
     CostModel,
     Point,

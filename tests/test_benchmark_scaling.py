@@ -17,7 +17,7 @@ from benchmarks.rank_group import RanksFailed, rank_group
 from benchmarks.results import Table
 from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
-from kit.exchange.topologies.cost import Case, CostModel, Point, Rates, Sharing
+from kit.exchange.topologies.time_model import Case, CostModel, Point, Rates, Sharing
 from kit.exchange.topologies.topology import by_name
 
 ROOT = Path(__file__).parents[1]

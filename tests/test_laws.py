@@ -96,7 +96,7 @@ PURE = (
     "kit/exchange/topologies/*",
     "kit/graph/*",
     "kit/picture/*",
-    *_pure("kit/training/coordination", "membership loss_reports failures"),
+    *_pure("kit/training/coordination", "membership suspicions member_errors"),
     *_pure("kit/training/optimizers", "rule rules"),
     *_pure("kit/training", "data/splits evolve"),
     *_pure("kit/session", "client/options"),

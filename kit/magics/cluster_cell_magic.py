@@ -14,7 +14,7 @@ from kit.cluster.polling import Polling, drive, drive_async
 from kit.cluster.report import ClusterState
 from kit.magics import running, start_request
 from kit.magics.launcher_options import asked_launcher, launcher_options
-from kit.magics.options import (
+from kit.magics.line_parsing import (
     count,
     job,
     option,

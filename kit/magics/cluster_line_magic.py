@@ -17,7 +17,7 @@ from kit.cluster.polling import drive
 from kit.cluster.processes import left_behind
 from kit.magics import running
 from kit.magics.cluster_cell_magic import StartMagics
-from kit.magics.options import count, option, parse, takes, told_in_one_line
+from kit.magics.line_parsing import count, option, parse, takes, told_in_one_line
 
 _LINES = 20
 

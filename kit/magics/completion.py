@@ -29,8 +29,8 @@ from kit.magics import running
 from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.cluster_line_magic import WORDS
 from kit.magics.launcher_options import flag, owners
+from kit.magics.line_parsing import flags
 from kit.magics.on_magics import OnMagics
-from kit.magics.options import flags
 from kit.regular_file import read_regular
 from kit.task import Task
 

@@ -20,7 +20,7 @@ from IPython.core.error import UsageError
 
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.fields import COMMON, fields, known, nearest
-from kit.magics.options import option
+from kit.magics.line_parsing import option
 
 
 def flag(name: str) -> str:

@@ -14,7 +14,7 @@ from kit.cluster.cells.selection import select
 from kit.cluster.polling import Polling, drive, drive_async
 from kit.magics import running
 from kit.magics.labelled import Showing
-from kit.magics.options import option, parse, seconds, takes, told_in_one_line
+from kit.magics.line_parsing import option, parse, seconds, takes, told_in_one_line
 
 
 @magics_class

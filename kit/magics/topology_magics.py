@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from kit.cluster.polling import Polling, drive
 from kit.errors import FailedPreconditionError
 from kit.magics import running
-from kit.magics.options import option, parse, takes, told_in_one_line
+from kit.magics.line_parsing import option, parse, takes, told_in_one_line
 from kit.training.client.run import Run
 
 _PATIENCE_S = 2.0

@@ -7,9 +7,9 @@ depends only on what its sender did before, and when it may be used only on that
 what its receiver took before. Members can therefore be played in any order that keeps a
 message's sending before its taking, and no list of events is needed.
 
-Computing costs what `kit.exchange.topologies.cost` says: `Rates`, for each message that
-is waited for, byte taken, and byte added or updated. A message that has come before
-it is taken costs only its bytes: nobody has to wake up for it.
+Computing costs what `kit.exchange.topologies.time_model` says: `Rates`, for each
+message that is waited for, byte taken, and byte added or updated. A message that has
+come before it is taken costs only its bytes: nobody has to wake up for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.plan import Group
-from kit.exchange.topologies.cost import CACHE_BYTES, Floats, Rates, spilled
+from kit.exchange.topologies.time_model import CACHE_BYTES, Floats, Rates, spilled
 from kit.rehearsal.schedule import READY, RECEIVE, SEND, Array, CommunicationSchedule
 from kit.wire.shaping import LinkSettings
 

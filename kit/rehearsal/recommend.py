@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import registered
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import by_name
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind

@@ -39,7 +39,7 @@ from kit.exchange.plan import (
     Send,
 )
 from kit.exchange.ports.memory import is_apart, physical
-from kit.exchange.topologies.cost import CACHE_BYTES, Rates
+from kit.exchange.topologies.time_model import CACHE_BYTES, Rates
 from kit.exchange.topologies.topology import by_name, first
 from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.rehearsal import Rehearsal
@@ -124,7 +124,7 @@ def rehearse(
         take is not known: add it to `compute`.
     rates : Rates, optional
         What a task's messages, and bytes moved and added, cost; see
-        `kit.exchange.topologies.cost`. By default measured once on this machine.
+        `kit.exchange.topologies.time_model`. By default measured once on this machine.
 
     Returns
     -------
@@ -168,8 +168,8 @@ def rates_of(given: Rates | None) -> Rates:
         return machine_rates()
     if not isinstance(given, Rates) or not all(0 <= rate < math.inf for rate in given):
         raise InvalidArgumentError(
-            f"rates is {given!r}; give kit.exchange.topologies.cost.Rates(base, alpha, "
-            f"beta, gamma, delta) in seconds of 0 or more, or None for those of this "
+            f"rates is {given!r}; give kit.exchange.topologies.time_model.Rates(base, "
+            f"alpha, beta, gamma, delta) in seconds of 0 or more, or None for those of this "
             f"machine."
         )
     return given
@@ -180,7 +180,7 @@ def machine_rates() -> Rates:
     """Return the rates of this machine as it is now; measured once, in some 50 ms.
 
     For rehearsals without given `Rates`. They are rough: a fit of real exchanges
-    (`kit.exchange.topologies.cost.fit`) is better, if there are measurements.
+    (`kit.exchange.topologies.time_model.fit`) is better, if there are measurements.
 
     Measured are a byte added in the cache and outside of it, a byte copied, and how
     much later than asked a process wakes up, which is what waiting for a message costs.

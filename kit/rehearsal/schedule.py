@@ -5,7 +5,7 @@ read and dropped before the next one is made; what is kept of an operation takes
 twenty bytes.
 
 Copies have no row: to copy a range is part of what taking its message costs, as in
-`kit.exchange.topologies.cost`. Neighbouring additions are one row.
+`kit.exchange.topologies.time_model`. Neighbouring additions are one row.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near
 from kit.session.client import targets
 from kit.session.client.connection import Connection
-from kit.session.client.lazy_feeds import Carry, LazyFeeds
+from kit.session.client.feeds_on_tasks import Carry, LazyFeeds
 from kit.session.client.options import SessionOptions
 from kit.session.client.remote import Remote
 from kit.session.master.cluster_tasks import passes

@@ -13,7 +13,7 @@ from kit.cluster.launchers.site import launcher_defaults
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.launcher_options import asked_launcher
-from kit.magics.options import parse
+from kit.magics.line_parsing import parse
 
 VARIABLES = {"mine": SSH({"nodea": 3}), "number": 3}
 

@@ -14,7 +14,7 @@ from kit.cluster.processes import left_behind
 from kit.cluster.processes.left_behind import LeftBehind
 from kit.cluster.processes.reaper import Process
 from kit.errors import StartFailed
-from kit.magics import options
+from kit.magics import line_parsing
 from tests.magics.stage import FakeCluster, FakeRun, without_colours
 
 
@@ -295,4 +295,4 @@ def test_help_of_a_magic_has_examples_and_all_its_options(
     assert f"\n  {name} [" in usage
     assert f"    {name} " in said
     assert "In plain Python: `" in said
-    assert all(flag in said for flag in options.flags(magic))
+    assert all(flag in said for flag in line_parsing.flags(magic))

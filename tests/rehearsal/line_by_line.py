@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Add, Apply, Op, Receive, Send
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.time_model import Rates
 from kit.training.job import Job
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 

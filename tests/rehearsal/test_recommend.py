@@ -10,8 +10,8 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.exchange.topologies import topology as topologies
-from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.ring import Ring
+from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import registered
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.cases import for_each

@@ -15,7 +15,7 @@ from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.layout import Layout, Range, Spec
 from kit.exchange.plan import GRAD, Apply, Group, Plan, Receive, Send
 from kit.exchange.topologies import topology as topologies
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import Topology, by_name
 from kit.rehearsal import schedule as schedules
 from kit.testing.cluster import LocalCluster, local_cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import per_member
 from widgets import Section, write_report
 

@@ -162,8 +162,8 @@ class Topology(ABC):
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """Return what a step costs on its longest path, and in all tasks together.
 
-        `kit.exchange.topologies.cost` predicts times from it. Default: counted in the
-        plans of float32 parameters of this size.
+        `kit.exchange.topologies.time_model` predicts times from it. Default: counted in
+        the plans of float32 parameters of this size.
 
         Parameters
         ----------

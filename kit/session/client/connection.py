@@ -12,7 +12,7 @@ from kit.errors import CancelledError
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.session.client.cancelling import CLOSED
-from kit.session.client.lazy_feeds import LazyFeeds
+from kit.session.client.feeds_on_tasks import LazyFeeds
 from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
 from kit.session.master.master import Master

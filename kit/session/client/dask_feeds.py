@@ -3,8 +3,8 @@
     session.run(loss, {x: dask_images[:64], y: dask_labels[:64]})
 
 Each run computes them again: in the tasks that use them if the session runs on a
-`kit.Cluster` (see `kit.session.client.lazy_feeds`), else in the process that asks for
-the run. (For training, `kit.train` lets each worker load its own blocks.)
+`kit.Cluster` (see `kit.session.client.feeds_on_tasks`), else in the process that asks
+for the run. (For training, `kit.train` lets each worker load its own blocks.)
 
 It never loads dask: where dask is not loaded, no value can be a collection of dask's.
 """

@@ -21,7 +21,7 @@ from kit.graph.node import to_plain as nodes_to_plain
 from kit.graph.ops.state.function import function_of
 from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.client.connection import Connection
-from kit.session.client.lazy_feeds import LazyFeeds, apart
+from kit.session.client.feeds_on_tasks import LazyFeeds, apart
 from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
 from kit.session.master.plan import RunSignature

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from kit.errors import CancelledError, KitError, LinkLost, PeerLost, UnavailableError
 from kit.graph.dtypes import Array
-from kit.session.client.lazy_feeds import apart
+from kit.session.client.feeds_on_tasks import apart
 from kit.session.master.partition import TensorMove
 from kit.session.transport.channel import GRACE_S, Channel
 from kit.session.transport.message import Act, begin_lending, send

@@ -40,7 +40,7 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.session.client.lazy_feeds import together
+from kit.session.client.feeds_on_tasks import together
 from kit.session.client.options import SessionOptions
 from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.dtypes import Array
-from kit.session.client.lazy_feeds import present
+from kit.session.client.feeds_on_tasks import present
 from kit.session.master.partition import Segment, TensorMove
 from kit.session.transport.channel import Channel
 from kit.session.transport.peers import Peers

@@ -43,7 +43,7 @@ from kit.training.client.requests import (
     next_generation,
 )
 from kit.training.client.watched import Once, Watched, gone, take_gathered, unwatchable
-from kit.training.coordination.failures import SURVIVED
+from kit.training.coordination.member_errors import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job

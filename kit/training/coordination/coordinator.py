@@ -23,9 +23,8 @@ from kit.errors import (
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import RequestLog, check_command
-from kit.training.coordination import failures
+from kit.training.coordination import member_errors
 from kit.training.coordination.digests import DigestReport
-from kit.training.coordination.loss_reports import Damage, Latecomers, Suspicions
 from kit.training.coordination.membership import (
     Agreement,
     Answer,
@@ -35,6 +34,7 @@ from kit.training.coordination.membership import (
 )
 from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
+from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
 from kit.training.diverging_workers import check_switch
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
@@ -114,7 +114,7 @@ class TrainingCoordinator:
         """
         with self._changed:
             if member in self._agreement.lost:
-                raise failures.left_behind(self._job, member)
+                raise member_errors.left_behind(self._job, member)
             # Only heartbeats keep a member alive: arriving starts the watch over it.
             self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
@@ -249,7 +249,7 @@ class TrainingCoordinator:
         with self._changed:
             # One that is lost but heard is a new process, on its way back.
             if member in self._agreement.lost and member not in self._heard:
-                return failures.left_behind(self._job, member)
+                return member_errors.left_behind(self._job, member)
             self._heard[member] = self._clock()
             return self._agreement.error
 
@@ -264,7 +264,7 @@ class TrainingCoordinator:
     def check_current(self, member: int, incarnation: int) -> None:
         """Raise `Fenced` for what an earlier process of a member says."""
         if incarnation != self._incarnations.get(member, 0):
-            raise failures.replaced(self._job, member)
+            raise member_errors.replaced(self._job, member)
 
     def come_back(self, member: int, incarnation: int, process: str) -> None:
         """Take in the word of a member that was lost and has a new process.
@@ -286,9 +286,9 @@ class TrainingCoordinator:
                     self._heard[member] = self._clock()
                 return
             if incarnation <= known:
-                raise failures.replaced(self._job, member)
+                raise member_errors.replaced(self._job, member)
             if not self._job.can_spare({member}):
-                raise failures.cannot_return(self._job, member)
+                raise member_errors.cannot_return(self._job, member)
             # The end of its last process may be unnoticed yet; a new one proves it.
             if member not in agreement.lost and not agreement.is_finished:
                 self.gone(member, "a new process of it has begun")
@@ -312,7 +312,7 @@ class TrainingCoordinator:
             agreement = self._agreement
             if not agreement.is_over and member not in agreement.returning:
                 if member not in agreement.lost or member not in self._heard:
-                    raise failures.not_lost(self._job, member)
+                    raise member_errors.not_lost(self._job, member)
                 agreement.take_back(member, self._incarnations.get(member, 0))
                 self._changed.notify_all()
 
@@ -356,7 +356,7 @@ class TrainingCoordinator:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:
-                error = failures.mismatch(self._job, member, found)
+                error = member_errors.mismatch(self._job, member, found)
                 self._end(error)
                 raise error
             return self._job.run
@@ -479,7 +479,7 @@ class TrainingCoordinator:
                 self.leave(member)
                 return
             goes_on = self._can_spare(member)
-            error = failures.gone(self._job, member, reason, goes_on=goes_on)
+            error = member_errors.gone(self._job, member, reason, goes_on=goes_on)
             self.fail(error, lost=member)
 
     def watch(self) -> None:
@@ -508,7 +508,7 @@ class TrainingCoordinator:
             limit_s = limits.step_deadline_s
             late = self._latecomers.found(self._agreement, now, limit_s)
             for number, missing in late.items():
-                self.fail(failures.late(self._job, missing, number, limit_s))
+                self.fail(member_errors.late(self._job, missing, number, limit_s))
 
     def seen(self, step: int) -> None:
         """Note that the training was seen at `step` by the sender of a request.

@@ -29,7 +29,7 @@ from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.failures import (
+from kit.training.coordination.member_errors import (
     as_failure,
     coordinator_lost,
     forget_frames,

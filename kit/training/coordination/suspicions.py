@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kit.errors import KitError, PeerLost
 from kit.training.checkpointing.member_state import writers_of
-from kit.training.coordination import failures
+from kit.training.coordination import member_errors
 from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.membership import Agreement, Verdict
 from kit.training.job import Job
@@ -88,7 +88,7 @@ class Suspicions:
         return None
 
     def _line_cut(self, member: int, found: Suspicion) -> KitError:
-        return failures.line_cut(self._job, member, found.other, found.error)
+        return member_errors.line_cut(self._job, member, found.other, found.error)
 
 
 # --------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Damage:
     def error(self) -> KitError | None:
         """What the training has to end with; None as long as nothing differs."""
         found, agreed_at = self._comparison.difference, self._comparison.agreed_at
-        return failures.differ(self._job, found, agreed_at) if found else None
+        return member_errors.differ(self._job, found, agreed_at) if found else None
 
     def is_certain(self, now: float) -> bool:
         """Whether all have reported the state that differs, or had time to do so."""

@@ -13,7 +13,8 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import Add, Apply, Copy, Group, Receive
-from kit.exchange.topologies.cost import (
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.time_model import (
     Case,
     CostModel,
     Point,
@@ -23,7 +24,6 @@ from kit.exchange.topologies.cost import (
     fit,
     load,
 )
-from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name, names, per_member
 from tests.cases import for_each
 
