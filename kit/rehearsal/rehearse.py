@@ -169,8 +169,8 @@ def rates_of(given: Rates | None) -> Rates:
     if not isinstance(given, Rates) or not all(0 <= rate < math.inf for rate in given):
         raise InvalidArgumentError(
             f"rates is {given!r}; give kit.exchange.topologies.time_model.Rates(base, "
-            f"alpha, beta, gamma, delta) in seconds of 0 or more, or None for those of this "
-            f"machine."
+            f"alpha, beta, gamma, delta) in seconds of 0 or more, or None for those of "
+            f"this machine."
         )
     return given
 
