@@ -540,7 +540,7 @@ class Cluster:
         try:
             return await drive_async(self._on(where, code, timeout_s, each))
         except CellInterrupted as stop:
-            # Whoever cancelled the task expects this error from it.
+            # The caller that cancelled the task expects this error from it.
             raise asyncio.CancelledError(str(stop)) from stop
 
     def _on(

@@ -72,8 +72,8 @@ class OtherProcesses:
             try:
                 self.finish(coroutine)
             except Exception as error:
-                # Nothing else leads on from here: the members have ended, and whoever
-                # waits for the next generation would wait for ever.
+                # The members have ended, and nothing else begins the next generation: a
+                # wait for it would last for ever.
                 text = f"{self._now.me} cannot go on: {type(error).__name__}: {error}"
                 self._now.fail(InternalError(text, task=self._now.me))
                 _LOG.exception("%s cannot go on", self._now.me)
