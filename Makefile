@@ -26,9 +26,9 @@ demo: .venv/ready-demo ## train on a cluster of this machine and write a report
 lab: .venv/ready-lab ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab --notebook-dir=notebooks $(ARGS)
 
-test: .venv/ready-test ## run all tests; installs what they need
+test: .venv/ready-test ## run all tests on all cores; installs what they need
 	@.ci/system-packages
-	@$(PY) -m pytest $(ARGS)
+	@.ci/test $(ARGS)
 
 test-fast: .venv/ready-test ## run the tests that are not marked slow
 	@$(PY) -m pytest -m "not slow" -n auto $(ARGS)

@@ -8,6 +8,8 @@ What a fixture of a whole file holds (a running cluster, for example) is there b
 the first look, so it may stay. `@pytest.mark.lasting("descriptor", "thread")` is for
 tests during which such a fixture may go on to take more of these kinds. At the end of
 the session nothing that the tests started may run, orphans included.
+
+What a test leaves that fails is ended, orphans included, so it harms no other test.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -24,6 +27,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psutil
@@ -60,6 +65,55 @@ hypothesis.settings.register_profile(
     "nightly", deadline=None, max_examples=2000, print_blob=True
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+FAILED = pytest.StashKey[bool]()
+BEGAN = pytest.StashKey[float]()
+CLUSTERS = pytest.StashKey[frozenset[Any]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--browser",
+        choices=["with", "without", "only"],
+        default="with",
+        help="run tests that open a browser too (the default), not, or nothing else",
+    )
+
+
+def pytest_configure() -> None:
+    # A shell starts what runs in the background with SIGINT ignored, which every
+    # process inherits: none could be interrupted, and tests do interrupt some.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return what `-n auto` means: more than cores, as many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 2
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    choice = config.getoption("browser")
+    if choice == "with":
+        return
+    opening = [item for item in items if item.get_closest_marker("browser")]
+    others = [item for item in items if not item.get_closest_marker("browser")]
+    kept, left_out = (opening, others) if choice == "only" else (others, opening)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    only = config.getoption("browser") == "only"
+    return True if only and is_without_browser(collection_path) else None
+
+
+def is_without_browser(path: Path) -> bool:
+    """Whether it is a file in which no test can open a browser; it is not imported."""
+    return path.suffix == ".py" and b"browser" not in path.read_bytes()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -245,6 +299,83 @@ def take_lasting_descriptors_of_zmq() -> None:
     zmq.Context.instance().socket(zmq.PAIR).close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEGAN], item.stash[CLUSTERS] = since_boot(), clusters()
+    result = yield
+    # What fixtures of the file have started by now is for its other tests too.
+    item.stash[BEGAN], item.stash[CLUSTERS] = since_boot(), clusters()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except BaseException:
+        item.stash[FAILED] = True
+        raise
+    finally:
+        if item.stash.get(FAILED, False):
+            for cluster in clusters() - item.stash[CLUSTERS]:
+                with suppress(Exception):  # the test has failed already
+                    cluster.stop()
+            end_what_is_left(item.stash[BEGAN])
+
+
+def clusters() -> frozenset[Any]:
+    """Return the clusters that run in this process; the newest is the current one."""
+    lifecycle = sys.modules.get("kit.cluster.lifecycle")  # nothing runs if not loaded
+    return frozenset() if lifecycle is None else frozenset(lifecycle.running())
+
+
+def end_what_is_left(began: float) -> None:
+    """End the processes started since `began`, but not what older ones have started.
+
+    A cluster that a file's tests share restarts its own tasks, and goes on.
+    """
+    mark = os.environ.get(MARK)
+    running = {
+        process.pid: process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and is_marked(process, mark) and is_leak(process)
+    }
+    older = {pid for pid, process in running.items() if is_older(process, began)}
+    for pid, process in running.items():
+        with suppress(psutil.Error):
+            if pid not in older and not older & {one.pid for one in process.parents()}:
+                process.kill()
+
+
+def since_boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def is_older(process: psutil.Process, moment: float) -> bool:
+    # psutil's own time of creation is right to a second only.
+    with suppress(OSError):
+        stat = Path(f"/proc/{process.pid}/stat").read_text("utf-8", "replace")
+        ticks = int(stat.rpartition(")")[2].split()[19])
+        return (ticks + 1) / os.sysconf("SC_CLK_TCK") < moment
+    return False
+
+
+def is_marked(process: psutil.Process, mark: str | None) -> bool:
+    with suppress(psutil.Error):
+        return mark is not None and process.environ().get(MARK) == mark
+    return False
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _session_leaves_no_process() -> Iterator[None]:
     value = os.environ[MARK] = uuid.uuid4().hex
@@ -259,7 +390,5 @@ def _session_leaves_no_process() -> Iterator[None]:
 def marked(value: str) -> Iterator[str]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == value and (
-                not is_own(process) or is_leak(process)
-            ):
+            if is_marked(process, value) and (not is_own(process) or is_leak(process)):
                 yield describe(process)

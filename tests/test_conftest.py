@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import psutil
@@ -69,14 +71,79 @@ def test_orphan():
     print("pid", int(pid))
 """
 
+FAILING = """
+import subprocess
+from pathlib import Path
 
-def run(pytester: pytest.Pytester, tests: str) -> pytest.RunResult:
+import psutil
+import pytest
+
+import kit
+
+ORPHAN = "sleep 30 >/dev/null & echo $!"
+
+
+def orphan():
+    return psutil.Process(int(subprocess.check_output(["sh", "-c", ORPHAN])))
+
+
+@pytest.fixture(scope="module")
+def shared():
+    process = orphan()
+    yield process
+    process.kill()
+
+
+LEFT = []
+
+
+def test_fails(shared):
+    LEFT.append(orphan())
+    kit.Cluster(ps=0, worker=1).start()
+    assert not LEFT
+
+
+def test_meets_nothing_of_it(shared):
+    assert not LEFT[0].is_running() or LEFT[0].status() == psutil.STATUS_ZOMBIE
+    assert shared.is_running()
+    with pytest.raises(kit.errors.FailedPreconditionError, match="no cluster"):
+        kit.current_cluster()
+"""
+
+INTERRUPTED = """
+import signal, subprocess, sys
+
+def test_child_can_be_interrupted():
+    code = "import signal; print(signal.getsignal(signal.SIGINT).__name__)"
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert printed == "default_int_handler\\n"
+"""
+
+CHOSEN = """
+import pytest
+
+@pytest.mark.browser
+def test_in_a_browser(): pass
+
+def test_without(): pass
+"""
+
+
+def run(
+    pytester: pytest.Pytester, tests: str, *options: str, command: str = ""
+) -> pytest.RunResult:
     brief = CONFTEST.replace("GRACE_S = 10.0", "GRACE_S = 0.1")
     assert brief != CONFTEST
     pytester.makeconftest(brief)
-    pytester.makeini("[pytest]\nmarkers = lasting(*kinds): what may stay")
+    pytester.makeini(
+        "[pytest]\nmarkers =\n  lasting(*kinds): what may stay\n  browser: opens one"
+    )
     pytester.makepyfile(tests)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
+    options = ("-p", "no:cacheprovider", "-rA", *options)
+    if command:
+        pytest_here = shlex.join([sys.executable, "-m", "pytest", *options])
+        return pytester.run("sh", "-c", command.format(pytest_here))
+    return pytester.runpytest_subprocess(*options)
 
 
 def end_orphan(output: str) -> None:
@@ -93,8 +160,8 @@ def test_each_kind_of_leak_is_an_error_that_names_it(
 ) -> None:
     result = run(pytester, LEAKING)
 
-    # Six tests leak one thing each; the child is found once more at the very end.
-    result.assert_outcomes(passed=8, errors=7)
+    # Six tests leak one thing each; the child is ended then, so it is not found again.
+    result.assert_outcomes(passed=8, errors=6)
     for line in (
         "*thread 'kit-forgotten', a daemon",
         "*descriptor *: socket:* AF_INET ('127.0.0.1', *)",
@@ -115,3 +182,35 @@ def test_process_whose_parent_died_is_found_at_the_end(
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*the tests left running:", "*process *: sleep 30"])
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_leaves_no_process_and_no_cluster_to_the_next(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, FAILING)
+
+    # The error is the leak, which is looked for before what is left is ended.
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_children_can_be_interrupted_when_the_tests_run_in_the_background(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    # What `&` does in a script; a shell that is interactive does not.
+    result = run(pytester, INTERRUPTED, *options, command="trap '' INT; {}")
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_tests_in_a_browser_can_be_chosen_and_left_out(
+    pytester: pytest.Pytester,
+) -> None:
+    only = run(pytester, CHOSEN, "--browser=only")
+    without = run(pytester, CHOSEN, "--browser=without")
+
+    only.stdout.fnmatch_lines(["PASSED *::test_in_a_browser", "*1 passed, 1 desel*"])
+    without.stdout.fnmatch_lines(["PASSED *::test_without", "*1 passed, 1 deselected*"])
