@@ -1,21 +1,32 @@
-"""Open an untrusted file only if it is a regular one of limited size.
+"""Read and write files in folders that others may write to, such as a class's.
+
+An untrusted file is opened only if it is a regular one of limited size.
 
 Opening a FIFO waits for a writer for ever, /dev/zero has no end, a symbolic link leads
 wherever its author likes, and a sparse file of gigabytes takes no room on the disk. All
 of these are refused before a byte is read. Folders in the path may be links, as a
 user's often are; only the file itself may not.
+
+What is written goes to a file that is new (`create_regular`), and then takes the name
+that was asked for (`replace_regular`): a link or a FIFO that somebody has put in the
+way is refused or replaced, and nothing is ever written to where it leads.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from kit.errors import InvalidArgumentError, KitError
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MORE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a folder",
@@ -55,6 +66,61 @@ def read_regular(
     """Return all bytes of a file; raises as `open_regular` does."""
     with open_regular(path, error, most_bytes) as file:
         return file.read(os.fstat(file.fileno()).st_size)
+
+
+def create_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Return a new file to write to; anything that has the name is an error.
+
+    Raises `FileExistsError` then, for a link too, and other `OSError`.
+    """
+    return os.fdopen(os.open(path, _NEW, 0o666), "wb")
+
+
+def append_regular(
+    path: str | os.PathLike[str], error: type[KitError] = InvalidArgumentError
+) -> BinaryIO:
+    """Return an unbuffered file to append to, which is made if it is missing.
+
+    Raises `error` if it is not a regular file, or one of another user, and `OSError`.
+    """
+    with suppress(FileNotFoundError):
+        stat_regular(path, error)
+    fd = os.open(path, _MORE | os.O_CLOEXEC, 0o666)
+    try:
+        status = os.fstat(fd)
+        check_regular(path, status, error)
+        if status.st_uid != os.geteuid():
+            raise error(
+                f"{path} belongs to user {status.st_uid}, and nothing of user "
+                f"{os.geteuid()} is added to it. Remove it, or give another folder."
+            )
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "ab", buffering=0)
+
+
+def replace_regular(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> None:
+    """Write a file so that `path` holds either all of it or what it held before.
+
+    The bytes go to a neighbouring file first, of a name that nobody can know before,
+    which is removed if the pieces raise. A link called `path` is replaced. Raises
+    `OSError` as the file system gives it.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.draft")
+    file = create_regular(draft)
+    try:
+        with file:
+            file.writelines(pieces)
+            # On the disk before it gets the name: else a crash could leave the new name
+            # with an empty file.
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def stat_regular(

@@ -12,9 +12,11 @@ import json
 import os
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,15 +31,25 @@ from kit.errors import (
     KitError,
     PermissionDeniedError,
 )
+from kit.faults.history import History
 from kit.graph.graph import Graph
 from kit.graph.variable import Variable
-from kit.regular_file import read_regular
+from kit.picture.picture import Picture
+from kit.picture.reading import scene_of
+from kit.regular_file import (
+    append_regular,
+    create_regular,
+    read_regular,
+    replace_regular,
+)
 from kit.session.client.saving import restore_variables, save_variables
 from kit.session.client.session import Session
+from kit.task import Task
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state,
     write_state,
 )
+from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.checkpointing.resume import FolderLock
 from kit.wire.handshake.credentials import Credentials
@@ -316,3 +328,78 @@ def test_size_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
 def test_device_is_refused_without_being_opened() -> None:
     with pytest.raises(InvalidArgumentError, match="/dev/zero is a device"):
         read_regular("/dev/zero", 5)
+
+
+# -- what we write, in a folder where others may write too ----------------------------
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "report.html": lambda path: write_atomically(path, ["new"]),
+    "run.svg": lambda path: Picture(scene_of([])).save(path),
+    "worker-0.jsonl": lambda path: noted(path.parent),
+}
+
+
+def noted(folder: Path) -> None:
+    history = History(str(folder), Task("worker", 0))
+    history.note("step")
+    history.close()
+
+
+@for_each("name", WRITERS)
+def test_nothing_is_written_to_where_a_planted_link_leads(name: str) -> None:
+    with TemporaryDirectory() as folder:
+        shared, victim = Path(folder) / "shared", Path(folder) / "victim"
+        shared.mkdir()
+        victim.write_text("the user's own")
+        path = shared / name
+        drafts = [
+            f".{name}.{os.getpid()}.draft",
+            f"{name}.tmp",
+            f"{name}.tmp{os.getpid()}",
+        ]
+        for link in (name, *drafts):
+            (shared / link).symlink_to(victim)
+
+        with suppress(KitError):
+            WRITERS[name](path)
+            assert not path.is_symlink()
+
+        assert victim.read_text() == "the user's own"
+
+
+def test_drafts_have_names_that_nobody_knows_before(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        seen.update(path.name for path in tmp_path.iterdir())
+        yield b"new"
+
+    seen: set[str] = set()
+    for _ in range(3):
+        replace_regular(tmp_path / "report.html", pieces())
+
+    assert len(seen - {"report.html"}) == 3
+    assert (tmp_path / "report.html").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_new_file_is_refused_where_there_is_anything(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(FileExistsError):
+            create_regular(tmp_path / name)
+        with pytest.raises(InvalidArgumentError, match="which is not"):
+            append_regular(tmp_path / name)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_lines_are_added_to_a_file_and_to_none_of_another_user(tmp_path: Path) -> None:
+    for line in (b"a\n", b"b\n"):
+        with append_regular(tmp_path / "log") as file:
+            file.write(line)
+    assert (tmp_path / "log").read_text() == "a\nb\n"
+
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "log", 1, 1)
+        with pytest.raises(InvalidArgumentError, match="belongs to user 1"):
+            append_regular(tmp_path / "log")
+        assert (tmp_path / "log").read_text() == "a\nb\n"

@@ -5,12 +5,15 @@ The shipped ones are those of the clone's last commit.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kit.errors import FailedPreconditionError, NotFoundError
+from kit.regular_file import create_regular
 from kit.trace.file import write_atomically
 
 _GIT_S = 30
@@ -39,8 +42,7 @@ def _reset(path: Path) -> str:
     if path.exists():
         if path.read_bytes() == whole:
             return f"{path.name} is as it was shipped."
-        kept = _free(path)
-        shutil.copy2(path, kept)
+        kept = _kept(path)
         said = f"{path.name} is as it was shipped again; yours is {kept.name}."
     else:
         said = f"{path.name} was missing, and is there again."
@@ -48,12 +50,15 @@ def _reset(path: Path) -> str:
     return said
 
 
-def _free(path: Path) -> Path:
-    """Return a free name beside a notebook."""
-    number = 1
-    while (found := path.with_suffix(f".kept-{number}.ipynb")).exists():
-        number += 1
-    return found
+def _kept(path: Path) -> Path:
+    """Copy a notebook beside itself, under a name that is free; return that."""
+    for number in itertools.count(1):
+        kept = path.with_suffix(f".kept-{number}.ipynb")
+        with suppress(FileExistsError), create_regular(kept) as file:
+            file.write(path.read_bytes())
+            break
+    shutil.copystat(path, kept)
+    return kept
 
 
 def _shipped(folder: Path) -> list[str]:

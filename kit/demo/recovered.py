@@ -189,6 +189,8 @@ def _make_empty(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints = folder / "checkpoints"
+    if checkpoints.is_symlink():  # what is removed next must not be elsewhere
+        checkpoints.unlink()
     for pattern in ("checkpoint", "graph.pbtxt", "model.ckpt-*"):
         for path in checkpoints.glob(pattern):
             path.unlink()

@@ -19,6 +19,7 @@ from kit.cluster.processes.processes import ReaperHandle, why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder, tail
 from kit.errors import DeadlineExceededError, UnavailableError
+from kit.regular_file import append_regular
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
@@ -84,7 +85,7 @@ class Shells:
             "KIT_RUNTIME_DIR": str(self._private),
             "KIT_CREDENTIALS": str(self._credentials),
         }
-        with self.log(name).open("ab") as log:
+        with append_regular(self.log(name)) as log:
             process = subprocess.Popen(
                 self.command(name, *options), stdout=log, stderr=log, env=environment
             )

@@ -19,6 +19,7 @@ from kit.demo.placed import Replicated
 from kit.demo.recovered import Recovered
 from kit.demo.text import text_model
 from kit.errors import InvalidArgumentError, NotFoundError
+from kit.trace.file import write_atomically
 from kit.training.client.run import view
 from kit.wire.shaping import LinkSettings
 
@@ -220,7 +221,7 @@ def _write_json(
         "problems": problems,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    write_atomically(options.json, [json.dumps(plain, indent=2), "\n"])
 
 
 _PROMISE = (

@@ -12,11 +12,13 @@ the task, the event and its values. `check` tests what must hold over all tasks:
 
 from __future__ import annotations
 
+import io
 import json
 from collections import defaultdict
 from pathlib import Path
 from typing import IO, Any
 
+from kit.regular_file import append_regular
 from kit.task import Task
 
 
@@ -32,7 +34,8 @@ class History:
             path.mkdir(parents=True, exist_ok=True)
             name = f"{task.job}-{task.index}.jsonl"
             # Line by line: a killed task leaves all that it has noted.
-            self._file = (path / name).open("a", encoding="utf-8", buffering=1)
+            file = append_regular(path / name)
+            self._file = io.TextIOWrapper(file, "utf-8", write_through=True)
 
     @property
     def is_on(self) -> bool:

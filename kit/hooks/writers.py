@@ -14,6 +14,7 @@ from kit.hooks.hook import (
 )
 from kit.hooks.steps import StepHook
 from kit.hooks.timer import SecondOrStepTimer
+from kit.regular_file import replace_regular
 
 
 class ProfilerHook(StepHook):
@@ -93,7 +94,7 @@ class ProfilerHook(StepHook):
         path = self._folder / f"timeline-{step}.json"
         where.info(f"Saving timeline for {step} into {str(path)!r}.")
         events = where.timeline(run_metadata)
-        path.write_text(json.dumps({"traceEvents": list(events)}), "utf-8")
+        replace_regular(path, [json.dumps({"traceEvents": list(events)}).encode()])
 
 
 class SummarySaverHook(StepHook):

@@ -17,6 +17,7 @@ from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene
 from kit.picture.svg import description, draw
+from kit.regular_file import replace_regular
 
 MOST_BOXES = 100
 _MOST_IN_PASSING = 40  # boxes, if a notebook shows a tensor as the value of a cell
@@ -90,7 +91,8 @@ class Picture:
                 f"in .svg or .html. For .png open the .svg in a browser or a drawing "
                 f"program and export it from there."
             )
-        path.write_text(self.svg if path.suffix == ".svg" else self.html, "utf-8")
+        text = self.svg if path.suffix == ".svg" else self.html
+        replace_regular(path, [text.encode()])
         return path
 
     def _repr_svg_(self) -> str:

@@ -13,13 +13,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
-from kit.regular_file import open_regular
+from kit.regular_file import open_regular, replace_regular
 from kit.trace.events import events
 from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow, Kept, SaveRow
@@ -104,21 +103,9 @@ def _text(path: str | os.PathLike[str]) -> bytes:
 def write_atomically(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
     """Write text so that `path` holds either all of it or what it held before.
 
-    The text goes to a neighbouring file first, which is removed if the pieces raise.
-    Raises `OSError` as the file system gives it.
+    See `replace_regular`, which raises what this does.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(pieces)
-            # On the disk before it gets the name: else a crash could leave the new name
-            # with an empty file.
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    replace_regular(path, (piece.encode() for piece in pieces))
 
 
 def _newest(trace: Trace, max_rows: int) -> tuple[Trace, dict[str, int]]:

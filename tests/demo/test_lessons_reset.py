@@ -50,6 +50,17 @@ def test_a_lesson_is_as_it_was_shipped_and_the_learners_is_kept_beside_it(
 
 
 @pytest.mark.slow
+def test_a_copy_is_not_written_to_where_a_planted_link_leads(lessons: Path) -> None:
+    (lessons / "03_ring.ipynb").write_text("mine")
+    (lessons / "03_ring.kept-1.ipynb").symlink_to(lessons.parent / "authorized_keys")
+
+    reset(["03"], lessons)
+
+    assert not (lessons.parent / "authorized_keys").exists()
+    assert (lessons / "03_ring.kept-2.ipynb").read_text() == "mine"
+
+
+@pytest.mark.slow
 def test_all_lessons_are_put_back_also_missing_ones_and_only_changed_ones_are_kept(
     lessons: Path,
 ) -> None:
