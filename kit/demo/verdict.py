@@ -67,6 +67,8 @@ _UNITS: Final[tuple[dict[str, float], ...]] = (
     },
     {"s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "min": 60},
 )
+_MOST: Final = 1e100
+_MOST_TEXT: Final = 100
 _QUANTITY: Final = re.compile(r"([-+]?[\d,.]+(?:[eE][-+]?\d+)?)\s*(\D*)")
 
 
@@ -79,18 +81,27 @@ def quantity(given: object, unit: str) -> float:
     (1500.0, 50.0, 7.0)
     """
     if isinstance(given, str):
-        return _with_unit(given.strip(), unit)
-    if isinstance(given, bool) or not isinstance(given, Real):
+        value = _with_unit(given.strip(), unit)
+    elif isinstance(given, bool) or not isinstance(given, Real):
         raise InvalidArgumentError(
             f"a number is asked for, this is a {type(given).__name__}."
         )
-    if math.isnan(_plain(given)):
+    else:
+        value = _plain(given)
+    if math.isnan(value):
         raise InvalidArgumentError("nan is not a number.")
-    return _plain(given)
+    if abs(value) > _MOST:
+        # Sums and differences of larger ones are infinite, and cannot be drawn.
+        raise InvalidArgumentError(
+            f"{value:g} is more than anything that is measured here; answer a number "
+            f"from {-_MOST:g} to {_MOST:g}."
+        )
+    return value
 
 
 def _with_unit(text: str, unit: str) -> float:
-    found = _QUANTITY.fullmatch(text)
+    # The time that matching takes grows with the square of the length.
+    found = _QUANTITY.fullmatch(text) if len(text) <= _MOST_TEXT else None
     try:
         value = float(found[1].replace(",", "")) if found else math.nan
     except ValueError:
@@ -98,6 +109,7 @@ def _with_unit(text: str, unit: str) -> float:
     wanted = unit.split()[0] if unit else ""
     if found is None or math.isnan(value):
         like = f"1,200 {wanted}".strip()
+        text = text[:_MOST_TEXT]
         raise InvalidArgumentError(f"{text!r} is not a number; write it like {like}.")
     said = found[2].strip()
     if said in ("", wanted, unit):

@@ -28,6 +28,7 @@ from kit.wire.stream import OVER_TCP, PATIENCE_S, Clock, Stream
 T = TypeVar("T")
 Socket = socket.socket
 UNIX: Final = socket.AF_UNIX
+PEEK: Final = socket.MSG_PEEK
 
 _MOST_BUFFERS: Final = 64  # far below the kernel's IOV_MAX of 1024
 _AT_ONCE: Final = socket.MSG_DONTWAIT

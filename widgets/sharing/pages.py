@@ -48,16 +48,19 @@ _SCRIPT = """
     socket.onclose = () => {
       silence.textContent = "Disconnected; what is shown is from before. It connects "
         + "again by itself if the board is still shared.";
-      setTimeout(listen, 2000);
+      setTimeout(listen, 2000 + 2000 * Math.random());
     };
   };
   const say = async (said) => {
-    try {
-      const body = JSON.stringify({who, ...said});
-      const answer = await fetch(here + "say", {method: "POST", body});
-      reply.textContent = await answer.text();
-      return answer.ok;
-    } catch { reply.textContent = "Not sent: there is no connection."; }
+    const body = JSON.stringify({who, ...said});
+    for (let tries = 1; tries <= 3; tries++) {
+      try {
+        const answer = await fetch(here + "say", {method: "POST", body});
+        reply.textContent = await answer.text();
+        return answer.ok;
+      } catch { reply.textContent = "Not sent: there is no connection."; }
+      await new Promise((done) => setTimeout(done, 500 * tries));
+    }
   };
   document.addEventListener("submit", async (event) => {
     event.preventDefault();

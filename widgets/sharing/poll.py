@@ -7,19 +7,27 @@ counts, as a prediction is locked once it is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
 
 import numpy as np
 
-from kit.errors import FailedPreconditionError, ResourceExhaustedError
+from kit.errors import FailedPreconditionError, InvalidArgumentError
 from widgets.drawing import svg_charts
 from widgets.drawing.curves import Axis, Bars, Part
 from widgets.prediction import Prediction
 
-MOST_ANSWERS = 1000  # a page can make up any number of names
+# A page can make up any number of names, so the memory for them is bounded. There is
+# room for what a pupil's program can send within seconds, and for all others beside it.
+MOST_ANSWERS = 10_000
+_MOST_NAME = 64  # characters
+_CROWD = 60  # answers of one address, of which the teacher should know
 _BINS, _FAR = 8, 100.0  # answers that differ by this factor are counted by decades
+_MOST_DECADES = 12
+_REACH = 3.0  # times what most answers are apart: further off is not drawn to scale
 _LEAST = 1e-9  # answers that differ by less are equal
 Answer = float | str
 
@@ -48,6 +56,8 @@ class Poll:
     def reset(self) -> None:
         """Forget all answers and what was revealed, as before the start."""
         self.answers: dict[str, Answer] = {}
+        # Of each who answered, the address and the second.
+        self._origins: dict[str, tuple[str, int]] = {}
         self.state = "waiting"  # then open, then revealed
         self.measured: Answer | None = None
 
@@ -56,27 +66,35 @@ class Poll:
         self.reset()
         self.state = "open"
 
-    def take(self, who: str, text: str) -> str:
+    def take(self, who: str, text: str, address: str = "", at_s: float = 0) -> str:
         """Lock in the answer of a viewer; return it in words.
 
-        Raises `InvalidArgumentError` if it is not an answer, `FailedPreconditionError`
-        if it is a second one or none is asked for, and `ResourceExhaustedError` if
-        there are `MOST_ANSWERS`.
+        If there are `MOST_ANSWERS`, another is forgotten for it: one of those that came
+        from the same address in the same second, where these are the most. A program
+        sends so many at once, and a class does not.
+
+        Raises `InvalidArgumentError` if it is not an answer or not a name, and
+        `FailedPreconditionError` if it is a second one or none is asked for.
         """
         if self.state != "open":
             raise FailedPreconditionError(
                 f"this question is {self.state}, not open, so it takes no answers now."
             )
+        if not 0 < len(who) <= _MOST_NAME:
+            raise InvalidArgumentError(
+                f"a page gives itself a name of 1 to {_MOST_NAME} characters, and this "
+                f"has {len(who)}; load the page again."
+            )
         if who in self.answers:
             told = self.prediction.told(self.answers[who])
             raise FailedPreconditionError(f"your guess is locked in at {told}.")
+        answer = self.prediction.checked(text)
         if len(self.answers) >= MOST_ANSWERS:
-            raise ResourceExhaustedError(
-                f"this question has {MOST_ANSWERS} answers and takes no more; ask "
-                f"whoever leads the class to begin it again."
-            )
-        self.answers[who] = self.prediction.checked(text)
-        return self.prediction.told(self.answers[who])
+            (most, _), *_ = Counter(self._origins.values()).most_common(1)
+            one = secrets.choice([w for w, o in self._origins.items() if o == most])
+            del self.answers[one], self._origins[one]
+        self.answers[who], self._origins[who] = answer, (address, int(at_s))
+        return self.prediction.told(answer)
 
     def reveal(self, measured: Answer | None = None) -> None:
         """Take no more answers, and say what was measured.
@@ -101,13 +119,12 @@ class Poll:
         numbers = sorted(float(one) for one in given)
         if not numbers:
             return []
-        low, high = numbers[0], numbers[-1]
-        if high - low <= _LEAST * max(1.0, abs(low), abs(high)):
+        if _is_narrow(low := numbers[0], high := numbers[-1]):
             return [(f"{low:,.9g} to {high:,.9g}", len(numbers))]
-        edges = _edges(low, high)
-        # The edges are rounded: the largest answer may be above the last of them by its
-        # last bits, and would be counted nowhere.
-        many, _ = np.histogram(np.clip(numbers, edges[0], edges[-1]), edges)
+        # One absurd answer must not put all others into one bin; an outer one has it.
+        _, *inner, _ = edges = _edges(*_middle(numbers))
+        edges = [min(low, edges[0]), *inner, max(high, edges[-1])]
+        many, _ = np.histogram(numbers, edges)
         return [
             (f"{low:,.9g} to {high:,.9g}", int(n))
             for (low, high), n in zip(pairwise(edges), many, strict=True)
@@ -143,7 +160,11 @@ class Poll:
 
     def html(self, *, is_teacher: bool) -> str:
         """Return the question, the count of answers, and the histogram if shown."""
-        counted = f"{len(self.answers)} answered." if self.state != "waiting" else ""
+        counted = f"{len(self.answers):,} answered." if self.state != "waiting" else ""
+        addresses = Counter(address for address, _ in self._origins.values())
+        for address, n in addresses.most_common(1):
+            if is_teacher and n > _CROWD:
+                counted += f" {n:,} of them came from {address}."
         is_seen = is_teacher or self.state == "revealed"
         drawn = self.histogram() if is_seen else ""
         head = f'<p class="ps-head">{escape(self.prediction.question)}</p>'
@@ -160,6 +181,24 @@ def _is_near(guess: Answer, measured: float) -> bool:
     return abs(float(guess) - measured) <= abs(measured) / 5
 
 
+def _is_narrow(low: float, high: float) -> bool:
+    return high - low <= _LEAST * max(1.0, abs(low), abs(high))
+
+
+def _middle(numbers: Sequence[float]) -> tuple[float, float]:
+    """Return from where to where sorted numbers are, but for some that are far off.
+
+    >>> _middle([1.0, 2.0, 3.0]), _middle([1.0, 2.0, 3.0, 4.0, 1e9])
+    ((1.0, 3.0), (1.0, 4.0))
+    """
+    n_off = len(numbers) // 5  # on each side
+    first, last = numbers[n_off], numbers[-1 - n_off]
+    reach = _REACH * (last - first)
+    near = [n for n in numbers if first - reach <= n <= last + reach]
+    ends = near if not _is_narrow(near[0], near[-1]) else numbers
+    return ends[0], ends[-1]
+
+
 def _edges(low: float, high: float) -> list[float]:
     """Return round edges of bins from `low` to `high`: powers of ten if these are far.
 
@@ -168,7 +207,8 @@ def _edges(low: float, high: float) -> list[float]:
     """
     if low > _LEAST and high / low >= _FAR:
         first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
-        return [10.0**n for n in range(first, last + 1)]
+        every = math.ceil((last - first) / _MOST_DECADES)
+        return [10.0**n for n in range(first, last + every, every)]
     inner = svg_charts.ticks(low, high, _BINS)
     width = inner[1] - inner[0]
     first = math.floor(low / width + 1e-9)

@@ -22,11 +22,12 @@ from widgets.drawing import svg_charts
 from widgets.prediction import Prediction
 from widgets.sharing import pages
 from widgets.sharing.poll import Answer, Poll
+from widgets.sharing.room import TEACHER, VIEWER
 from widgets.sharing.server import ShareServer
 
 EVERY_S = 0.45  # between two drawings, so that the lag stays below a second
 _CURVES_S = 2.0
-VIEWER, TEACHER = "viewer", "teacher"
+_HOST = "host.of.this.page"
 
 
 class Share:
@@ -54,11 +55,9 @@ class Share:
         # of `ask` and the like in the notebook's.
         self._guard = threading.RLock()
         self._sent: dict[str, str] = {}
-        self._drawn_at, self._curves_at = 0.0, 0.0
-        drawn = {
-            VIEWER: lambda host: pages.shared(host, is_teacher=False),
-            TEACHER: lambda host: pages.shared(host, is_teacher=True),
-        }
+        self._drawn_at, self._curves_at, self._polled_at = 0.0, 0.0, 0.0
+        self._is_poll_due = self._is_watched = False
+        drawn = {VIEWER: _page(is_teacher=False), TEACHER: _page(is_teacher=True)}
         self._server: ShareServer | None = ShareServer(
             host, port, drawn, self._came, self._asked
         )
@@ -86,9 +85,12 @@ class Share:
     # -- watching -------------------------------------------------------------------
 
     def _came(self, n_viewers: int) -> None:
-        pulse = self._pulse
+        pulse, was_watched = self._pulse, self._is_watched
+        self._is_watched = n_viewers > 0
+        if self._is_watched == was_watched:
+            return  # pages that come and go would wake the board's thread each time
         if pulse is not None and not self._beat.is_last and self._server is not None:
-            pulse.listen(self._on_beat, is_shown=n_viewers > 0)
+            pulse.listen(self._on_beat, is_shown=self._is_watched)
 
     def _on_beat(self, beat: Beat) -> None:
         now = time.monotonic()
@@ -218,10 +220,23 @@ class Share:
             if what not in does:
                 raise InvalidArgumentError(f"{what!r} is none of {', '.join(does)}.")
             return str(does[what]() or "")
+        who, answer, address = (said.get(n, "") for n in ("who", "answer", "address"))
         with self._guard:
-            told = self._need_poll().take(said.get("who", ""), said.get("answer", ""))
-        self._show_poll()
+            told = self._need_poll().take(who, answer, address, time.monotonic())
+        self._answered()
         return f"Locked in: {told}."
+
+    def _answered(self) -> None:
+        """Draw the answers soon: however many come, they are drawn twice a second."""
+        if self._is_poll_due or self._server is None:
+            return
+        self._is_poll_due = True
+        wait_s = max(0.0, self._polled_at + EVERY_S - time.monotonic())
+        self._server.later(wait_s, self._show_answers)
+
+    def _show_answers(self) -> None:
+        self._is_poll_due, self._polled_at = False, time.monotonic()
+        self._show_poll()
 
     def _show_poll(self, *, is_new: bool = False) -> None:
         with self._guard:
@@ -252,3 +267,9 @@ class Share:
             return "A board that is not shared any more."
         n = self.n_viewers
         return f"Shared at {self.url} with {n} viewer{'' if n == 1 else 's'}."
+
+
+def _page(*, is_teacher: bool) -> Callable[[str], str]:
+    """Return a page as a function of its host, which is cheap to call."""
+    text = pages.shared(_HOST, is_teacher=is_teacher)
+    return lambda host: text.replace(_HOST, host)
