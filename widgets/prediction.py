@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from html import escape
 from typing import Any
 
 from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.markup import markup
 from widgets.drawing import front_end, looks
 
 
@@ -213,7 +213,7 @@ class Prediction:
             form = self.form().root._repr_mimebundle_()
         # In one bundle, so that a page without a kernel shows the text instead.
         front_end.place(
-            {**form, "text/plain": text, "text/html": f"<p>{escape(text)}</p>"}
+            {**form, "text/plain": text, "text/html": markup("<p>{}</p>", text)}
         )
 
 
@@ -224,14 +224,16 @@ class PredictionForm:
         """Make them; raise `ImportError` without ipywidgets."""
         import ipywidgets as ipw
 
+        from widgets.drawing.html_view import HtmlView
+
         self._prediction = prediction
         self.field = _field(prediction)
         self.button = front_end.button("Lock in", "lock", "Your guess stays after that")
-        self.said = ipw.HTML()
+        self.said = HtmlView()
         self.button.on_click(lambda _: self._lock())
         row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
-        question = f"<b>{escape(prediction.question)}</b>"
-        asked = ipw.HTML(f"<style>{looks.icons()}</style>{question}")
+        question = markup("<b>{}</b>", prediction.question)
+        asked = HtmlView(markup("<style>{}</style>{}", looks.icons(), question))
         self.root = ipw.HBox([asked, self.field, self.button, self.said], layout=row)
         self.root.add_class("ps-prediction")
         self._say("")
@@ -257,7 +259,7 @@ class PredictionForm:
         self._say("Locked in.")
 
     def _say(self, text: str) -> None:
-        self.said.value = f'<span role="status">{escape(text)}</span>'
+        self.said.value = markup('<span role="status">{}</span>', text)
 
 
 def _field(prediction: Prediction) -> Any:

@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from numbers import Real
 from typing import Any, Final
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.markup import Html, markup
 
 Function = Callable[..., Any]
 _EMPTY = "Not yet: put your answer where the three dots are, and run the cell again."
@@ -47,12 +47,15 @@ class AnswerVerdict:
     def __repr__(self) -> str:
         return self.words
 
-    def _repr_html_(self) -> str:
-        sign = "&#10003;" if self.is_right else "&#8230;"
+    def _repr_html_(self) -> Html:
+        sign = Html("&#10003;") if self.is_right else Html("&#8230;")
         line = "solid" if self.is_right else "dashed"
-        return (
-            f'<p role="status" style="border-left:4px {line};padding-left:10px;'
-            f'font-size:max(14px,1em)">{sign} {escape(self.words)}</p>'
+        return markup(
+            '<p role="status" style="border-left:4px {};padding-left:10px;'
+            'font-size:max(14px,1em)">{} {}</p>',
+            line,
+            sign,
+            self.words,
         )
 
 

@@ -30,12 +30,13 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
+from kit.markup import Html
 
 START_S = STOP_S = 10.0
 MOST_VIEWERS = 200
 _PING_S = 15.0  # a page that vanished is noticed after two of these
 _MOST_BYTES = 2000  # of a message from a page
-Places = Mapping[str, str]  # HTML by the name of its place
+Places = Mapping[str, Html]  # HTML by the name of its place
 
 
 class ShareServer:
@@ -50,7 +51,7 @@ class ShareServer:
         self,
         host: str,
         port: int,
-        pages: Mapping[str, Callable[[str], str]],
+        pages: Mapping[str, Callable[[str], Html]],
         came: Callable[[int], None],
         asked: Callable[[str, dict[str, str]], str],
     ) -> None:
@@ -58,7 +59,7 @@ class ShareServer:
         self.tokens = {role: secrets.token_urlsafe(16) for role in pages}
         self.pages, self.came, self.asked = pages, came, asked
         self.viewers: set[NewsHandler] = set()
-        self.known: dict[str, dict[str, str]] = {role: {} for role in pages}
+        self.known: dict[str, dict[str, Html]] = {role: {} for role in pages}
         self._has_begun = threading.Event()
         self._error: Exception | None = None
         self._host, self._wanted, self.port = host, port, 0
@@ -232,7 +233,7 @@ class NewsHandler(_Handler, WebSocketHandler):
 
     def open(self, token: str) -> None:
         """Send all that is known."""
-        self._pending: dict[str, str] = {}
+        self._pending: dict[str, Html] = {}
         self._is_busy = False
         if len(self.share.viewers) >= MOST_VIEWERS:
             self.close(1013, f"there are {MOST_VIEWERS} viewers already")

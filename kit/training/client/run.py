@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
 from kit.hooks.progress import output_for
+from kit.markup import Html
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
@@ -784,7 +785,7 @@ class Run:
             raise NotImplementedError  # IPython then takes the table below
         show(self)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         state, error = self.state, self.error
         requested = EpochRow(0, self.job.topology, 0, 0, self.job.link)
         picture = report.RunReport(
