@@ -120,13 +120,19 @@ class Prediction:
                 f"this cell again."
             )
 
-    def reveal(self, measured: float | str) -> AnswerVerdict:
+    def reveal(
+        self, measured: float | str, yours: float | None = None
+    ) -> AnswerVerdict:
         """Compare the guess with what was measured.
 
         Parameters
         ----------
         measured : float or str
-            A number in `unit`, or one of the choices.
+            A number in `unit`, or one of the choices. With `yours` it is what the best
+            program needs.
+        yours : float, optional
+            What the reader's own program needs, to be said as well. The guess is right
+            or wrong whatever that is.
 
         Returns
         -------
@@ -141,7 +147,7 @@ class Prediction:
         guess = self.value
         if isinstance(guess, str) or isinstance(measured, str):
             return chosen(str(guess), str(measured))
-        return reveal(guess, measured, self.unit)
+        return reveal(guess, measured, self.unit, yours)
 
     def checked(self, answer: float | str) -> float | str:
         """Return an answer as a number in `unit`, or as a choice; lock nothing.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kit.demo.verdict import AnswerVerdict
 from kit.errors import KitError
 from kit.markup import Html, joined, markup
 from kit.puzzles.clock import ClockedRun
 from kit.puzzles.events import Attempt, Ended, Printed
-from kit.puzzles.figures import Figures, bytes_of, fullest
+from kit.puzzles.figures import NAMES, Figures, bytes_of, fullest
 from kit.puzzles.picture import draw
 from kit.puzzles.puzzle import Puzzle, table
 
@@ -56,6 +57,18 @@ class Result:
     def required(self) -> None:
         """Raise `FailedPreconditionError` if the result is not ok."""
         AnswerVerdict(self.ok, self.words).required()
+
+    @property
+    def best(self) -> Figures:
+        """What a program can cost, as far as is known: each figure of the best one.
+
+        Another program may do better in one figure, and so may this one.
+        """
+        costs: dict[str, Any] = {}
+        for name in NAMES:
+            of_both = (getattr(self.puzzle.best, name), getattr(self.figures, name))
+            costs[name] = min((one for one in of_both if one is not None), default=None)
+        return Figures(**costs)
 
     @property
     def printed(self) -> str:
