@@ -35,6 +35,7 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
+from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.diverging_workers import check_switch
@@ -400,6 +401,30 @@ class Run:
             raise self._interrupted("run.wait()") or stop from None
         self._warn()
         return self
+
+    def until(self, step: int) -> StepWait:
+        """Return a wait for a step: `await run.until(100)`, or `run.until(100).wait()`.
+
+        It ends when so many steps are done, or when the training is over before: done,
+        stopped or failed, which `run.done` says and `run.wait()` raises. While the
+        training is paused, a line says so.
+
+        Parameters
+        ----------
+        step : int
+            How many steps.
+
+        Returns
+        -------
+        StepWait
+            It gives this run.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `step` is not a whole number.
+        """
+        return StepWait(self, step)
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:
