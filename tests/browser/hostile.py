@@ -26,7 +26,7 @@ from kit.training.elastic.generation import Change
 from tests.experiments.traces import measured, trace_of
 from tests.widgets.test_comparing import FALLING, Made, outcome
 from widgets.board import snapshot
-from widgets.board.watcher import beat_of
+from widgets.board.watcher import Beat, beat_of
 from widgets.comparing.cell import still
 from widgets.prediction import Prediction
 from widgets.sharing.pages import form
@@ -56,7 +56,7 @@ def runs() -> Made:
     return Made(outcome(TEXT, trace()), outcome(f"{TEXT}2", trace(), **told))
 
 
-def board() -> snapshot.Beat:
+def board() -> Beat:
     """Return a board on which everything that can be a text is one of these."""
     beat = beat_of(trace())
     told: dict[str, Any] = dict.fromkeys(
@@ -77,7 +77,11 @@ def pieces() -> dict[str, Html]:
         epochs=(EpochRow(0, TEXT, 0, 0, TEXT),),
         traffic=(Entry(0, TEXT, TEXT, 1, 2, 3, 4, 5),),
         changes=(change,),
-        **dict.fromkeys(("switching", "error", "saved", "kept", "chosen"), TEXT),
+        switching=TEXT,
+        error=TEXT,
+        saved=TEXT,
+        kept=TEXT,
+        chosen=TEXT,
     )
     row = FlightRow(TEXT, TEXT, 1, (TEXT,), 2.0, TEXT, (TEXT,), (TEXT,), True)
     question = Prediction(TEXT, choices=(TEXT, f"{TEXT}2"))
@@ -86,7 +90,8 @@ def pieces() -> dict[str, Html]:
     poll.take("anna", TEXT)
     poll.reveal()
     figures = Figures(1, 2, 3, 0.4)
-    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), list, list, figures, figures)
+    nothing: Any = list
+    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), nothing, nothing, figures, figures)
     beat = board()
     return {
         "cluster": cluster_table(TEXT, [task], {}, TEXT),

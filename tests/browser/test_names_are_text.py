@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Dialog, Page
 
 from tests.browser import hostile
 from tests.browser.hostile import SEEN, TEXT
@@ -40,7 +40,12 @@ SAYS = """([part, text]) => [...document.querySelectorAll(part)].filter(
 def nothing_runs(page: Page) -> Iterator[None]:
     """Find at the end that no text has become a part of the page, and no error."""
     errors, dialogs = complaints(page), list[str]()
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+    def dismiss(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     yield
     assert page.evaluate(RAN) == [None, 0]
     assert dialogs == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -243,6 +244,7 @@ def test_no_name_of_a_measure_becomes_a_template_of_a_tooltip() -> None:
     )
     figure = overlay_figure(overlays.overlay([run], name), LIGHT)
 
-    (tips,) = [tool.tooltips for tool in figure.tools if isinstance(tool, HoverTool)]
+    (hover,) = [tool for tool in figure.tools if isinstance(tool, HoverTool)]
+    tips: Any = hover.tooltips
     assert [label for label, _ in tips if name[-9:] in label]
     assert all(re.fullmatch(r"[@$]\w+", template) for _, template in tips)
