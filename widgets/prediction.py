@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from html import escape
 from typing import Any
 
 from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.markup import markup
 from widgets.drawing import front_end, looks
 
 
@@ -120,13 +120,19 @@ class Prediction:
                 f"this cell again."
             )
 
-    def reveal(self, measured: float | str) -> AnswerVerdict:
+    def reveal(
+        self, measured: float | str, yours: float | None = None
+    ) -> AnswerVerdict:
         """Compare the guess with what was measured.
 
         Parameters
         ----------
         measured : float or str
-            A number in `unit`, or one of the choices.
+            A number in `unit`, or one of the choices. With `yours` it is what the best
+            program needs.
+        yours : float, optional
+            What the reader's own program needs, to be said as well. The guess is right
+            or wrong whatever that is.
 
         Returns
         -------
@@ -141,7 +147,7 @@ class Prediction:
         guess = self.value
         if isinstance(guess, str) or isinstance(measured, str):
             return chosen(str(guess), str(measured))
-        return reveal(guess, measured, self.unit)
+        return reveal(guess, measured, self.unit, yours)
 
     def checked(self, answer: float | str) -> float | str:
         """Return an answer as a number in `unit`, or as a choice; lock nothing.
@@ -213,7 +219,7 @@ class Prediction:
             form = self.form().root._repr_mimebundle_()
         # In one bundle, so that a page without a kernel shows the text instead.
         front_end.place(
-            {**form, "text/plain": text, "text/html": f"<p>{escape(text)}</p>"}
+            {**form, "text/plain": text, "text/html": markup("<p>{}</p>", text)}
         )
 
 
@@ -224,14 +230,16 @@ class PredictionForm:
         """Make them; raise `ImportError` without ipywidgets."""
         import ipywidgets as ipw
 
+        from widgets.drawing.html_view import HtmlView
+
         self._prediction = prediction
         self.field = _field(prediction)
         self.button = front_end.button("Lock in", "lock", "Your guess stays after that")
-        self.said = ipw.HTML()
+        self.said = HtmlView()
         self.button.on_click(lambda _: self._lock())
         row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
-        question = f"<b>{escape(prediction.question)}</b>"
-        asked = ipw.HTML(f"<style>{looks.icons()}</style>{question}")
+        question = markup("<b>{}</b>", prediction.question)
+        asked = HtmlView(markup("<style>{}</style>{}", looks.icons(), question))
         self.root = ipw.HBox([asked, self.field, self.button, self.said], layout=row)
         self.root.add_class("ps-prediction")
         self._say("")
@@ -257,7 +265,7 @@ class PredictionForm:
         self._say("Locked in.")
 
     def _say(self, text: str) -> None:
-        self.said.value = f'<span role="status">{escape(text)}</span>'
+        self.said.value = markup('<span role="status">{}</span>', text)
 
 
 def _field(prediction: Prediction) -> Any:

@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from html import escape
 from typing import Any, cast
 
 from bokeh.plotting import figure
 
 from kit.errors import InvalidArgumentError
+from kit.markup import Html, joined, markup
 from kit.trace.trace import Trace
 from widgets.drawing import curves, figure_data, page, words
 from widgets.drawing.bokeh_figures import (
@@ -124,14 +124,14 @@ def write_report(
     drawings = [_drawings(section) for section in whole]
     scripts, figures = embedded(drawings)
     parts = [page.table(table, "Results"), *map(_section, whole, figures)]
-    write(path, title, "\n".join(parts), notes, scripts, made_at)
+    write(path, title, Html("\n").join(parts), notes, scripts, made_at)
 
 
-def _section(section: Section, figures: str) -> str:
+def _section(section: Section, figures: Html) -> Html:
     said = [words.PREDICTED] if section.trace.predicted else []
     parts = [*said, *section.text.split("\n\n"), words.bottleneck(section.trace)]
-    text = "".join(f"<p>{escape(part)}</p>" for part in parts)
-    return f"<section><h2>{escape(section.title)}</h2>{text}\n{figures}</section>"
+    text = joined(markup("<p>{}</p>", part) for part in parts)
+    return markup("<section><h2>{}</h2>{}\n{}</section>", section.title, text, figures)
 
 
 def _drawings(section: Section) -> list[Drawing]:

@@ -55,6 +55,7 @@ from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
 from kit.errors import InvalidArgumentError, PeerLost
+from kit.markup import Html
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
 from kit.server.target import ClusterTarget
@@ -351,7 +352,7 @@ class Cluster:
     def __repr__(self) -> str:
         return report.one_line(self.state, self.options.jobs, self.threads, self._lost)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         statuses = self.status
         supervisor = self._life.supervisor
         known = supervisor.used_mib() if supervisor is not None else {}

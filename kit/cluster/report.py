@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 
 from kit.cluster.memory import shrunk
 from kit.cluster.options import as_arguments
+from kit.markup import Html, joined, markup
 from kit.task import Task
 
 _TASKS_PER_CORE = 2  # such as a server and a worker: one waits for the other
@@ -120,26 +120,30 @@ def table(
     statuses: Sequence[TaskStatus],
     memory_mib: Mapping[Task, float],
     foot: str = "",
-) -> str:
+) -> Html:
     """Return an HTML table with a row for each task."""
     heads = ("task", "pid", "host", "state", "memory, MiB")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    rows = "".join(_row(status, memory_mib) for status in statuses)
-    return (
-        f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
-        f"{footer(foot, len(heads))}</table>"
+    head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
+    rows = joined(_row(status, memory_mib) for status in statuses)
+    return markup(
+        "<table><caption>{}</caption>"
+        "<thead><tr>{}</tr></thead><tbody>{}</tbody>"
+        "{}</table>",
+        caption,
+        head,
+        rows,
+        footer(foot, len(heads)),
     )
 
 
-def footer(text: str, n_columns: int) -> str:
+def footer(text: str, n_columns: int) -> Html:
     """Return the last row of a table, a sentence; nothing without one."""
     if not text:
-        return ""
-    return f'<tfoot><tr><td colspan="{n_columns}">{escape(text)}</td></tr></tfoot>'
+        return Html()
+    return markup('<tfoot><tr><td colspan="{}">{}</td></tr></tfoot>', n_columns, text)
 
 
-def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> str:
+def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> Html:
     memory = memory_mib.get(status.task)
     state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
     cells = (
@@ -148,5 +152,5 @@ def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> str:
         state,
         "" if memory is None else f"{memory:.0f}",
     )
-    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-    return f'<tr><th scope="row">{escape(status.task.short)}</th>{body}</tr>'
+    body = joined(markup("<td>{}</td>", cell) for cell in cells)
+    return markup('<tr><th scope="row">{}</th>{}</tr>', status.task.short, body)

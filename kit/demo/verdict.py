@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from numbers import Real
 from typing import Any, Final
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.markup import Html, markup
 
 Function = Callable[..., Any]
 _EMPTY = "Not yet: put your answer where the three dots are, and run the cell again."
@@ -47,12 +47,15 @@ class AnswerVerdict:
     def __repr__(self) -> str:
         return self.words
 
-    def _repr_html_(self) -> str:
-        sign = "&#10003;" if self.is_right else "&#8230;"
+    def _repr_html_(self) -> Html:
+        sign = Html("&#10003;") if self.is_right else Html("&#8230;")
         line = "solid" if self.is_right else "dashed"
-        return (
-            f'<p role="status" style="border-left:4px {line};padding-left:10px;'
-            f'font-size:max(14px,1em)">{sign} {escape(self.words)}</p>'
+        return markup(
+            '<p role="status" style="border-left:4px {};padding-left:10px;'
+            'font-size:max(14px,1em)">{} {}</p>',
+            line,
+            sign,
+            self.words,
         )
 
 
@@ -166,22 +169,34 @@ def number(
     return _not_yet(f"{shown} is too {which}; {next(said, otherwise)}")
 
 
-def reveal(guess: float, measured: float, unit: str) -> AnswerVerdict:
-    """Compare a guess with what was measured; a wrong guess is not a mistake.
+def reveal(
+    guess: float, right: float, unit: str, yours: float | None = None
+) -> AnswerVerdict:
+    """Compare a guess with what is right; a wrong guess is not a mistake.
+
+    That was measured, or it is what the best program needs, and the learner's own one
+    needs `yours`.
 
     >>> reveal(100, 200, "bytes")
     Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
+    >>> reveal(3, 3, "messages", yours=12)
+    The best: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
     """
-    shown = f"Measured: {measured:,.6g} {unit}".strip()
-    shown += f"; you guessed {guess:,.6g}."
-    if _is_near(guess, measured, 0.1):
-        return AnswerVerdict(True, f"{shown} Well guessed.")
-    if not (guess > 0 and measured > 0):
-        return AnswerVerdict(False, shown)
-    much = max(measured / guess, guess / measured)
-    which = "low" if guess < measured else "high"
-    shown += f" That is too {which} by a factor of {much:.3g}."
-    return AnswerVerdict(False, shown)
+    head = "Measured" if yours is None else "The best"
+    shown = f"{_with(head, right, unit)}; you guessed {guess:,.6g}."
+    if is_right := _is_near(guess, right, 0.1):
+        shown += " Well guessed."
+    elif guess > 0 and right > 0:
+        much = max(right / guess, guess / right)
+        which = "low" if guess < right else "high"
+        shown += f" That is too {which} by a factor of {much:.3g}."
+    if yours is not None:
+        shown += f" {_with('Your program', yours, unit)}."
+    return AnswerVerdict(is_right, shown)
+
+
+def _with(name: str, value: float, unit: str) -> str:
+    return f"{name}: {value:,.6g} {unit}".strip()
 
 
 def function(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.summary import Row, RunSummary, curves, row, tasks
+from kit.markup import Html
 from kit.training.client.run import Run, view
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Comparison:
     def __repr__(self) -> str:
         return words.text_table(self.rows())
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         return words.html_table(self.rows(), f"{len(self.runs)} runs")
 
     def _ipython_display_(self) -> None:

@@ -12,6 +12,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.comparison import Comparison, distinct
 from kit.experiments.summary import Row
+from kit.markup import Html
 from kit.training.client.run import Run
 
 if TYPE_CHECKING:
@@ -212,10 +213,10 @@ class Sweep:
     def __repr__(self) -> str:
         return f"{self.count()}\n{words.text_table(self.rows())}"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         return self.html(self.count())
 
-    def html(self, caption: str) -> str:
+    def html(self, caption: str) -> Html:
         """Return the table as HTML.
 
         Parameters
@@ -225,8 +226,8 @@ class Sweep:
 
         Returns
         -------
-        str
-            An HTML table with one row for each combination.
+        Html
+            An HTML table, a kind of `str`, with one row for each combination.
         """
         return words.html_table(self.rows(), caption)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from kit.markup import Html
 from kit.trace.traffic import Phase
 from kit.training.client.report import rows_table
 
@@ -78,7 +79,7 @@ def text_table(rows: Sequence[Row]) -> str:
     )
 
 
-def html_table(rows: Sequence[Row], caption: str) -> str:
+def html_table(rows: Sequence[Row], caption: str) -> Html:
     """Return rows as an HTML table; the first column has the headings of the rows."""
     shown = headed(rows)
     heads = list(shown[0]) if shown else []

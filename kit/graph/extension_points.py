@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kit.markup import Html, markup
+
 _lent: dict[str, Callable[..., Any]] = {}
 
 
@@ -47,9 +49,9 @@ class Pictured:
         """
         return _borrowed("visualize")(self, filename, metadata, max_nodes)
 
-    def _repr_html_(self) -> str | None:
+    def _repr_html_(self) -> Html | None:
         draw = _lent.get("repr_html")
-        return None if draw is None else str(draw(self))
+        return None if draw is None else markup("{}", draw(self))
 
 
 class DaskCollection(Pictured):

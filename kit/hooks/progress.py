@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
+from kit.markup import NO_HTML, Html
+
 
 class Output(Protocol):
     """Where a line is shown."""
@@ -17,7 +19,7 @@ class Output(Protocol):
     def reserve(self) -> None:
         """Take a place here for lines that come later, if that is needed."""
 
-    def show(self, text: str, html: str = "") -> None:
+    def show(self, text: str, html: Html = NO_HTML) -> None:
         """Show a line in place of the one before; `html` where a page shows it."""
 
     def finish(self) -> None:
@@ -33,7 +35,7 @@ class TerminalLine:
     def reserve(self) -> None:
         """See `Output`."""
 
-    def show(self, text: str, html: str = "") -> None:
+    def show(self, text: str, html: Html = NO_HTML) -> None:
         """See `Output`."""
         self._write(f"\r{text:<{self._width}}")
         self._width = len(text)
@@ -54,7 +56,7 @@ class PlainLines:
     def reserve(self) -> None:
         """See `Output`."""
 
-    def show(self, text: str, html: str = "") -> None:
+    def show(self, text: str, html: Html = NO_HTML) -> None:
         """See `Output`."""
         self._write(f"{text}\n")
 
@@ -76,7 +78,7 @@ class NotebookLine:
         """See `Output`: front ends may drop what comes to a cell that is done."""
         self.show("\N{HORIZONTAL ELLIPSIS}")
 
-    def show(self, text: str, html: str = "") -> None:
+    def show(self, text: str, html: Html = NO_HTML) -> None:
         """See `Output`."""
         shown = {"text/plain": text} | ({"text/html": html} if html else {})
         if self._handle is None:

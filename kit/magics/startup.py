@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import DisplayHandle
 
 from kit.cluster.report import TaskStatus, footer
+from kit.markup import Html, joined, markup
 
 _HEADS = ("task", "state", "what it does", "seconds")
 _STYLE = "font-size:max(13px,1em)"
@@ -34,7 +34,7 @@ class Startup:
     def __repr__(self) -> str:
         return text(self.title, rows(self.statuses, self.past_s), self.note)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         return html(self.title, rows(self.statuses, self.past_s), self.note)
 
 
@@ -78,20 +78,27 @@ def text(title: str, table: Sequence[Row], note: str = "") -> str:
     )
 
 
-def html(title: str, table: Sequence[Row], note: str = "") -> str:
+def html(title: str, table: Sequence[Row], note: str = "") -> Html:
     """Return the table as HTML; a screen reader announces changes."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    body = "".join(
-        f'<tr><th scope="row">{escape(task)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + "</tr>"
+    head = joined(markup('<th scope="col">{}</th>', name) for name in _HEADS)
+    body = joined(
+        markup(
+            '<tr><th scope="row">{}</th>{}</tr>',
+            task,
+            joined(markup("<td>{}</td>", cell) for cell in cells),
+        )
         for task, *cells in table
     )
-    return (
-        f'<table style="{_STYLE}" aria-live="polite">'
-        f"<caption>{escape(title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-        f"{footer(note, len(_HEADS))}</table>"
+    return markup(
+        '<table style="{}" aria-live="polite">'
+        "<caption>{}</caption>"
+        "<thead><tr>{}</tr></thead><tbody>{}</tbody>"
+        "{}</table>",
+        _STYLE,
+        title,
+        head,
+        body,
+        footer(note, len(_HEADS)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
 from kit.graph.op import IndexedSlices, Op, needed
+from kit.markup import Html, markup
 from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene
@@ -50,18 +50,20 @@ class Picture:
         return lay_out(self.scene)
 
     @cached_property
-    def svg(self) -> str:
+    def svg(self) -> Html:
         """The drawing."""
         return draw(self.scene, self.layout)
 
     @property
-    def html(self) -> str:
+    def html(self) -> Html:
         """A page with the drawing."""
-        return (
-            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-            f'<meta name="color-scheme" content="light dark">'
-            f"<title>{escape(description(self.scene))}</title></head>"
-            f"<body>{self.svg}</body></html>"
+        return markup(
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="color-scheme" content="light dark">'
+            "<title>{}</title></head>"
+            "<body>{}</body></html>",
+            description(self.scene),
+            self.svg,
         )
 
     def save(self, filename: Any) -> Path:
@@ -95,11 +97,11 @@ class Picture:
         replace_regular(path, [text.encode()])
         return path
 
-    def _repr_svg_(self) -> str:
+    def _repr_svg_(self) -> Html:
         return self.svg
 
-    def _repr_html_(self) -> str:
-        return f'<div style="overflow:auto;max-height:80vh">{self.svg}</div>'
+    def _repr_html_(self) -> Html:
+        return markup('<div style="overflow:auto;max-height:80vh">{}</div>', self.svg)
 
     def __repr__(self) -> str:
         return f"<picture: {description(self.scene)}>"
@@ -168,12 +170,13 @@ def _visualize(x: Any, filename: Any, metadata: Any, max_nodes: int | None) -> P
     return found
 
 
-def _in_passing(x: Any) -> str:
+def _in_passing(x: Any) -> Html:
     picture = picture_of(x, max_nodes=_MOST_IN_PASSING)
     drawing = picture.svg if picture.scene.boxes else ""
-    return (
-        f"<div><code>{escape(repr(x))}</code>"
-        f'<div style="overflow:auto;max-height:34em">{drawing}</div></div>'
+    return markup(
+        '<div><code>{}</code><div style="overflow:auto;max-height:34em">{}</div></div>',
+        repr(x),
+        drawing,
     )
 
 

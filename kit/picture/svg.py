@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from operator import attrgetter
 
+from kit.markup import Html, joined, markup, verbatim
 from kit.picture.lanes import NOT_PLACED, lane_order
 from kit.picture.layout import HEAD, LineSegment, PictureLayout, Spot
 from kit.picture.scene import BoxKind, GraphBox, Scene
@@ -63,7 +63,7 @@ _THEMES = (
 )
 
 
-def style_sheet() -> str:
+def style_sheet() -> Html:
     """Return the rules for all themes; they reach `.kit-graph` only."""
     plain = (
         f".kit-graph text{{font:{TEXT_PX}px {FONT}}}"
@@ -71,7 +71,7 @@ def style_sheet() -> str:
         f".kit-graph .detail{{font-size:{DETAIL_PX}px}}"
         ".kit-graph path{fill:none}"
     )
-    return plain + in_all_themes(".kit-graph", _rules)
+    return verbatim(plain + in_all_themes(".kit-graph", _rules))
 
 
 def in_all_themes(scope: str, rules: Callable[[str, Colours], str]) -> str:
@@ -106,28 +106,35 @@ _MEANING = {
 }
 
 
-def draw(scene: Scene, layout: PictureLayout) -> str:
+def draw(scene: Scene, layout: PictureLayout) -> Html:
     """Return the picture as the text of an SVG element."""
     hue = hues(scene)
-    legend = "".join(_legend(scene, hue, layout.height))
+    legend = joined(_legend(scene, hue, layout.height))
     entries = (_entry_width(text) for _, text in _meanings(scene))
     width = max(layout.width, 12.0 + sum(entries), 120.0)
     height = layout.height + _LEGEND_HEIGHT
     boxes, on_top = {box.key: box for box in scene.boxes}, attrgetter("is_bold")
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-graph" role="img" '
-        f'width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'aria-label="{escape(description(scene))}">',
-        f"<style>{style_sheet()}</style>",
-        f'<rect class="ground" width="{width:.0f}" height="{height:.0f}"/>',
+        markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="kit-graph" role="img" '
+            'width="{:.0f}" height="{:.0f}" '
+            'viewBox="0 0 {:.0f} {:.0f}" '
+            'aria-label="{}">',
+            width,
+            height,
+            width,
+            height,
+            description(scene),
+        ),
+        markup("<style>{}</style>", style_sheet()),
+        markup('<rect class="ground" width="{:.0f}" height="{:.0f}"/>', width, height),
         *_strips(layout, hue),
         *(_line(one, hue) for one in sorted(layout.stretches, key=on_top)),
         *(_box(boxes[key], spot, hue) for key, spot in layout.spots.items()),
         legend,
-        "</svg>",
+        Html("</svg>"),
     ]
-    return "".join(parts)
+    return joined(parts)
 
 
 def description(scene: Scene) -> str:
@@ -144,19 +151,28 @@ def hues(scene: Scene) -> dict[str, int]:
     return found | {NOT_PLACED: N_HUES}
 
 
-def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[str]:
+def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[Html]:
     for name, left, right in layout.lanes:
         width, i = right - left, hue[name]
-        yield (
-            f'<rect class="f{i}" fill-opacity=".07" x="{left + 2:.1f}" y="2" rx="4" '
-            f'width="{width - 4:.1f}" height="{layout.height - 2:.1f}"/>'
-            f'<rect class="f{i}" x="{left + 10:.1f}" y="13" width="10" height="10"/>'
-            f'<text class="title" x="{left + 26:.1f}" y="{HEAD - 11:.0f}">'
-            f"{escape(name)}</text>"
+        yield markup(
+            '<rect class="f{}" fill-opacity=".07" x="{:.1f}" y="2" rx="4" '
+            'width="{:.1f}" height="{:.1f}"/>'
+            '<rect class="f{}" x="{:.1f}" y="13" width="10" height="10"/>'
+            '<text class="title" x="{:.1f}" y="{:.0f}">'
+            "{}</text>",
+            i,
+            left + 2,
+            width - 4,
+            layout.height - 2,
+            i,
+            left + 10,
+            left + 26,
+            HEAD - 11,
+            name,
         )
 
 
-def _line(stretch: LineSegment, hue: Mapping[str, int]) -> str:
+def _line(stretch: LineSegment, hue: Mapping[str, int]) -> Html:
     (x1, y1), (x2, y2) = stretch.start, stretch.end
     if stretch.has_head:
         y1, y2 = (y1 + _ARROW, y2) if stretch.is_upward else (y1, y2 - _ARROW)
@@ -169,43 +185,53 @@ def _line(stretch: LineSegment, hue: Mapping[str, int]) -> str:
     )
     i = hue[stretch.lane]
     colour = f"s{i}" if stretch.is_bold else "line"
-    dash = ' stroke-dasharray="4 3"' if stretch.is_control else ""
-    faint = ' opacity=".35"' if stretch.is_faint else ""
+    dash = Html(' stroke-dasharray="4 3"') if stretch.is_control else ""
+    faint = Html(' opacity=".35"') if stretch.is_faint else ""
     width = 3.2 if stretch.is_bold else 1.2
-    path = f'<path class="{colour}" stroke-width="{width}"{dash}{faint} d="{way}"/>'
+    path = markup(
+        '<path class="{}" stroke-width="{}"{}{} d="{}"/>',
+        colour,
+        width,
+        dash,
+        faint,
+        way,
+    )
     return path + (_head(stretch, i, faint) if stretch.has_head else "")
 
 
-def _head(stretch: LineSegment, hue: int, faint: str) -> str:
+def _head(stretch: LineSegment, hue: int, faint: str) -> Html:
     x, y = stretch.start if stretch.is_upward else stretch.end
     back = y + _ARROW if stretch.is_upward else y - _ARROW
     half = 4.5 if stretch.is_bold else 3.2
     colour = f"f{hue}" if stretch.is_bold else "head"
     points = f"{x:.1f},{y:.1f} {x - half:.1f},{back:.1f} {x + half:.1f},{back:.1f}"
-    return f'<polygon class="{colour}"{faint} points="{points}"/>'
+    return markup('<polygon class="{}"{} points="{}"/>', colour, faint, points)
 
 
-def _box(box: GraphBox, spot: Spot, hue: Mapping[str, int]) -> str:
+def _box(box: GraphBox, spot: Spot, hue: Mapping[str, int]) -> Html:
     i = hue[box.origin or box.lane]
-    faint = ' opacity=".4"' if box.is_faint else ""
+    faint = Html(' opacity=".4"') if box.is_faint else ""
     shapes = _shape(box.kind, spot, i)
     if box.detail:
         texts = _text(box.title, spot.x, spot.y - 3, "title")
         texts += _text(box.detail, spot.x, spot.y + 13, "detail")
     else:
         texts = _text(box.title, spot.x, spot.y + 4.5, "title")
-    tip = f"<title>{escape(box.tip)}</title>" if box.tip else ""
-    return f"<g{faint}>{tip}{shapes}{texts}</g>"
+    tip = markup("<title>{}</title>", box.tip) if box.tip else ""
+    return markup("<g{}>{}{}{}</g>", faint, tip, shapes, texts)
 
 
-def _text(text: str, x: float, y: float, kind: str) -> str:
-    return (
-        f'<text class="{kind}" text-anchor="middle" x="{x:.1f}" y="{y:.1f}">'
-        f"{escape(text)}</text>"
+def _text(text: str, x: float, y: float, kind: str) -> Html:
+    return markup(
+        '<text class="{}" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>',
+        kind,
+        x,
+        y,
+        text,
     )
 
 
-def _shape(kind: BoxKind, spot: Spot, hue: int) -> str:
+def _shape(kind: BoxKind, spot: Spot, hue: int) -> Html:
     round_ends = spot.height / 2
     match kind:
         case BoxKind.VARIABLE:
@@ -224,16 +250,26 @@ def _shape(kind: BoxKind, spot: Spot, hue: int) -> str:
     return _rect(spot, hue, _RADIUS, 1.2, 0.12)
 
 
-def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) -> str:
-    place = (
-        f'x="{spot.x - spot.width / 2:.1f}" y="{spot.y - spot.height / 2:.1f}" '
-        f'width="{spot.width:.1f}" height="{spot.height:.1f}" rx="{radius:.0f}"'
+def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) -> Html:
+    place = markup(
+        'x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{:.0f}"',
+        spot.x - spot.width / 2,
+        spot.y - spot.height / 2,
+        spot.width,
+        spot.height,
+        radius,
     )
-    ground = f'<rect class="ground" {place}/>'
-    line = f' stroke-width="{stroke}"' if stroke else ' stroke="none"'
+    ground = markup('<rect class="ground" {}/>', place)
+    line = markup(' stroke-width="{}"', stroke) if stroke else Html(' stroke="none"')
     edge = f" s{hue}" if stroke else ""
-    return (
-        f'{ground}<rect class="f{hue}{edge}" fill-opacity="{opacity}"{line} {place}/>'
+    return markup(
+        '{}<rect class="f{}{}" fill-opacity="{}"{} {}/>',
+        ground,
+        hue,
+        edge,
+        opacity,
+        line,
+        place,
     )
 
 
@@ -251,13 +287,15 @@ def _entry_width(text: str) -> float:
     return 52.0 + 6.8 * len(text)
 
 
-def _legend(scene: Scene, hue: Mapping[str, int], top: float) -> Iterator[str]:
+def _legend(scene: Scene, hue: Mapping[str, int], top: float) -> Iterator[Html]:
     x, y = 12.0, top + _LEGEND_HEIGHT / 2
     for kind, text in _meanings(scene):
         if kind is None:
-            dashes = 'stroke-width="1.2" stroke-dasharray="4 3"'
-            yield f'<path class="line" {dashes} d="M{x:.0f} {y:.0f}h22"/>'
+            dashes = Html('stroke-width="1.2" stroke-dasharray="4 3"')
+            yield markup('<path class="line" {} d="M{:.0f} {:.0f}h22"/>', dashes, x, y)
         else:
             yield _shape(kind, Spot(x + 11, y, 22, 13), N_HUES)
-        yield f'<text class="detail" x="{x + 32:.0f}" y="{y + 4:.0f}">{text}</text>'
+        yield markup(
+            '<text class="detail" x="{:.0f}" y="{:.0f}">{}</text>', x + 32, y + 4, text
+        )
         x += _entry_width(text)

@@ -11,9 +11,9 @@ it receives, and its memory, in which an array is a block as high as it is large
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import NamedTuple
 
+from kit.markup import Html, joined, markup, verbatim
 from kit.picture.svg import (
     DETAIL_PX,
     FONT,
@@ -77,7 +77,7 @@ class _Scale(NamedTuple):
         return self.port_in(task) + _PORT + _MEMORY
 
 
-def draw(names: Sequence[str], line: ClockedRun, title: str) -> str:
+def draw(names: Sequence[str], line: ClockedRun, title: str) -> Html:
     """Return the picture as the text of an SVG element.
 
     >>> draw(["worker:0"], ClockedRun(1), "nothing").startswith("<svg")
@@ -91,20 +91,27 @@ def draw(names: Sequence[str], line: ClockedRun, title: str) -> str:
     height = scale.top(line.n) + _FOOT
     told = _told(names, line, title)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-puzzle" role="img" '
-        f'width="{_WIDTH:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" aria-label="{escape(told)}">',
-        f"<style>{_style()}</style>",
-        f'<rect class="ground" width="{_WIDTH:.0f}" height="{height:.0f}"/>',
+        markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="kit-puzzle" role="img" '
+            'width="{:.0f}" height="{:.0f}" '
+            'viewBox="0 0 {:.0f} {:.0f}" aria-label="{}">',
+            _WIDTH,
+            height,
+            _WIDTH,
+            height,
+            told,
+        ),
+        markup("<style>{}</style>", _style()),
+        markup('<rect class="ground" width="{:.0f}" height="{:.0f}"/>', _WIDTH, height),
         *_axis(scale, line.n),
         *(_lane(name, task, scale) for task, name in enumerate(names)),
         *(_memory(block, scale) for stack in stacks for block in stack),
         *_works(line, scale),
         *_messages(names, line, scale),
         *_open_waits(names, line, scale),
-        "</svg>",
+        Html("</svg>"),
     ]
-    return "".join(parts)
+    return joined(parts)
 
 
 def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
@@ -134,16 +141,20 @@ def _stack(spans: Sequence[HeldSpan]) -> list[_Block]:
     return placed
 
 
-def _axis(scale: _Scale, n: int) -> Iterator[str]:
+def _axis(scale: _Scale, n: int) -> Iterator[Html]:
     bottom = scale.top(n) - _GAP / 2
     step = _step(scale.end)
     for k in range(int(scale.end / step + 1e-9) + 1 if scale.end else 0):
         x = scale.x(k * step)
-        yield f'<path class="tick" d="M{x:.1f} {_TOP:.0f}V{bottom:.1f}"/>'
+        yield markup('<path class="tick" d="M{:.1f} {:.0f}V{:.1f}"/>', x, _TOP, bottom)
         unit = " ms" if not k else ""
-        yield (
-            f'<text class="detail" text-anchor="middle" x="{x:.1f}" '
-            f'y="{bottom + 16:.1f}">{k * step:g}{unit}</text>'
+        yield markup(
+            '<text class="detail" text-anchor="middle" x="{:.1f}" '
+            'y="{:.1f}">{:g}{}</text>',
+            x,
+            bottom + 16,
+            k * step,
+            unit,
         )
 
 
@@ -159,16 +170,22 @@ def _step(end: float) -> float:
     return end / _N_TICKS
 
 
-def _lane(name: str, task: int, scale: _Scale) -> str:
+def _lane(name: str, task: int, scale: _Scale) -> Html:
     top, floor = scale.top(task), scale.floor(task)
-    return (
-        f'<text class="title" x="8" y="{top + 14:.1f}">{escape(name)}</text>'
-        f'<text class="detail" x="8" y="{floor - 4:.1f}">holds</text>'
-        f'<path class="line" d="M{_LEFT:.1f} {floor:.1f}H{_WIDTH - _RIGHT:.1f}"/>'
+    return markup(
+        '<text class="title" x="8" y="{:.1f}">{}</text>'
+        '<text class="detail" x="8" y="{:.1f}">holds</text>'
+        '<path class="line" d="M{:.1f} {:.1f}H{:.1f}"/>',
+        top + 14,
+        name,
+        floor - 4,
+        _LEFT,
+        floor,
+        _WIDTH - _RIGHT,
     )
 
 
-def _memory(block: _Block, scale: _Scale) -> str:
+def _memory(block: _Block, scale: _Scale) -> Html:
     span = block.span
     x, right = scale.x(span.begin), scale.x(span.end)
     high, low = scale.high(span.n_bytes), scale.floor(span.task)
@@ -176,38 +193,55 @@ def _memory(block: _Block, scale: _Scale) -> str:
     until = f"to {span.end:.3g} ms" if span.end < scale.last else "ms to the end"
     tip = f"{span.name}: {span.n_bytes:,} bytes, {span.begin:.3g} {until}"
     text = _inside(span.name, x, right, y + high / 2 + 4) if high >= DETAIL_PX else ""
-    return (
-        f'<g><title>{escape(tip)}</title><rect class="held" x="{x:.1f}" y="{y:.1f}" '
-        f'width="{right - x:.1f}" height="{high:.1f}"/>{text}</g>'
+    return markup(
+        '<g><title>{}</title><rect class="held" x="{:.1f}" y="{:.1f}" '
+        'width="{:.1f}" height="{:.1f}"/>{}</g>',
+        tip,
+        x,
+        y,
+        right - x,
+        high,
+        text,
     )
 
 
 def _inside(
     text: str, left: float, right: float, y: float, kind: str = "detail"
-) -> str:
+) -> Html:
     """Write into a box, as much as it has room for."""
     room = int((right - left - 4) / _LETTER)
     if room < min(len(text), 2):
-        return ""
+        return Html()
     short = text if len(text) <= room else f"{text[: room - 1]}\u2026"
-    return (
-        f'<text class="{kind}" text-anchor="middle" x="{(left + right) / 2:.1f}" '
-        f'y="{y:.1f}">{escape(short)}</text>'
+    return markup(
+        '<text class="{}" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>',
+        kind,
+        (left + right) / 2,
+        y,
+        short,
     )
 
 
-def _works(line: ClockedRun, scale: _Scale) -> Iterator[str]:
+def _works(line: ClockedRun, scale: _Scale) -> Iterator[Html]:
     for span in line.work:
         x, right, y = scale.x(span.begin), scale.x(span.end), scale.work(span.task)
-        yield (
-            f"<g><title>{escape(span.label)}: {span.begin:.3g} to {span.end:.3g} ms"
-            f'</title><rect class="work" x="{x + 0.5:.1f}" y="{y:.1f}" '
-            f'width="{right - x - 1:.1f}" height="{_WORK:.1f}" rx="2"/>'
-            f"{_inside(span.label, x, right, y + _WORK - 5, 'on-work')}</g>"
+        yield markup(
+            "<g><title>{}: {:.3g} to {:.3g} ms"
+            '</title><rect class="work" x="{:.1f}" y="{:.1f}" '
+            'width="{:.1f}" height="{:.1f}" rx="2"/>'
+            "{}</g>",
+            span.label,
+            span.begin,
+            span.end,
+            x + 0.5,
+            y,
+            right - x - 1,
+            _WORK,
+            _inside(span.label, x, right, y + _WORK - 5, "on-work"),
         )
 
 
-def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[str]:
+def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[Html]:
     flights = [*line.flights.values(), *line.unread]
     is_labelled = len(flights) <= _MOST_LABELS
     for flight in flights:
@@ -224,14 +258,19 @@ def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator
             bars += _bar(flight.end - flight.ms, flight.ms, in_y, hue, scale)
         arrow = _arrow(flight, scale, hue, is_read)
         label = _label(flight, scale) if is_labelled else ""
-        yield f"<g><title>{escape(tip)}</title>{bars}{arrow}{label}</g>"
+        yield markup("<g><title>{}</title>{}{}{}</g>", tip, bars, arrow, label)
 
 
-def _bar(begin: float, ms: float, y: float, hue: int, scale: _Scale) -> str:
+def _bar(begin: float, ms: float, y: float, hue: int, scale: _Scale) -> Html:
     x, right = scale.x(begin), scale.x(begin + ms)
-    return (
-        f'<rect class="f{hue}" x="{x:.1f}" y="{y:.1f}" '
-        f'width="{max(right - x, 1.5):.1f}" height="{_PORT:.0f}" rx="1"/>'
+    return markup(
+        '<rect class="f{}" x="{:.1f}" y="{:.1f}" '
+        'width="{:.1f}" height="{:.0f}" rx="1"/>',
+        hue,
+        x,
+        y,
+        max(right - x, 1.5),
+        _PORT,
     )
 
 
@@ -242,43 +281,66 @@ def _ends(flight: MessageSpan, scale: _Scale) -> tuple[float, float, float, floa
     return scale.x(flight.begin), y1, scale.x(flight.end), y2
 
 
-def _arrow(flight: MessageSpan, scale: _Scale, hue: int, is_read: bool) -> str:
+def _arrow(flight: MessageSpan, scale: _Scale, hue: int, is_read: bool) -> Html:
     x1, y1, x2, y2 = _ends(flight, scale)
-    dash = "" if is_read else ' stroke-dasharray="4 3"'
+    dash = "" if is_read else Html(' stroke-dasharray="4 3"')
     back = y2 - 7 if y2 > y1 else y2 + 7
-    return (
-        f'<path class="s{hue}" stroke-width="1.6"{dash} '
-        f'd="M{x1:.1f} {y1:.1f}L{x2:.1f} {back:.1f}"/>'
-        f'<polygon class="f{hue}" points="{x2:.1f},{y2:.1f} {x2 - 4:.1f},{back:.1f} '
-        f'{x2 + 4:.1f},{back:.1f}"/>'
+    return markup(
+        '<path class="s{}" stroke-width="1.6"{} '
+        'd="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>'
+        '<polygon class="f{}" points="{:.1f},{:.1f} {:.1f},{:.1f} '
+        '{:.1f},{:.1f}"/>',
+        hue,
+        dash,
+        x1,
+        y1,
+        x2,
+        back,
+        hue,
+        x2,
+        y2,
+        x2 - 4,
+        back,
+        x2 + 4,
+        back,
     )
 
 
-def _label(flight: MessageSpan, scale: _Scale) -> str:
+def _label(flight: MessageSpan, scale: _Scale) -> Html:
     x1, y1, x2, y2 = _ends(flight, scale)
     x, y = x1 + (x2 - x1) * 0.32, y1 + (y2 - y1) * 0.32
-    return (
-        f'<text class="on-arrow" x="{x + 5:.1f}" y="{y + 4:.1f}">'
-        f"{escape(flight.name[:18])}</text>"
+    return markup(
+        '<text class="on-arrow" x="{:.1f}" y="{:.1f}">{}</text>',
+        x + 5,
+        y + 4,
+        flight.name[:18],
     )
 
 
-def _open_waits(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[str]:
+def _open_waits(
+    names: Sequence[str], line: ClockedRun, scale: _Scale
+) -> Iterator[Html]:
     for wait in line.waits:
         if not wait.open:
             continue
         x, y = scale.x(wait.begin), scale.top(wait.task) - 2
         x = min(x, _WIDTH - _RIGHT - 250)
         text = f"waits for {wait.name or 'a message'} from {names[wait.source]}"
-        yield (
-            f'<g><rect class="stuck" x="{x:.1f}" y="{y:.1f}" rx="3" '
-            f'width="{_WIDTH - _RIGHT - x:.1f}" height="20"/>'
-            f'<text class="stuck-text" x="{x + 8:.1f}" y="{y + 14.5:.1f}">'
-            f"{escape(text)}</text></g>"
+        yield markup(
+            '<g><rect class="stuck" x="{:.1f}" y="{:.1f}" rx="3" '
+            'width="{:.1f}" height="20"/>'
+            '<text class="stuck-text" x="{:.1f}" y="{:.1f}">'
+            "{}</text></g>",
+            x,
+            y,
+            _WIDTH - _RIGHT - x,
+            x + 8,
+            y + 14.5,
+            text,
         )
 
 
-def _style() -> str:
+def _style() -> Html:
     plain = (
         f".kit-puzzle text{{font:{TEXT_PX}px {FONT}}}"
         ".kit-puzzle .title{font-weight:600}"
@@ -287,7 +349,7 @@ def _style() -> str:
         ".kit-puzzle .stuck{stroke-dasharray:5 3;stroke-width:1.6}"
         ".kit-puzzle .on-arrow{paint-order:stroke;stroke-width:3px}"
     )
-    return plain + in_all_themes(".kit-puzzle", _rules)
+    return verbatim(plain + in_all_themes(".kit-puzzle", _rules))
 
 
 def _rules(scope: str, colours: Colours) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from kit.markup import Html, joined, markup
 from kit.puzzles.figures import NAMES, Figures, shown
 from kit.puzzles.task import Array, Piece
 
@@ -98,21 +98,24 @@ class Puzzle:
         ]
         return "\n".join([f"{self.name}: {self.goal}", *limits])
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         head = ("", "target", "best known")
-        return (
-            f"<p><b>{escape(self.name)}</b>: {escape(self.goal)}</p>"
-            f"{table(head, self.rows())}"
+        return markup(
+            "<p><b>{}</b>: {}</p>{}", self.name, self.goal, table(head, self.rows())
         )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     """Return a table as HTML; the first column is a heading."""
-    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row" style="text-align:left">{escape(row[0])}</th>'
-        + "".join(f'<td style="text-align:right">{escape(c)}</td>' for c in row[1:])
-        + "</tr>"
+    top = joined(markup('<th scope="col">{}</th>', cell) for cell in head)
+    body = joined(
+        markup(
+            '<tr><th scope="row" style="text-align:left">{}</th>{}</tr>',
+            row[0],
+            joined(markup('<td style="text-align:right">{}</td>', c) for c in row[1:]),
+        )
         for row in rows
     )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return markup(
+        "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", top, body
+    )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
+from typing import Any
 
 from kit.demo.verdict import AnswerVerdict
 from kit.errors import KitError
+from kit.markup import Html, joined, markup
 from kit.puzzles.clock import ClockedRun
 from kit.puzzles.events import Attempt, Ended, Printed
-from kit.puzzles.figures import Figures, bytes_of, fullest
+from kit.puzzles.figures import NAMES, Figures, bytes_of, fullest
 from kit.puzzles.picture import draw
 from kit.puzzles.puzzle import Puzzle, table
 
 _HEAD = ("", "yours", "target", "best known")
-_LEGEND = (
+_LEGEND = Html(
     '<p style="font-size:max(12px,.85em)">Thin bars: what a task sends (above) and '
     "receives (below), in the colour of the sender. Blocks: what it holds, as high as "
     "it is large.</p>"
@@ -58,6 +59,18 @@ class Result:
         AnswerVerdict(self.ok, self.words).required()
 
     @property
+    def best(self) -> Figures:
+        """What a program can cost, as far as is known: each figure of the best one.
+
+        Another program may do better in one figure, and so may this one.
+        """
+        costs: dict[str, Any] = {}
+        for name in NAMES:
+            of_both = (getattr(self.puzzle.best, name), getattr(self.figures, name))
+            costs[name] = min((one for one in of_both if one is not None), default=None)
+        return Figures(**costs)
+
+    @property
     def printed(self) -> str:
         """What the tasks printed, one task after the other."""
         parts = []
@@ -67,7 +80,7 @@ class Result:
         return "\n".join(parts)
 
     @property
-    def svg(self) -> str:
+    def svg(self) -> Html:
         """The picture: the work, messages and memory of each task over time, as SVG."""
         return draw(self.puzzle.tasks, self.timeline, self.puzzle.name)
 
@@ -112,13 +125,19 @@ class Result:
                  for title, yours, target, best in rows]  # fmt: skip
         return "\n".join([self.words, *lines, *self.printed.splitlines()])
 
-    def _repr_html_(self) -> str:
-        printed = f"<pre>{escape(self.printed)}</pre>" if self.printed else ""
-        items = "".join(f"<li>{escape(row)}</li>" for row in self.text.splitlines())
-        return (
-            f"{AnswerVerdict(self.ok, self.words)._repr_html_()}{printed}"
-            f"{table(_HEAD, self.puzzle.rows(self.figures))}"
-            f'<div style="overflow-x:auto">{self.svg}</div>{_LEGEND}'
+    def _repr_html_(self) -> Html:
+        printed = markup("<pre>{}</pre>", self.printed) if self.printed else ""
+        items = joined(markup("<li>{}</li>", row) for row in self.text.splitlines())
+        return markup(
+            "{}{}"
+            "{}"
+            '<div style="overflow-x:auto">{}</div>{}'
             "<details><summary>The picture in words</summary>"
-            f"<ul>{items}</ul></details>"
+            "<ul>{}</ul></details>",
+            AnswerVerdict(self.ok, self.words)._repr_html_(),
+            printed,
+            table(_HEAD, self.puzzle.rows(self.figures)),
+            self.svg,
+            _LEGEND,
+            items,
         )

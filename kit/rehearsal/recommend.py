@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, SupportsIndex
 
 from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import registered
+from kit.markup import Html, joined, markup
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of
 from kit.rehearsal.sizes import (
@@ -85,21 +85,31 @@ class Recommendation:
     def __repr__(self) -> str:
         return f"<Recommendation: {self.reason}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         heads = (
             *("topology", "predicted: a step", "exact: bytes a step"),
             *("exact: of the busiest task", "exact: messages in a row"),
         )
-        rows = "".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{time_text(one.seconds)}</td>'
-            f"<td>{one.n_bytes:,}</td><td>{one.busiest[1]:,}</td>"
-            f"<td>{one.n_in_row:,}</td></tr>"
+        rows = joined(
+            markup(
+                '<tr><th scope="row">{}</th><td>{}</td>'
+                "<td>{:,}</td><td>{:,}</td>"
+                "<td>{:,}</td></tr>",
+                name,
+                time_text(one.seconds),
+                one.n_bytes,
+                one.busiest[1],
+                one.n_in_row,
+            )
             for name, one in self.rehearsals.items()
         )
-        head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-        return (
-            f"<table><caption>{escape(self.reason)}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
+        return markup(
+            "<table><caption>{}</caption>"
+            "<thead><tr>{}</tr></thead><tbody>{}</tbody></table>",
+            self.reason,
+            head,
+            rows,
         )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import by_name
+from kit.markup import Html, joined, markup
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind
 from kit.training.job import Job
@@ -140,7 +140,7 @@ class Rehearsal:
     def __repr__(self) -> str:
         return f"<Rehearsal of {self}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         most = max(self.memory, key=self.memory.__getitem__)
         facts = {
             "predicted: a step": time_text(self.seconds),
@@ -150,14 +150,16 @@ class Rehearsal:
             "exact: messages in a row": f"{self.n_in_row:,}",
             "buffers of a task, at most": f"{self.memory[most]:,} bytes, {most}",
         }
-        rows = "".join(
-            f'<tr><th scope="row">{name}</th><td>{escape(text)}</td></tr>'
+        rows = joined(
+            markup('<tr><th scope="row">{}</th><td>{}</td></tr>', name, text)
             for name, text in facts.items()
         )
         head = f"Prediction, not a measurement: {self.topology}, "
         head += f"{_some(len(self.job.workers), 'worker')}, "
         head += self._where
-        return f"<table><caption>{escape(head)}</caption><tbody>{rows}</tbody></table>"
+        return markup(
+            "<table><caption>{}</caption><tbody>{}</tbody></table>", head, rows
+        )
 
 
 def _some(n: int, what: str) -> str:

@@ -54,7 +54,7 @@ def test_tensor_shows_itself_and_what_it_needs() -> None:
 
     html = total._repr_html_()
 
-    assert "&lt;tensor &#x27;Tanh:0&#x27;" in html
+    assert "&lt;tensor &#39;Tanh:0&#39;" in html
     assert ">x</text>" in html
 
 

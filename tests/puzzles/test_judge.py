@@ -86,6 +86,17 @@ def test_what_is_measured_is_what_has_moved(processes: PuzzleProcesses) -> None:
     result.required()
 
 
+def test_the_best_of_a_puzzle_has_what_a_learner_has_done_better(
+    processes: PuzzleProcesses,
+) -> None:
+    known = replace(SWAP, best=Figures(n_bytes=4000, n_in_a_row=3, idle=0.0))
+
+    result = judged(processes, swap, known)
+
+    assert result.figures == Figures(8000, 1, 16_000, 0.0)
+    assert result.best == Figures(4000, 1, 16_000, 0.0)
+
+
 def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
     processes: PuzzleProcesses,
 ) -> None:

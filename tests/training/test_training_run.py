@@ -20,6 +20,8 @@ from kit.errors import (
     StepFailed,
 )
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
+from kit.training.client.step_wait import StepWait
 from kit.wire.rpc import ReconnectingCaller
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
@@ -78,6 +80,61 @@ def test_second_training_is_refused_and_the_first_unharmed(
 
     assert run.error is None
     assert same_bits(run.params, replayed(run.step, 2, SGD))
+
+
+def test_a_wait_for_a_step_tells_of_a_pause_and_ends_at_the_step(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin(cluster, steps=MANY)
+    run.until(3).wait(10)
+    run.advance(4)  # and then it is paused
+    until(lambda: run.state == "paused", 10)
+    paused_at = run.step
+
+    async def go_on_when_it_is_told() -> kit.Run:
+        wait = asyncio.ensure_future(awaited(run.until(paused_at + 5)))
+        while not (told := capsys.readouterr().out):
+            await asyncio.sleep(0)
+        assert told.startswith(f"Paused at step {paused_at:,}, until step ")
+        assert "press Resume in the board" in told
+        assert not wait.done()
+        run.resume()
+        return await wait
+
+    assert asyncio.run(go_on_when_it_is_told()) is run
+    assert run.step >= paused_at + 5
+    assert not run.done
+    run.stop()
+    run.wait(10)
+
+
+def test_a_wait_for_a_step_that_never_comes_ends_with_the_training(
+    cluster: LocalCluster,
+) -> None:
+    def fails(params: Any, batch: Any) -> Any:
+        raise ValueError("it is broken")
+
+    stopped = begin(cluster, steps=MANY)
+    stopped.pause()
+    stopped.stop()
+    assert stopped.until(MANY).wait(10).state == "done"
+
+    failed = begin(cluster, fails)
+    assert failed.until(3).wait(10).state == "failed"
+    assert isinstance(failed.error, StepFailed)
+
+    short = begin(cluster, steps=5)
+    assert short.until(7).wait(10).step == 5
+
+
+def test_a_wait_for_a_step_has_its_deadline_and_wants_a_number(
+    cluster: LocalCluster,
+) -> None:
+    with held(cluster, at=2) as run:
+        with pytest.raises(DeadlineExceededError, match="step 9 is not done after 0 s"):
+            run.until(9).wait(0)
+        with pytest.raises(InvalidArgumentError, match="'soon' is no number of steps"):
+            run.until("soon")  # type: ignore[arg-type]
 
 
 def test_request_after_the_end_is_refused(cluster: LocalCluster) -> None:
@@ -164,7 +221,7 @@ def test_wait_gives_up_after_its_timeout_and_the_training_goes_on(
     assert run.state == "done"
 
 
-async def awaited(run: kit.Run) -> kit.Run:
+async def awaited(run: kit.Run | StepWait) -> kit.Run:
     return await asyncio.wait_for(run, 10)
 
 

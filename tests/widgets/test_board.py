@@ -146,7 +146,7 @@ def test_a_training_of_others_is_drawn_and_switched_on_a_board(page: Page) -> No
         watched.stop()
         begun.wait(LONG_S)
         soon(lambda: "Stopped after step" in page.last()["text/plain"])
-        assert begun.job.run[:8] in board._view.tables.value
+        soon(lambda: begun.job.run[:8] in board._view.tables.value)
         board.close()
 
 

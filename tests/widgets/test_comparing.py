@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from bokeh.models import HoverTool
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +21,9 @@ from tests.widgets.test_report import Page
 from widgets.comparing import overlays, page
 from widgets.comparing.cell import LiveComparison, still
 from widgets.drawing import figure_data, svg_charts
+from widgets.drawing.bokeh_figures import overlay_figure
 from widgets.drawing.svg_charts import Scale
+from widgets.drawing.theme import LIGHT
 
 FALLING = [4.0 * 0.9**k for k in range(80)]
 RING = PS._replace(topology="ring")
@@ -231,3 +235,16 @@ def test_the_page_has_all_figures_in_both_themes_and_asks_no_other_host(
     assert "Comparison of 3 runs" in seen.text
     assert "StepFailed: no" in seen.text
     assert f"The last loss: <ps> {FALLING[79]:.3g}" in seen.text
+
+
+def test_no_name_of_a_measure_becomes_a_template_of_a_tooltip() -> None:
+    name = "x}{safe}<img src=x>"  # bokeh would take what follows {safe} for HTML
+    (run, *_) = overlays.drawn(
+        [outcome("a", measured(trace_of(FALLING), name, {40: 0.5, 79: 0.75}))]
+    )
+    figure = overlay_figure(overlays.overlay([run], name), LIGHT)
+
+    (hover,) = [tool for tool in figure.tools if isinstance(tool, HoverTool)]
+    tips: Any = hover.tooltips
+    assert [label for label, _ in tips if name[-9:] in label]
+    assert all(re.fullmatch(r"[@$]\w+", template) for _, template in tips)

@@ -123,3 +123,20 @@ def test_controls_of_a_form_have_names_for_a_screen_reader() -> None:
     assert form.field.tooltip == "What does a worker send?"
     assert form.button.description == "Lock in"
     assert 'role="status"' in form.said.value
+
+
+def test_a_guess_of_the_best_is_right_whatever_ones_own_program_needs() -> None:
+    def guessed(guess: int) -> Prediction:
+        return Prediction("How many at least?", "messages").lock(guess)
+
+    well = guessed(3).reveal(3, yours=12)
+    badly = guessed(12).reveal(3, yours=12)
+
+    assert (well.is_right, badly.is_right) == (True, False)
+    assert well.words == (
+        "The best: 3 messages; you guessed 3. Well guessed. Your program: 12 messages."
+    )
+    assert badly.words == (
+        "The best: 3 messages; you guessed 12. That is too high by a factor of 4. "
+        "Your program: 12 messages."
+    )

@@ -180,7 +180,7 @@ def test_a_board_of_a_finished_training_and_of_its_saved_trace_show_it_whole(
         assert len(beat.history.loss()["step"]) == 40
         assert beat.history.switches()["label"] == ["ps to ring"]
         assert sentences.headline(beat.moment) == "Finished after step 40 of 40: ring."
-        assert {"Loss over 39 steps", "ps to ring"} <= set(words(html(beat)))
+        assert {"Loss over 39 steps", "ps to ring"} <= set(words(str(html(beat))))
     assert live.history.loss() == saved.history.loss()
     assert live.moment.loss == saved.moment.loss
     ring = {(1, 2), (2, 1)}

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError
+from kit.markup import Html
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
@@ -154,7 +155,7 @@ class TrafficBoard:
                 return
             if self._controls is not None:
                 self._controls.follow(beat.moment)
-            self._view.draw(beat, self._tables() if beat.is_last else "")
+            self._view.draw(beat, self._tables() if beat.is_last else Html())
 
     def _keep(self) -> None:
         """Renew what the notebook keeps, in each cell that shows the board."""
@@ -171,8 +172,8 @@ class TrafficBoard:
             "image/svg+xml": snapshot.svg(beat, drawn),
         }
 
-    def _tables(self) -> str:
-        return self._run._repr_html_() if self._run else ""
+    def _tables(self) -> Html:
+        return self._run._repr_html_() if self._run else Html()
 
     def _hint(self) -> str:
         """Say when a still picture was taken, and what a live board needs."""
@@ -228,7 +229,7 @@ class TrafficBoard:
         assert trace is not None
         formula = self._pulse.formula if self._pulse else lambda _: None
         body = playback.html(beat, trace, formula, self._tables())
-        write_atomically(path, [page.page("Traffic board", made, body, (), "")])
+        write_atomically(path, [page.page("Traffic board", made, body, (), Html())])
 
     def share(self, host: str = "127.0.0.1", port: int = 0) -> Share:
         """Let others watch in their browsers; return the share, which has the address.

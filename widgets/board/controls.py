@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
 import ipywidgets as ipw
 
 from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
+from kit.markup import markup
 from kit.training.client.run import Run
 from kit.training.diverging_workers import check_switch
 from kit.wire.shaping import LinkSettings
 from widgets.board.run_state import Moment
 from widgets.drawing.front_end import button
+from widgets.drawing.html_view import HtmlView
 
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
 LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)
@@ -96,7 +97,7 @@ class Controls:
         self.advance = button("Step", "step-forward", "Do one step, then pause")
         self.resume = button("Resume", "play", "Go on after a pause")
         self.stop = button("Stop", "stop", "End the training; parameters stay")
-        self.reason = ipw.HTML(f"<small>{escape(why)}</small>" if why else "")
+        self.reason = HtmlView(markup("<small>{}</small>", why) if why else "")
         self.box = _rows(
             [self.topology, self.pace],
             [

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kit.exchange.plan import Group, by_host
 from kit.exchange.topologies.topology import maybe_by_name
+from kit.markup import Html, markup
 from widgets.board.run_state import Link
 
 WIDTH = 640
@@ -239,17 +240,30 @@ class Path(NamedTuple):
             (self.start[1] + self.end[1]) / 2,
         )
 
-    def arrow(self, width: float, head: float, wing: float) -> str:
+    def arrow(self, width: float, head: float, wing: float) -> Html:
         """Return the line as SVG, with a head of this length and half this width."""
         tip, before = self.end, self.at(0.9)
         angle = math.atan2(tip[1] - before[1], tip[0] - before[0])
         x, y = tip[0] - head * math.cos(angle), tip[1] - head * math.sin(angle)
         right, down = -math.sin(angle) * wing, math.cos(angle) * wing
-        return (
-            f'<path d="M{self.start[0]:.1f},{self.start[1]:.1f} Q{self.bend[0]:.1f},'
-            f'{self.bend[1]:.1f} {x:.1f},{y:.1f}" stroke-width="{width:.1f}"/>'
-            f'<polygon points="{tip[0]:.1f},{tip[1]:.1f} {x + right:.1f},{y + down:.1f}'
-            f' {x - right:.1f},{y - down:.1f}"/>'
+        return markup(
+            '<path d="M{:.1f},{:.1f} Q{:.1f},'
+            '{:.1f} {:.1f},{:.1f}" stroke-width="{:.1f}"/>'
+            '<polygon points="{:.1f},{:.1f} {:.1f},{:.1f}'
+            ' {:.1f},{:.1f}"/>',
+            self.start[0],
+            self.start[1],
+            self.bend[0],
+            self.bend[1],
+            x,
+            y,
+            width,
+            tip[0],
+            tip[1],
+            x + right,
+            y + down,
+            x - right,
+            y - down,
         )
 
     def beside(

@@ -14,6 +14,7 @@ from typing import Any
 
 import ipywidgets as ipw
 
+from kit.markup import NO_HTML, Html, markup
 from kit.trace.trace import Trace
 from widgets.board import sentences
 from widgets.board.live_figure import LiveFigure
@@ -21,6 +22,7 @@ from widgets.board.scene import scene
 from widgets.board.snapshot import commands, kept, rates_table
 from widgets.board.watcher import Beat
 from widgets.drawing import curves, figure_data, front_end, strips, words
+from widgets.drawing.html_view import HtmlView
 from widgets.drawing.live_plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.looks import style
 from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
@@ -76,10 +78,10 @@ class LiveView:
         self.root.observe(self._on_views, "_view_count")
 
     def _make_texts(self) -> None:
-        self.sign = ipw.HTML()  # the heartbeat, and what the page says if it stops
-        self.status, self.picture, self.numbers = ipw.HTML(), ipw.HTML(), ipw.HTML()
-        self.twin, self.tables, self.commands = ipw.HTML(), ipw.HTML(), ipw.HTML()
-        self.said, self.mean = ipw.HTML(), ipw.HTML()
+        self.sign = HtmlView()  # the heartbeat, and what the page says if it stops
+        self.status, self.picture, self.numbers = HtmlView(), HtmlView(), HtmlView()
+        self.twin, self.tables, self.commands = HtmlView(), HtmlView(), HtmlView()
+        self.said, self.mean = HtmlView(), HtmlView()
         self._texts = [self.status, self.picture, self.numbers, self.twin]
         self._texts += [self.tables, self.commands, self.said, self.mean]
         self.status.add_class("ps-status")
@@ -124,7 +126,7 @@ class LiveView:
             layout=ipw.Layout(flex_flow="row wrap", grid_gap="8px"),
         )
         middle = [controls] if controls is not None else []
-        looks = ipw.HTML(f"<style>{style()}</style>")
+        looks = HtmlView(markup("<style>{}</style>", style()))
         return ipw.VBox([looks, self.sign, head, *middle, self.numbers, both])
 
     def _on_views(self, change: Any) -> None:
@@ -210,7 +212,7 @@ class LiveView:
             if self._beat is not None:
                 self._tell_tables(self._beat)
 
-    def draw(self, beat: Beat, tables: str = "") -> None:
+    def draw(self, beat: Beat, tables: Html = NO_HTML) -> None:
         """Show a beat: the picture at once, the figures when they are due.
 
         `tables` is HTML to show below the table of the links.
@@ -219,10 +221,13 @@ class LiveView:
             self._beat = beat
             self._sign(beat)
             _put(self.status, sentences.status(beat.moment))
-            _put(self.picture, f'<div class="ps-board">{scene(beat.moment)}</div>')
+            _put(
+                self.picture,
+                markup('<div class="ps-board">{}</div>', scene(beat.moment)),
+            )
             _put(self.numbers, sentences.numbers(beat.moment))
             self._tell_tables(beat)
-            _put(self.tables, f'<div class="ps-board">{tables}</div>')
+            _put(self.tables, markup('<div class="ps-board">{}</div>', tables))
             if self._is_due("curves", CURVES_S, beat):
                 self._curves(beat)
             if self._is_due("timeline", TIMELINE_S, beat):
@@ -235,9 +240,10 @@ class LiveView:
         if now >= self._due["beat"] or beat.is_last:
             self._due["beat"], self._n_beats = now + BEAT_S, self._n_beats + 1
             count = "over" if beat.is_last else str(self._n_beats)
-            self.sign.value = (
-                f'<div class="ps-board ps-beat" data-beat="{count}">'
-                f'<p class="ps-silence" role="alert"></p></div>'
+            self.sign.value = markup(
+                '<div class="ps-board ps-beat" data-beat="{}">'
+                '<p class="ps-silence" role="alert"></p></div>',
+                count,
             )
 
     def _is_due(self, what: str, every_s: float, beat: Beat) -> bool:
@@ -257,9 +263,11 @@ class LiveView:
         shown = _TABS[self.tabs.selected_index or 0]
         if shown == "Table" or beat.is_last:
             told = rates_table(beat) + kept(beat)
-            _put(self.twin, f'<div class="ps-board">{told}</div>')
+            _put(self.twin, markup('<div class="ps-board">{}</div>', told))
         if shown == "Commands":
-            _put(self.commands, f'<div class="ps-board">{commands(beat)}</div>')
+            _put(
+                self.commands, markup('<div class="ps-board">{}</div>', commands(beat))
+            )
 
     def _curves(self, beat: Beat) -> None:
         history = beat.history
@@ -272,7 +280,7 @@ class LiveView:
         self.links.show(links, self._theme)
         width *= history.width
         told = "each step" if width == 1 else f"mean of {width:,} steps"
-        _put(self.mean, f'<div class="ps-board ps-line">{told}</div>')
+        _put(self.mean, markup('<div class="ps-board ps-line">{}</div>', told))
 
     def _spans(self, beat: Beat) -> None:
         is_complete = beat.moment.is_complete
@@ -283,7 +291,7 @@ class LiveView:
         chart = curves.timeline(spans, starts, self._tasks, window.label, coming)
         self.timeline.show(chart, self._theme)
         told = words.timeline(beat.recent, window)
-        _put(self.said, f'<div class="ps-board"><p>{told}</p></div>')
+        _put(self.said, markup('<div class="ps-board"><p>{}</p></div>', told))
 
     def close(self) -> None:
         """Take the board off the screen."""
@@ -294,6 +302,6 @@ class LiveView:
             plot.figure.document.remove_root(plot.figure)
 
 
-def _put(place: Any, text: str) -> None:
+def _put(place: Any, text: Html) -> None:
     if place.value != text:
         place.value = text

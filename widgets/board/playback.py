@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
+from kit.markup import NO_HTML, Html, joined, markup
 from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import STEP_KINDS, Trace
@@ -35,7 +35,7 @@ MOST = 200  # places of the slider
 _INTERVAL_MS = 100
 
 
-def html(beat: Beat, trace: Trace, formula: Formula, more: str = "") -> str:
+def html(beat: Beat, trace: Trace, formula: Formula, more: Html = NO_HTML) -> Html:
     """Return the board as HTML that plays; `more` is HTML below it.
 
     If the trace has kept no step it is the still board. It has fewer places than `MOST`
@@ -54,9 +54,14 @@ def html(beat: Beat, trace: Trace, formula: Formula, more: str = "") -> str:
     body = _body(beat, tracks[0].frames[-1], _rule(trace, shown))
     at = 0, len(shown) - 1
     played = player(body, packed, tracks, moves="Step", interval_ms=_INTERVAL_MS, at=at)
-    return (
-        f"<style>{style()}{STYLE}</style>{sentences.status(beat.moment)}"
-        f'<div class="ps-board">{played}{snapshot.kept(beat)}{more}</div>'
+    return markup(
+        '<style>{}{}</style>{}<div class="ps-board">{}{}{}</div>',
+        style(),
+        STYLE,
+        sentences.status(beat.moment),
+        played,
+        snapshot.kept(beat),
+        more,
     )
 
 
@@ -70,9 +75,9 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
     where = f"step {moment.step:,} of {moment.steps:,}"
     how = sentences.configuration(moment)
     places = [
-        escape(f"{where[0].upper()}{where[1:]}: {how}."),
+        markup("{}{}: {}.", where[0].upper(), where[1:], how),
         sentences.cells(sentences.facts(moment)),
-        f"{scene(moment)}<figcaption>{escape(title(moment))}</figcaption>",
+        markup("{}<figcaption>{}</figcaption>", scene(moment), title(moment)),
         svg_charts.curves_pointer(loss, one.step, moment.loss),
     ]
     if links.series:
@@ -82,24 +87,32 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
     return Frame(where, tuple(places))
 
 
-def _body(beat: Beat, last: Frame, rule: str) -> str:
+def _body(beat: Beat, last: Frame, rule: str) -> Html:
     """Return the board with places for the frames; it shows the last frame."""
     said, numbers, picture, *pointers, table = last.places
     _, *still = snapshot.pictures(beat)
-    figures = [f"<figure {PLACE}>{picture}</figure>"]
+    figures = [markup("<figure {}>{}</figure>", PLACE, picture)]
     for number, (drawn, told) in enumerate(still):
         if number < len(pointers):
-            place = f"<g {PLACE}>{pointers[number]}</g></svg>"
-            drawn = drawn.removesuffix("</svg>") + place
+            place = markup("<g {}>{}</g></svg>", PLACE, pointers[number])
+            drawn = drawn.removesuffix(Html("</svg>")) + place
         figures.append(
-            f"<figure>{drawn}<figcaption>{escape(told)}</figcaption></figure>"
+            markup("<figure>{}<figcaption>{}</figcaption></figure>", drawn, told)
         )
-    return (
-        f'<p class="ps-head" role="status" aria-live="polite" {PLACE}>{said}</p>'
-        f'<div class="ps-room" {PLACE}>{numbers}</div>'
-        f'<div class="ps-pictures">{"".join(figures)}</div>'
-        f"<details><summary>The links at this step, as a table</summary>"
-        f"<div {PLACE}>{table}</div></details><p>{escape(rule)}</p>"
+    return markup(
+        '<p class="ps-head" role="status" aria-live="polite" {}>{}</p>'
+        '<div class="ps-room" {}>{}</div>'
+        '<div class="ps-pictures">{}</div>'
+        "<details><summary>The links at this step, as a table</summary>"
+        "<div {}>{}</div></details><p>{}</p>",
+        PLACE,
+        said,
+        PLACE,
+        numbers,
+        joined(figures),
+        PLACE,
+        table,
+        rule,
     )
 
 

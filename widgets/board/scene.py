@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from html import escape
 
 from kit.exchange.topologies.topology import registered
+from kit.markup import Html, joined, markup
 from widgets.board.geometry import (
     BOX_H,
     WIDTH,
@@ -40,7 +40,7 @@ _RATE_PX = 80  # width of a number on an arrow, in the mode for projectors
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
 
 
-def scene(moment: Moment) -> str:
+def scene(moment: Moment) -> Html:
     """Return the picture as an SVG element that fits the width of its place."""
     names, hosts = moment.names, moment.hosts
     hosting = moment.hosting
@@ -56,24 +56,38 @@ def scene(moment: Moment) -> str:
     # Drawn last, and so on top: the widest, and above all those between hosts.
     order.sort(key=lambda item: moment.is_far(item[0]))
     labelled = len(order) <= _LABELS
-    panels = "".join(map(_panel, found.panels))
-    arrows = "".join(_arrow(found, link, rate, moment) for link, rate in order)
-    labels = "".join(_labels(found, moment)) if labelled else ""
-    boxes = "".join(_box(i, name, found, moment) for i, name in enumerate(names))
-    return (
-        f'<svg class="ps-scene" viewBox="0 {-above:.0f} {WIDTH} {height:.0f}" '
-        f'style="max-width:{min(540, _MOST_PX * WIDTH / height):.0f}px" '
-        f'role="img" xmlns="http://www.w3.org/2000/svg" '
-        f'aria-label="{escape(title(moment))}">{panels}{arrows}{boxes}{labels}'
-        f"{_foot(measure(moment), height - above)}</svg>"
+    panels = joined(map(_panel, found.panels))
+    arrows = joined(_arrow(found, link, rate, moment) for link, rate in order)
+    labels = joined(_labels(found, moment)) if labelled else ""
+    boxes = joined(_box(i, name, found, moment) for i, name in enumerate(names))
+    return markup(
+        '<svg class="ps-scene" viewBox="0 {:.0f} {} {:.0f}" '
+        'style="max-width:{:.0f}px" '
+        'role="img" xmlns="http://www.w3.org/2000/svg" '
+        'aria-label="{}">{}{}{}{}'
+        "{}</svg>",
+        -above,
+        WIDTH,
+        height,
+        min(540, _MOST_PX * WIDTH / height),
+        title(moment),
+        panels,
+        arrows,
+        boxes,
+        labels,
+        _foot(measure(moment), height - above),
     )
 
 
-def _foot(lines: Sequence[str], bottom: float) -> str:
+def _foot(lines: Sequence[str], bottom: float) -> Html:
     """Write two lines at the bottom of the picture."""
-    return "".join(
-        f'<text class="ps-way" x="{WIDTH / 2}" y="{bottom - 34 + 24 * row:.0f}" '
-        f'text-anchor="middle">{line}</text>'
+    return joined(
+        markup(
+            '<text class="ps-way" x="{}" y="{:.0f}" text-anchor="middle">{}</text>',
+            WIDTH / 2,
+            bottom - 34 + 24 * row,
+            line,
+        )
         for row, line in enumerate(lines)
     )
 
@@ -152,27 +166,41 @@ def arrow_width(rate: float, scale: float) -> float:
     return _THINNEST + (_WIDEST - _THINNEST) * min(1.0, rate / scale if scale else 0)
 
 
-def _panel(host: HostPanel) -> str:
+def _panel(host: HostPanel) -> Html:
     x, y = host.left + 12, host.top + 22
-    return (
-        f'<g class="ps-host"><rect x="{host.left:.1f}" y="{host.top:.1f}" rx="12" '
-        f'width="{host.width:.1f}" height="{host.height:.1f}"/>'
-        f'<text class="ps-name" x="{x:.1f}" y="{y:.1f}">{escape(host.name)}</text></g>'
+    return markup(
+        '<g class="ps-host"><rect x="{:.1f}" y="{:.1f}" rx="12" '
+        'width="{:.1f}" height="{:.1f}"/>'
+        '<text class="ps-name" x="{:.1f}" y="{:.1f}">{}</text></g>',
+        host.left,
+        host.top,
+        host.width,
+        host.height,
+        x,
+        y,
+        host.name,
     )
 
 
-def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
+def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     width = arrow_width(rate, moment.scale)
     head = 6 + width * 0.9
     drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
     far = " ps-far" if moment.is_far(link) else ""
     kind = "still" if not rate else "pull" if _pulls(found, link, moment) else "push"
-    told = escape(f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}")
+    told = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
     if n_bytes := moment.per_step.get(link):
         told += f", {size(n_bytes)} a step"
-    return (
-        f'<g class="ps-arrow{far} ps-{kind}" data-link="{link[0]}-{link[1]}" '
-        f'data-rate="{rate:.0f}"><title>{told}</title>{drawn}</g>'
+    return markup(
+        '<g class="ps-arrow{} ps-{}" data-link="{}-{}" '
+        'data-rate="{:.0f}"><title>{}</title>{}</g>',
+        far,
+        kind,
+        link[0],
+        link[1],
+        rate,
+        told,
+        drawn,
     )
 
 
@@ -186,7 +214,7 @@ def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
     return moment.hosting is not None and not found.is_ring and is_above
 
 
-def _labels(found: SceneLayout, moment: Moment) -> Iterator[str]:
+def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
     """Write beside each arrow what it carries, where nothing else is."""
     taken = [*found.boxes]
     for link, rate in sorted(moment.rates.items()):
@@ -202,9 +230,13 @@ def _labels(found: SceneLayout, moment: Moment) -> Iterator[str]:
         taken.append(TaskBox(_middle(x, anchor), y, _RATE_PX, tall))
         for row, line in enumerate(lines):
             at = y + 6 + (row - (len(lines) - 1) / 2) * _LINE
-            yield (
-                f'<text class="ps-rate" x="{x:.1f}" y="{at:.1f}" '
-                f'text-anchor="{anchor}">{line}</text>'
+            yield markup(
+                '<text class="ps-rate" x="{:.1f}" y="{:.1f}" '
+                'text-anchor="{}">{}</text>',
+                x,
+                at,
+                anchor,
+                line,
             )
 
 
@@ -245,7 +277,7 @@ def _covers(
     return covered
 
 
-def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
+def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
     box = found.boxes[task]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     fate = GONE if name in moment.lost else ""
@@ -253,23 +285,33 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
         fate = fate or moment.hosting.fate(name)
     is_lost = fate == GONE
     state = " ps-lost" if is_lost else " ps-idle" if fate or task in found.idle else ""
-    text = f"{escape(name)} {fate}" if fate and fate != STANDS_BY else escape(name)
-    bars = "".join(
+    text = f"{name} {fate}" if fate and fate != STANDS_BY else name
+    bars = joined(
         _bar(word, rate, left, top + _BARS[0] + _BARS[1] * row, box, moment.scale)
         for row, (word, rate) in enumerate(
             (("out", moment.sent(task)), ("in", moment.received(task)))
         )
     )
     told = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
-    return (
-        f'<g class="ps-task{state}"><rect x="{left:.1f}" y="{top:.1f}" rx="7" '
-        f'width="{box.width:.1f}" height="{box.height}"/>'
-        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 23:.1f}">{text}</text>'
-        f"{'' if fate else bars}{told}</g>"
+    return markup(
+        '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
+        'width="{:.1f}" height="{}"/>'
+        '<text class="ps-name" x="{:.1f}" y="{:.1f}">{}</text>'
+        "{}{}</g>",
+        state,
+        left,
+        top,
+        box.width,
+        box.height,
+        box.x,
+        top + 23,
+        text,
+        "" if fate else bars,
+        told,
     )
 
 
-def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
+def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> Html:
     """Say in a box which process hosts its member now, or which others it hosts."""
     elsewhere, members = hosting.host_of(name), hosting.hosted_by(name)
     lines = [[fate]] if fate == STANDS_BY else []
@@ -284,9 +326,13 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> str:
     # Below the name where there are no bars, else below these.
     first = box.y - box.height / 2 + (23 if fate else _BARS[0] + _BARS[1] + 18) + _LINE
     fitting = (_fitting(some, box.width) for some in lines)
-    return "".join(
-        f'<text class="ps-way" x="{box.x:.1f}" y="{first + _LINE * row:.1f}" '
-        f'text-anchor="middle">{escape(text)}</text>'
+    return joined(
+        markup(
+            '<text class="ps-way" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>',
+            box.x,
+            first + _LINE * row,
+            text,
+        )
         for row, text in enumerate(fitting)
     )
 
@@ -298,14 +344,26 @@ def _fitting(texts: Sequence[str], width: float) -> str:
 
 def _bar(
     word: str, rate: float, left: float, y: float, box: TaskBox, scale: float
-) -> str:
+) -> Html:
     """Draw the rate of one direction as a share of the scale."""
     room = max(8.0, box.width - 52)
     full = room * min(1.0, rate / scale if scale else 0.0)
-    return (
-        f'<text class="ps-way" x="{left + 8:.1f}" y="{y + 15:.1f}">{word}</text>'
-        f'<rect class="ps-trough" x="{left + 44:.1f}" y="{y + 3:.1f}" rx="2" '
-        f'width="{room:.1f}" height="13"/>'
-        f'<rect class="ps-{word}" x="{left + 44:.1f}" y="{y + 3:.1f}" rx="2" '
-        f'width="{full:.1f}" height="13"><title>{word}: {speed(rate)}</title></rect>'
+    return markup(
+        '<text class="ps-way" x="{:.1f}" y="{:.1f}">{}</text>'
+        '<rect class="ps-trough" x="{:.1f}" y="{:.1f}" rx="2" '
+        'width="{:.1f}" height="13"/>'
+        '<rect class="ps-{}" x="{:.1f}" y="{:.1f}" rx="2" '
+        'width="{:.1f}" height="13"><title>{}: {}</title></rect>',
+        left + 8,
+        y + 15,
+        word,
+        left + 44,
+        y + 3,
+        room,
+        word,
+        left + 44,
+        y + 3,
+        full,
+        word,
+        speed(rate),
     )

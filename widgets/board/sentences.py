@@ -6,21 +6,21 @@ Pure. It is made from the same moment as the picture, so the two cannot disagree
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
+from kit.markup import Html, joined, markup
 from kit.trace.trace import Trace
 from kit.training.client import changes
 from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
 from widgets.drawing.figure_data import TimeWindow
 
 
-def status(moment: Moment) -> str:
+def status(moment: Moment) -> Html:
     """Return the status line as HTML: what the training does, requests, failures."""
-    parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
-    parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in requests(moment)]
-    parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
-    parts += [f'<p class="ps-note">{escape(text)}</p>' for text in placement(moment)]
-    return f'<div class="ps-board">{"".join(parts)}</div>'
+    parts = [markup('<p class="ps-head">{}</p>', headline(moment))]
+    parts += [markup('<p class="ps-wait">{}</p>', text) for text in requests(moment)]
+    parts += [markup('<p class="ps-alarm">{}</p>', text) for text in alarms(moment)]
+    parts += [markup('<p class="ps-note">{}</p>', text) for text in placement(moment)]
+    return markup('<div class="ps-board">{}</div>', joined(parts))
 
 
 def requests(moment: Moment) -> list[str]:
@@ -111,16 +111,16 @@ def _said(value: float | None, form: str) -> str:
     return "\u2013" if value is None else format(value, form)
 
 
-def numbers(moment: Moment) -> str:
+def numbers(moment: Moment) -> Html:
     """Return the row of numbers as HTML."""
-    said = f"{cells(facts(moment))}{bottleneck(moment)}"
-    return f'<div class="ps-board ps-room">{said}</div>'
+    said = cells(facts(moment)) + bottleneck(moment)
+    return markup('<div class="ps-board ps-room">{}</div>', said)
 
 
-def bottleneck(moment: Moment) -> str:
+def bottleneck(moment: Moment) -> Html:
     """Return what the newest steps waited for as HTML of a fixed height."""
-    said = escape(waited_for(moment))
-    return f'<p class="ps-bottleneck" title="{said}">{said}</p>'
+    said = waited_for(moment)
+    return markup('<p class="ps-bottleneck" title="{}">{}</p>', said, said)
 
 
 def waited_for(moment: Moment) -> str:
@@ -135,14 +135,18 @@ def waited_for(moment: Moment) -> str:
     return f"{found.window[0].upper()}{found.window[1:]}: {found}"
 
 
-def cells(numbers: Iterable[tuple[str, str, str]]) -> str:
+def cells(numbers: Iterable[tuple[str, str, str]]) -> Html:
     """Return names, values and remarks as a row of HTML."""
-    found = "".join(
-        f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
-        f"<span>{remark}</span></div>"
+    found = joined(
+        markup(
+            '<div role="listitem"><span>{}</span> <b>{}</b> <span>{}</span></div>',
+            name,
+            value,
+            remark,
+        )
         for name, value, remark in numbers
     )
-    return f'<div class="ps-numbers" role="list">{found}</div>'
+    return markup('<div class="ps-numbers" role="list">{}</div>', found)
 
 
 def kept(moment: Moment) -> str:

@@ -7,8 +7,8 @@ ipywidgets it is all there is. It needs no script and no other host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
+from kit.markup import NO_HTML, Html, joined, markup, verbatim
 from widgets.board import sentences
 from widgets.board.scene import scene, speed, title
 from widgets.board.watcher import Beat
@@ -19,36 +19,45 @@ from widgets.drawing.theme import LIGHT
 
 # If there is a live board before it in the same cell, the page shows that one. Of one
 # without a kernel the page has only a line that complains, which is hidden too.
-ONE_OF_BOTH = """
+ONE_OF_BOTH = verbatim("""
 .jp-OutputArea-child:has(.ps-live) ~ .jp-OutputArea-child:has(.ps-snapshot)
   { display: none; }
 .jp-OutputArea-child:has(~ .jp-OutputArea-child .ps-snapshot)
   > .jupyter-widgets.jp-OutputArea-output:not(:has(.ps-live)) { display: none; }
-"""
+""")
 
 
-Pictures = Sequence[tuple[str, str]]  # each as SVG, and what it shows in words
+Pictures = Sequence[tuple[Html, str]]  # each as SVG, and what it shows in words
 
 
 def html(
-    beat: Beat, more: str = "", hint: str = "", *, drawn: Pictures | None = None
-) -> str:
+    beat: Beat, more: Html = NO_HTML, hint: str = "", *, drawn: Pictures | None = None
+) -> Html:
     """Return the board as HTML; `more` is HTML below it, `hint` a sentence above.
 
     `drawn` are its `pictures`, if they have been drawn already.
     """
     moment = beat.moment
-    figures = "".join(
-        f"<figure>{picture}<figcaption>{escape(said)}</figcaption></figure>"
+    figures = joined(
+        markup("<figure>{}<figcaption>{}</figcaption></figure>", picture, said)
         for picture, said in drawn or pictures(beat)
     )
-    return (
-        f'<style>{style()}{ONE_OF_BOTH}</style><div class="ps-snapshot">'
-        f"{f'<p>{escape(hint)}</p>' if hint else ''}"
-        f"{sentences.status(moment)}{sentences.numbers(moment)}"
-        f'<div class="ps-board"><div class="ps-pictures">{figures}</div>'
-        f"<details><summary>The links, as a table</summary>"
-        f"{rates_table(beat)}</details>{kept(beat)}{more}</div></div>"
+    return markup(
+        '<style>{}{}</style><div class="ps-snapshot">'
+        "{}"
+        "{}{}"
+        '<div class="ps-board"><div class="ps-pictures">{}</div>'
+        "<details><summary>The links, as a table</summary>"
+        "{}</details>{}{}</div></div>",
+        style(),
+        ONE_OF_BOTH,
+        markup("<p>{}</p>", hint) if hint else "",
+        sentences.status(moment),
+        sentences.numbers(moment),
+        figures,
+        rates_table(beat),
+        kept(beat),
+        more,
     )
 
 
@@ -110,30 +119,37 @@ def loss_words(beat: Beat) -> str:
     return said
 
 
-def rates_table(beat: Beat) -> str:
+def rates_table(beat: Beat) -> Html:
     """Return the picture of the topology as a table: bytes and rate of each link."""
     moment = beat.moment
-    rows = "".join(
-        f'<tr><th scope="row">{escape(moment.where(link[0]))} to '
-        f"{escape(moment.where(link[1]))}</th><td>{moment.per_step.get(link, 0):,.0f}"
-        f"</td><td>{speed(rate)}</td></tr>"
+    rows = joined(
+        markup(
+            '<tr><th scope="row">{} to {}</th><td>{:,.0f}</td><td>{}</td></tr>',
+            moment.where(link[0]),
+            moment.where(link[1]),
+            moment.per_step.get(link, 0),
+            speed(rate),
+        )
         for link, rate in sorted(moment.rates.items())
     )
     unit = "step" if moment.is_synchronous else "update"
-    return (
-        f"<table><caption>What each link carries, {moment.window or 'so far'}</caption>"
-        f'<thead><tr><th scope="col">link</th><th scope="col">bytes a {unit}</th>'
-        f'<th scope="col">rate</th></tr></thead><tbody>{rows}</tbody></table>'
+    return markup(
+        "<table><caption>What each link carries, {}</caption>"
+        '<thead><tr><th scope="col">link</th><th scope="col">bytes a {}</th>'
+        '<th scope="col">rate</th></tr></thead><tbody>{}</tbody></table>',
+        moment.window or "so far",
+        unit,
+        rows,
     )
 
 
-def kept(beat: Beat) -> str:
+def kept(beat: Beat) -> Html:
     """Say what is left of the trace of a long training, as HTML; "" if all of it."""
     said = sentences.kept(beat.moment)
-    return f"<p>{escape(said)}</p>" if said else ""
+    return markup("<p>{}</p>", said) if said else Html()
 
 
-def commands(beat: Beat) -> str:
+def commands(beat: Beat) -> Html:
     """Return the controls as code, with the present settings."""
     moment = beat.moment
     pairs = [
@@ -148,34 +164,47 @@ def commands(beat: Beat) -> str:
         ("keep what was recorded", 'run.trace.save("run.json")'),
         ("this board as a page", 'TrafficBoard(run).save("board.html")'),
     ]
-    rows = "".join(
-        f'<tr><th scope="row">{what}</th><td><code>{escape(code)}</code></td></tr>'
+    rows = joined(
+        markup('<tr><th scope="row">{}</th><td><code>{}</code></td></tr>', what, code)
         for what, code in pairs
     )
-    return (
+    return markup(
         "<table><caption>The same in a cell, with what holds now</caption><thead><tr>"
         '<th scope="col">what</th><th scope="col">command</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
+        "<tbody>{}</tbody></table>",
+        rows,
     )
 
 
-def svg(beat: Beat, drawn: Pictures | None = None) -> str:
+def svg(beat: Beat, drawn: Pictures | None = None) -> Html:
     """Return the pictures below each other as one SVG file, with its style sheet."""
     parts, at = [], 34.0
     for picture, _ in drawn or pictures(beat):
-        height = float(picture.split('viewBox="', 1)[1].split('"')[0].split()[3])
-        size = (
-            f'<svg x="0" y="{at:.0f}" width="{svg_charts.WIDTH}" height="{height:.0f}" '
+        height = float(picture.split(Html('viewBox="'), 1)[1].split('"')[0].split()[3])
+        size = markup(
+            '<svg x="0" y="{:.0f}" width="{}" height="{:.0f}" ',
+            at,
+            svg_charts.WIDTH,
+            height,
         )
-        parts.append(picture.replace("<svg ", size, 1))
+        parts.append(picture.replace(Html("<svg "), size, 1))
         at += height + 16
-    said = escape(sentences.headline(beat.moment))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{svg_charts.WIDTH}" '
-        f'height="{at:.0f}" viewBox="0 0 {svg_charts.WIDTH} {at:.0f}" class="ps-board">'
-        f"<style>{style()} svg {{ {colours(LIGHT)} }}</style>"
-        f'<rect width="100%" height="100%" fill="{LIGHT.background}"/>'
-        f'<text x="8" y="22" class="ps-title">{said}</text>{"".join(parts)}</svg>'
+    said = sentences.headline(beat.moment)
+    return markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{}" '
+        'height="{:.0f}" viewBox="0 0 {} {:.0f}" class="ps-board">'
+        "<style>{} svg {{ {} }}</style>"
+        '<rect width="100%" height="100%" fill="{}"/>'
+        '<text x="8" y="22" class="ps-title">{}</text>{}</svg>',
+        svg_charts.WIDTH,
+        at,
+        svg_charts.WIDTH,
+        at,
+        style(),
+        colours(LIGHT),
+        LIGHT.background,
+        said,
+        joined(parts),
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from html import escape
 from typing import Any
 
 from kit.experiments.comparison import Comparison
+from kit.markup import Html, joined, markup
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
@@ -42,6 +42,8 @@ class LiveComparison:
         """Make them; raises `ImportError` without ipywidgets."""
         import ipywidgets as ipw
 
+        from widgets.drawing.html_view import HtmlView
+
         self._comparison = comparison
         self._runs = overlays.drawn(comparison.outcomes())
         names = overlays.measures(self._runs)
@@ -61,7 +63,7 @@ class LiveComparison:
             "Look again", "refresh", "Draw the runs as they are now"
         )
         self.again.layout.width = "120px"
-        self.curve, self.rest = ipw.HTML(), ipw.HTML()
+        self.curve, self.rest = HtmlView(), HtmlView()
         for control in (self.measure, self.along, self.scale, self.smoothing):
             control.observe(lambda _: self._draw(), "value")
         self.again.on_click(lambda _: self.look())
@@ -69,7 +71,7 @@ class LiveComparison:
             [self.measure, self.along, self.scale, self.smoothing, self.again],
             layout=ipw.Layout(flex_flow="row wrap", align_items="center"),
         )
-        head = ipw.HTML(f"<style>{style()}</style>")
+        head = HtmlView(markup("<style>{}</style>", style()))
         self.root = ipw.VBox([head, controls, self.curve, self.rest])
         self.root.add_class("ps-live")
         self._draw()
@@ -92,15 +94,16 @@ class LiveComparison:
         )
         said = overlays.overlay_words(self._runs, measure, along)
         drawn = pictures([(svg_charts.curves_chart(chart), said)])
-        self.curve.value = (
-            f'<div class="ps-board ps-alone">{key(self._runs)}{drawn}</div>'
+        self.curve.value = markup(
+            '<div class="ps-board ps-alone">{}{}</div>', key(self._runs), drawn
         )
 
     def _draw_rest(self) -> None:
         table = self._comparison._repr_html_()
-        self.rest.value = (
-            f'<div class="ps-board">{pictures(bars(self._runs))}'
-            f'<div class="ps-wide">{table}</div></div>'
+        self.rest.value = markup(
+            '<div class="ps-board">{}<div class="ps-wide">{}</div></div>',
+            pictures(bars(self._runs)),
+            table,
         )
         is_over = all(run.outcome.state in ("done", "failed") for run in self._runs)
         self.again.layout.display = "none" if is_over else None
@@ -121,7 +124,7 @@ def _choice(label: str, options: dict[str, Any]) -> Any:
 # The still picture, and its parts, which are in the live one too.
 
 
-def still(comparison: Comparison) -> str:
+def still(comparison: Comparison) -> Html:
     """Return the comparison as a notebook keeps it: all curves and bars, no script."""
     runs = overlays.drawn(comparison.outcomes())
     figures = [
@@ -132,34 +135,39 @@ def still(comparison: Comparison) -> str:
         for measure in overlays.measures(runs)
         for along in (ALONG if measure == "loss" else ("step",))
     ]
-    return (
-        f'<style>{style()}{ONE_OF_BOTH}</style><div class="ps-snapshot ps-board">'
-        f"{key(runs)}{pictures([*figures, *bars(runs)])}"
-        f'<div class="ps-wide">{comparison._repr_html_()}</div></div>'
+    return markup(
+        '<style>{}{}</style><div class="ps-snapshot ps-board">'
+        "{}{}"
+        '<div class="ps-wide">{}</div></div>',
+        style(),
+        ONE_OF_BOTH,
+        key(runs),
+        pictures([*figures, *bars(runs)]),
+        comparison._repr_html_(),
     )
 
 
-def bars(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
+def bars(runs: Sequence[Drawn]) -> list[tuple[Html, str]]:
     """Return the bars, each as a picture and what it shows in words."""
     described = (overlays.time_bars, overlays.bytes_bars, overlays.phase_bars)
     found = [describe(runs) for describe in described]
     return [(svg_charts.bars_chart(one), overlays.bars_words(one)) for one in found]
 
 
-def pictures(drawn: Sequence[tuple[str, str]]) -> str:
+def pictures(drawn: Sequence[tuple[Html, str]]) -> Html:
     """Return pictures side by side, each with its words; those that have data."""
-    figures = "".join(
-        f"<figure>{picture}<figcaption>{escape(said)}</figcaption></figure>"
+    figures = joined(
+        markup("<figure>{}<figcaption>{}</figcaption></figure>", picture, said)
         for picture, said in drawn
         if picture
     )
-    return f'<div class="ps-pictures">{figures}</div>'
+    return markup('<div class="ps-pictures">{}</div>', figures)
 
 
-def key(runs: Sequence[Drawn]) -> str:
+def key(runs: Sequence[Drawn]) -> Html:
     """Return the legend: a sample of each run's line beside its name."""
-    samples = "".join(
-        f"<span>{svg_charts.sample(run.colour, run.dash)} {escape(run.name)}</span>"
+    samples = joined(
+        markup("<span>{} {}</span>", svg_charts.sample(run.colour, run.dash), run.name)
         for run in runs
     )
-    return f'<p class="ps-key">{samples}</p>'
+    return markup('<p class="ps-key">{}</p>', samples)

@@ -89,14 +89,12 @@ def overlay(
         look = (run.name, run.colour, columns, along)
         line = Series(*look, "mean", dash=run.dash)
         if width > 1:
-            series.append(Series(*look, measure, is_thin=True))
+            series.append(Series(*look, "value", is_thin=True))
         series.append(line)
         held_out = _columns(run, VALIDATION + measure, 1, scale)
         if len(held_out["step"]):
             look = (run.name, run.colour, held_out, along)
-            series.append(
-                Series(*look, VALIDATION + measure, dash="dotted", has_dots=True)
-            )
+            series.append(Series(*look, "value", dash="dotted", has_dots=True))
     labels = {
         "step": "step",
         "seconds": "time since the first step began [s]",
@@ -124,7 +122,9 @@ def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
         "step": found.step[is_there][keep],
         "seconds": found.seconds[is_there][keep],
         "bytes": found.bytes[is_there][keep] / scale,
-        measure: values[keep],
+        # Not by the name of the measure, which anybody chose: bokeh reads the names of
+        # columns as templates.
+        "value": values[keep],
         "mean": figure_data.moving_mean(values, width)[keep],
     }
 

@@ -10,6 +10,7 @@ from bokeh.plotting import figure
 from kit.experiments import words
 from kit.experiments.comparison import Comparison
 from kit.experiments.summary import Row
+from kit.markup import Html, markup
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
 from widgets.drawing import page
@@ -20,7 +21,7 @@ from widgets.drawing.document import write as write_page
 from widgets.drawing.theme import THEMES
 
 # A choice without a script: the other scale is hidden by the style sheet.
-_SCALE = """
+_SCALE = Html("""
 <style>
 main:has(#scale-log:checked) .linear, main:not(:has(#scale-log:checked)) .log
   { display: none; }
@@ -33,7 +34,7 @@ legend { float: left; }
 <label><input type="radio" name="scale" id="scale-linear" checked> linear</label>
 <label><input type="radio" name="scale" id="scale-log"> logarithmic</label>
 </fieldset>
-"""
+""")
 _NOTES = (
     "Thick lines are moving means over a fortieth of the steps, thin ones each step; a "
     "name in the legend hides its curves when it is clicked.",
@@ -64,16 +65,16 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     ]
     scripts, (above, below) = embedded([curves, bars])
     body = [
-        f'<div class="runs">{_tables(comparison.rows())}</div>',
-        f"<section><h2>Curves</h2>{_SCALE}{above}</section>",
-        f"<section><h2>What a step takes</h2>{below}</section>",
+        markup('<div class="runs">{}</div>', _tables(comparison.rows())),
+        markup("<section><h2>Curves</h2>{}{}</section>", _SCALE, above),
+        markup("<section><h2>What a step takes</h2>{}</section>", below),
     ]
     kept = [f"{one.name}: {one.trace.kept}." for one in outcomes if str(one.trace.kept)]
     title = f"Comparison of {len(runs)} runs"
-    write_page(path, title, "\n".join(body), [*_NOTES, *kept], scripts)
+    write_page(path, title, Html("\n").join(body), [*_NOTES, *kept], scripts)
 
 
-def _tables(rows: Sequence[Row]) -> str:
+def _tables(rows: Sequence[Row]) -> Html:
     """Return the results and their cost, as two tables, which fit side by side."""
     costs = [name for name in words.HEADS if name != "loss"]
     out = [{k: v for k, v in row.items() if k not in costs} for row in rows]

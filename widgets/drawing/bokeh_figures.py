@@ -124,7 +124,9 @@ def overlay_figure(
     legend(fig, theme, drawn, min(n_columns, len(labels)) or None)
     shown = [found[0] for found in drawn.values()]
     columns = chart.series[0].data if chart.series else ()
-    tips = [("run", "$name"), *((name, f"@{{{name}}}") for name in columns)]
+    tips = [("run", "$name")]
+    for name in columns:
+        tips.append((chart.y.label if name == "value" else name, f"@{name}"))
     fig.add_tools(HoverTool(renderers=shown, tooltips=tips))
     return fig
 

@@ -11,7 +11,6 @@ import platform
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
 from bokeh.document import Document
@@ -19,6 +18,7 @@ from bokeh.embed import components
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
+from kit.markup import Html, joined, markup
 from kit.trace.file import write_atomically
 from widgets.drawing import page
 from widgets.drawing.theme import THEMES, Theme
@@ -43,39 +43,44 @@ def both(draw: Callable[[Theme], figure], data: Sized) -> dict[str, figure]:
     return {theme.name: draw(theme) for theme in THEMES} if len(data) else {}
 
 
-def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[str, list[str]]:
+def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[Html, list[Html]]:
     """Return the scripts of the page, and the HTML of each group of drawings."""
     models = [f for some in drawings for d in some for f in d.by_class.values()]
-    script, divs = _components(models) if models else ("", ())
+    script, divs = _components(models) if models else (Html(), ())
     following = iter(divs)
     return script, [
-        '<div class="figures">'
-        + "".join(
-            _figure(
-                one, "".join(_place(name, next(following)) for name in one.by_class)
-            )
-            for one in some
+        markup(
+            '<div class="figures">{}</div>',
+            joined(
+                _figure(
+                    one, joined(_place(name, next(following)) for name in one.by_class)
+                )
+                for one in some
+            ),
         )
-        + "</div>"
         for some in drawings
     ]
 
 
-def _place(name: str, div: str) -> str:
-    return f'<div class="{name}">{div}</div>'
+def _place(name: str, div: Html) -> Html:
+    return markup('<div class="{}">{}</div>', name, div)
 
 
-def _figure(drawing: Drawing, places: str) -> str:
-    return (
-        f"<figure{' class=wide' if drawing.wide else ''}>"
-        f"<h3>{escape(drawing.heading)}</h3>\n"
-        f'<div role="group" aria-label="{escape(drawing.heading)}: '
-        f'{escape(drawing.words)}">{places}</div>\n'
-        f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
+def _figure(drawing: Drawing, places: Html) -> Html:
+    return markup(
+        "<figure{}><h3>{}</h3>\n"
+        '<div role="group" aria-label="{}: {}">{}</div>\n'
+        "<figcaption>{}</figcaption></figure>\n",
+        Html(" class=wide") if drawing.wide else "",
+        drawing.heading,
+        drawing.heading,
+        drawing.words,
+        places,
+        drawing.words,
     )
 
 
-def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
+def _components(models: Sequence[figure]) -> tuple[Html, Sequence[Html]]:
     """Return bokeh itself with the script of the figures, and a place for each."""
     document = Document()
     # Otherwise all models are gone through again for each root.
@@ -84,15 +89,16 @@ def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
             document.add_root(model)
     script, divs = components(models)
     library = Resources(mode="inline", components=["bokeh"]).render_js()
-    return library + script, divs
+    # Bokeh builds these itself, and escapes what is inside.
+    return Html(library + script), [Html(div) for div in divs]
 
 
 def write(
     path: str | os.PathLike[str],
     title: str,
-    body: str,
+    body: Html,
     notes: Sequence[str],
-    scripts: str,
+    scripts: Html,
     made_at: datetime | None = None,
 ) -> None:
     """Write the page, which says when and with what it was made; whole or not at all.

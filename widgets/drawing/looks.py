@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kit.markup import Html, verbatim
 from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 _IS_DARK = (
@@ -155,18 +156,21 @@ _ICONS: Final = {
 }
 
 
-def icons() -> str:
+def icons() -> Html:
     """Return a style sheet by which icons are not part of a button's name."""
-    return "".join(
-        f'.ps-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
-        for name, code in _ICONS.items()
+    return verbatim(
+        "".join(
+            f'.ps-button .fa-{name}::before {{ content: "\\{code}" / ""; }}\n'
+            for name, code in _ICONS.items()
+        )
     )
 
 
-def style() -> str:
+def style() -> Html:
     """Return the style sheet, light and dark."""
-    sheet = icons() + _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
-    return (
+    ours = _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
+    sheet = icons() + verbatim(ours)
+    return verbatim(
         f".ps-board {{ {colours(LIGHT)} }}\n"
         f"@media (prefers-color-scheme: dark) {{ {_SAYS_NOTHING} "
         f"{{ {colours(DARK)} }} }}\n"

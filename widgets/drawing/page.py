@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from numbers import Real
 
+from kit.markup import NO_HTML, Html, joined, markup, verbatim
 from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 Row = Mapping[str, object]
-_POLICY = (
+_POLICY = Html(
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
@@ -75,38 +75,45 @@ _SCRIPT = """
 def page(
     title: str,
     made: str,
-    body: str,
+    body: Html,
     notes: Sequence[str],
-    scripts: str,
+    scripts: Html,
     *,
-    connects: str = "",
-) -> str:
+    connects: Html = NO_HTML,
+) -> Html:
     """Return the whole document; `body` and `scripts` are HTML, the rest is text.
 
     `connects` are the hosts that the page may ask, as in a content security policy.
     """
-    policy = _POLICY + (f"; connect-src {connects}" if connects else "")
-    # Its quotes are part of the syntax, and the attribute has the other kind.
-    policy = escape(policy).replace("&#x27;", "'")
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    foot = f"<footer><h2>Notes</h2><ul>{items}</ul></footer>" if notes else ""
-    return (
+    more = markup("; connect-src {}", connects) if connects else NO_HTML
+    items = joined(markup("<li>{}</li>", note) for note in notes)
+    foot = markup("<footer><h2>Notes</h2><ul>{}</ul></footer>", items) if notes else ""
+    return markup(
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta http-equiv="Content-Security-Policy" content="{}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
-        f'<header><div><h1>{escape(title)}</h1><p class="made">{escape(made)}</p>'
+        "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
+        '<header><div><h1>{}</h1><p class="made">{}</p>'
         '</div><button id="theme" type="button">Switch colours</button></header>\n'
-        f"<main>\n{body}\n</main>\n{foot or '<footer></footer>'}\n"
-        f"<script>{_SCRIPT}</script>\n{scripts}\n</body>\n</html>\n"
+        "<main>\n{}\n</main>\n{}\n"
+        "<script>{}</script>\n{}\n</body>\n</html>\n",
+        _POLICY + more,
+        title,
+        style(),
+        title,
+        made,
+        body,
+        foot or Html("<footer></footer>"),
+        verbatim(_SCRIPT),
+        scripts,
     )
 
 
-def style() -> str:
+def style() -> Html:
     """Return the style sheet: light or dark as the system or the button says."""
     sheet = _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
     dark = _colours(DARK, ":root:not([data-theme=light])")
-    return (
+    return verbatim(
         _colours(LIGHT, ":root")
         + f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n"
         + f"@media screen {{ {_colours(DARK, ':root[data-theme=dark]')} }}\n"
@@ -127,7 +134,7 @@ def _colours(theme: Theme, where: str) -> str:
     )
 
 
-def table(rows: Sequence[Row], caption: str) -> str:
+def table(rows: Sequence[Row], caption: str) -> Html:
     """Return rows as an HTML table; "" without rows.
 
     The headings are the keys, in the order in which they first appear; a unit in square
@@ -135,48 +142,54 @@ def table(rows: Sequence[Row], caption: str) -> str:
     with as many decimals as its smallest number needs for three digits.
     """
     if not rows:
-        return ""
+        return Html()
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [_column([row.get(name) for row in rows]) for name in names]
-    heads = "".join(
-        f'<th scope="col"{mark}>{_head(name)}</th>'
+    heads = joined(
+        markup('<th scope="col"{}>{}</th>', mark, _head(name))
         for name, (mark, _) in zip(names, columns, strict=True)
     )
-    lines = "".join(
-        "<tr>"
-        + "".join(f"<td{mark}>{cells[i]}</td>" for mark, cells in columns)
-        + "</tr>\n"
+    lines = joined(
+        markup(
+            "<tr>{}</tr>\n",
+            joined(markup("<td{}>{}</td>", mark, cells[i]) for mark, cells in columns),
+        )
         for i in range(len(rows))
     )
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
+    return markup(
+        '<div class="scroll"><table><caption>{}</caption>\n'
+        "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
+        caption,
+        heads,
+        lines,
     )
 
 
-def _head(name: str) -> str:
+def _head(name: str) -> Html:
     """Return a heading with its unit apart.
 
     >>> _head("rate [steps/s]")
-    'rate <small>steps/s</small>'
+    Markup('rate <small>steps/s</small>')
     """
     text, _, unit = name.partition(" [")
-    small = f" <small>{escape(unit.removesuffix(']'))}</small>" if unit else ""
-    return escape(text) + small
+    small = markup(" <small>{}</small>", unit.removesuffix("]")) if unit else ""
+    return markup("{}{}", text, small)
 
 
-def _column(values: Sequence[object]) -> tuple[str, list[str]]:
+def _column(values: Sequence[object]) -> tuple[Html, list[str]]:
     """Return the class attribute of a column and its cells."""
     numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
     if len(numbers) + sum(v is None for v in values) < len(values) or not numbers:
-        return "", ["" if v is None else escape(str(v)) for v in values]
+        return Html(), ["" if v is None else str(v) for v in values]
     floats = [float(v) for v in numbers]
     decimals = 0 if all(f.is_integer() for f in floats) else _decimals(floats)
     cells = [
-        "&ndash;" if not isinstance(v, Real) or math.isnan(v) else f"{v:,.{decimals}f}"
+        Html("&ndash;")
+        if not isinstance(v, Real) or math.isnan(v)
+        else f"{v:,.{decimals}f}"
         for v in values
     ]
-    return ' class="number"', cells
+    return Html(' class="number"'), cells
 
 
 def _decimals(values: Sequence[float]) -> int:

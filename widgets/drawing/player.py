@@ -16,8 +16,9 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
+
+from kit.markup import Html, markup, verbatim
 
 PLACE = "data-place"
 MOST_BYTES = 1_500_000  # of packed frames, so that a page stays below 2 MB
@@ -98,7 +99,7 @@ _SCRIPT = """
   }
 })();
 """
-STYLE = """
+STYLE = verbatim("""
 .ps-player .ps-buttons { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0;
   align-items: center; }
 .ps-player .ps-buttons[hidden] { display: none; }
@@ -114,14 +115,14 @@ STYLE = """
   grid-template-columns: repeat(3, minmax(0, 1fr)); } }
 .ps-player .ps-pictures { gap: 12px 16px; }
 .ps-player .ps-pictures > figure { flex-basis: 592px; }
-"""
+""")
 
 
 class Frame(NamedTuple):
     """The slider's text at a frame, and HTML for each place in the page's order."""
 
     said: str
-    places: tuple[str, ...]
+    places: tuple[Html, ...]
 
 
 class Track(NamedTuple):
@@ -132,7 +133,7 @@ class Track(NamedTuple):
 
 
 def player(
-    body: str,
+    body: Html,
     packed: str,
     tracks: Sequence[Track],
     *,
@@ -140,7 +141,7 @@ def player(
     interval_ms: int,
     at: tuple[int, int] = (0, 0),
     chooses: str = "",
-) -> str:
+) -> Html:
     """Return HTML that plays frames in the places of `body`, which shows one of them.
 
     `packed` is what `pack` returned; `moves` is the name of the slider over frames,
@@ -148,23 +149,36 @@ def player(
     The script is part of it; the style sheet is `STYLE`.
     """
     number, frame = at
-    chooser = ""
+    chooser = Html()
     if len(tracks) > 1:
-        name = escape(tracks[number].name)
-        chooser = (
-            f'<label><span class="ps-chosen">{name}</span><input type="range" '
-            f'class="ps-track" min="0" max="{len(tracks) - 1}" value="{number}" '
-            f'aria-label="{escape(chooses)}" aria-valuetext="{name}"></label>'
+        name = tracks[number].name
+        chooser = markup(
+            '<label><span class="ps-chosen">{}</span><input type="range" '
+            'class="ps-track" min="0" max="{}" value="{}" '
+            'aria-label="{}" aria-valuetext="{}"></label>',
+            name,
+            len(tracks) - 1,
+            number,
+            chooses,
+            name,
         )
-    return (
-        f'<div class="ps-player" data-interval="{interval_ms}">'
-        f'<div class="ps-buttons" hidden>{chooser}<button type="button">Back</button>'
-        f'<button type="button">Next</button><button type="button">Play</button>'
-        f'<input type="range" class="ps-frame" min="0" step="1" '
-        f'max="{len(tracks[number].frames) - 1}" value="{frame}" '
-        f'aria-label="{escape(moves)}"></div>{body}'
-        f'<script type="text/plain" class="ps-packed">{packed}</script></div>'
-        f"<script>{_SCRIPT}</script>"
+    return markup(
+        '<div class="ps-player" data-interval="{}">'
+        '<div class="ps-buttons" hidden>{}<button type="button">Back</button>'
+        '<button type="button">Next</button><button type="button">Play</button>'
+        '<input type="range" class="ps-frame" min="0" step="1" '
+        'max="{}" value="{}" '
+        'aria-label="{}"></div>{}'
+        '<script type="text/plain" class="ps-packed">{}</script></div>'
+        "<script>{}</script>",
+        interval_ms,
+        chooser,
+        len(tracks[number].frames) - 1,
+        frame,
+        moves,
+        body,
+        packed,
+        verbatim(_SCRIPT),
     )
 
 
@@ -172,7 +186,7 @@ def pack(tracks: Sequence[Track]) -> str:
     """Return frames in the form that the script reads: JSON, compressed, as text."""
     pieces: dict[str, int] = {}
 
-    def written(text: str) -> list[int]:
+    def written(text: Html) -> list[int]:
         return [pieces.setdefault(p, len(pieces)) for p in _PIECE.findall(text)]
 
     found = [

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import NamedTuple
 
+from kit.markup import Html, joined, markup
 from kit.trace.traffic import Phase
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
@@ -23,7 +23,7 @@ _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
 _STRIP, _ROW, _BAR, _THIN = 26, 40, 30, 5
 _CURVES = 250  # the height of curves in one frame
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
-PATTERNS = (
+PATTERNS = Html(
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
     '<path d="M0,0 L7,7 M7,0 L0,7"/></pattern><pattern id="ps-slant" width="7" '
     'height="7" patternUnits="userSpaceOnUse"><path d="M0,7 L7,0"/></pattern>'
@@ -93,11 +93,11 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(step * n, 12) for n in range(first, last + 1)]
 
 
-def curves_chart(chart: Chart) -> str:
+def curves_chart(chart: Chart) -> Html:
     """Draw curves in one frame on the regions behind them; "" without any points."""
     height = _CURVES
     if not any(len(series.points) for series in chart.series):
-        return ""
+        return Html()
     x, y = _curves_scales(chart)
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += _again(chart.again, x, height)
@@ -117,10 +117,10 @@ def curves_chart(chart: Chart) -> str:
     return _chart(height, chart.title, chart.y.label, parts)
 
 
-def links_chart(chart: Chart) -> str:
+def links_chart(chart: Chart) -> Html:
     """Draw each series in steps, in a separate strip; "" without any."""
     if not chart.series:
-        return ""
+        return Html()
     x, height = _strips_scale(chart)
     left = x.start
     parts = [_x_axis(x, height, chart.x.label, left)]
@@ -133,24 +133,24 @@ def links_chart(chart: Chart) -> str:
     return _chart(height, f"{chart.title}, {chart.y.label}", "", parts)
 
 
-def curves_pointer(chart: Chart, at: float, value: float | None) -> str:
+def curves_pointer(chart: Chart, at: float, value: float | None) -> Html:
     """Return a line at a place of `curves_chart`'s x axis, with a dot at a value."""
     x, y = _curves_scales(chart)
     line = _pointer(x(at), _OVER, _CURVES - _UNDER)
     if value is None or not math.isfinite(value):
         return line
-    place = f'cx="{x(at):.1f}" cy="{y(value):.1f}"'
-    return f'{line}<circle class="ps-pointer" {place} r="5"/>'
+    place = markup('cx="{:.1f}" cy="{:.1f}"', x(at), y(value))
+    return markup('{}<circle class="ps-pointer" {} r="5"/>', line, place)
 
 
-def links_pointer(chart: Chart, at: float) -> str:
+def links_pointer(chart: Chart, at: float) -> Html:
     """Return a line at a place of `links_chart`'s x axis."""
     x, height = _strips_scale(chart)
     return _pointer(x(at), 4, height - _UNDER)
 
 
-def _pointer(x: float, top: float, foot: float) -> str:
-    return f'<path class="ps-pointer" d="M{x:.1f},{top:g} V{foot:g}"/>'
+def _pointer(x: float, top: float, foot: float) -> Html:
+    return markup('<path class="ps-pointer" d="M{:.1f},{:g} V{:g}"/>', x, top, foot)
 
 
 def _curves_scales(chart: Chart) -> tuple[Scale, Scale]:
@@ -165,11 +165,11 @@ def _strips_scale(chart: Chart) -> tuple[Scale, float]:
     return Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT), height
 
 
-def timeline_chart(chart: Timeline) -> str:
+def timeline_chart(chart: Timeline) -> Html:
     """Draw what each task did: a row for each, a bar for each stretch of time."""
     spans = chart.spans
     if not len(spans["left"]):
-        return ""
+        return Html()
     height = _OVER + 24 + _ROW * len(chart.rows) + _UNDER
     left = 18 + 8 * max(map(len, chart.rows))
     x = Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT)
@@ -191,10 +191,10 @@ def timeline_chart(chart: Timeline) -> str:
     return _chart(height, chart.title, "", parts)
 
 
-def bars_chart(chart: Bars) -> str:
+def bars_chart(chart: Bars) -> Html:
     """Draw a bar for each row, with its length at the end; "" without any."""
     if not chart.rows:
-        return ""
+        return Html()
     over = _OVER if chart.is_of_phases else 8
     height = over + _BAR * len(chart.rows) + _UNDER
     left = 18 + 7.6 * max(len(label) for label, _ in chart.rows)
@@ -210,123 +210,169 @@ def bars_chart(chart: Bars) -> str:
             if part.phase is not None:
                 parts.append(_bar(part.phase, *box))
             else:
-                parts.append(_box(f'style="fill:var(--ps-{part.colour})"', *box))
+                parts.append(
+                    _box(markup('style="fill:var(--ps-{})"', part.colour), *box)
+                )
             at += part.value
         parts.append(_text(x(at) + 6, middle + 4, f"{at:,.4g}"))
     return _chart(height, chart.title, "", parts)
 
 
-def sample(colour: str, dash: str) -> str:
+def sample(colour: str, dash: str) -> Html:
     """Draw a short piece of a curve, for a legend."""
-    dashes = f' stroke-dasharray="{_DASH[dash]}"' if _DASH[dash] else ""
-    return (
-        f'<svg class="ps-chart ps-sample" viewBox="0 0 44 12" width="44" height="12" '
-        f'aria-hidden="true"><path class="ps-curve" d="M1,6 H43"{dashes} '
-        f'style="stroke:var(--ps-{colour})"/></svg>'
+    dashes = markup(' stroke-dasharray="{}"', _DASH[dash]) if _DASH[dash] else ""
+    return markup(
+        '<svg class="ps-chart ps-sample" viewBox="0 0 44 12" width="44" height="12" '
+        'aria-hidden="true"><path class="ps-curve" d="M1,6 H43"{} '
+        'style="stroke:var(--ps-{})"/></svg>',
+        dashes,
+        colour,
     )
 
 
-def _flight(x: float, y: float, width: float) -> str:
+def _flight(x: float, y: float, width: float) -> Html:
     """Draw the thin bar of bytes that are on their way."""
-    return _box('class="ps-flight"', x, y, width, _THIN)
+    return _box(Html('class="ps-flight"'), x, y, width, _THIN)
 
 
-def _curve(series: Series, x: Scale, y: Scale) -> str:
+def _curve(series: Series, x: Scale, y: Scale) -> Html:
     """Draw a line, or a band between two."""
-    name = escape(series.label)
+    name = series.label
     if series.to:
         there, low, high = series.points.T
         edge = [*_points(there, high, x, y), *reversed(_points(there, low, x, y))]
-        look = f'class="ps-band" style="fill:var(--ps-{series.colour})"'
-        return f'<polygon {look} data-series="{name}" points="{" ".join(edge)}"/>'
+        look = markup('class="ps-band" style="fill:var(--ps-{})"', series.colour)
+        return markup(
+            '<polygon {} data-series="{}" points="{}"/>', look, name, " ".join(edge)
+        )
     there, values = series.points.T
     points = " ".join(_points(there, values, x, y))
     kind = "ps-curve ps-thin" if series.is_thin else "ps-curve"
-    look = f'class="{kind}" style="stroke:var(--ps-{series.colour})"'
-    dash = f' stroke-dasharray="{_DASH[series.dash]}"' if _DASH[series.dash] else ""
-    line = f'<polyline {look}{dash} data-series="{name}" points="{points}"/>'
+    look = markup('class="{}" style="stroke:var(--ps-{})"', kind, series.colour)
+    dash = (
+        markup(' stroke-dasharray="{}"', _DASH[series.dash])
+        if _DASH[series.dash]
+        else ""
+    )
+    line = markup(
+        '<polyline {}{} data-series="{}" points="{}"/>', look, dash, name, points
+    )
     if series.has_dots:
-        dot = f'<circle class="ps-dot" style="fill:var(--ps-{series.colour})" r="3.5" '
+        dot = markup(
+            '<circle class="ps-dot" style="fill:var(--ps-{})" r="3.5" ', series.colour
+        )
         places = (place.split(",") for place in points.split())
-        line += "".join(f'{dot}cx="{at}" cy="{value}"/>' for at, value in places)
+        line += joined(
+            markup('{}cx="{}" cy="{}"/>', dot, at, value) for at, value in places
+        )
     return line
 
 
-def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:
-    label = f'<text x="8" y="14">{y_label}</text>' if y_label else ""
-    return (
-        f'<svg class="ps-chart" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
-        f'xmlns="http://www.w3.org/2000/svg" aria-label="{escape(what)}">'
-        f"{''.join(parts)}{label}</svg>"
+def _chart(height: float, what: str, y_label: str, parts: Sequence[Html]) -> Html:
+    label = markup('<text x="8" y="14">{}</text>', y_label) if y_label else ""
+    return markup(
+        '<svg class="ps-chart" viewBox="0 0 {} {:.0f}" role="img" '
+        'xmlns="http://www.w3.org/2000/svg" aria-label="{}">'
+        "{}{}</svg>",
+        WIDTH,
+        height,
+        what,
+        joined(parts),
+        label,
     )
 
 
-def _shade(regions: Sequence[Region], x: Scale, height: float) -> str:
+def _shade(regions: Sequence[Region], x: Scale, height: float) -> Html:
     parts = []
     for region in regions:
         begin, end = x(region.left), x(region.right)
         parts.append(
-            f'<rect class="ps-region" style="fill:var(--ps-{region.colour})" '
-            f'x="{begin:.1f}" y="{_OVER}" width="{max(0.0, end - begin):.1f}" '
-            f'height="{height - _UNDER - _OVER}"/>'
+            markup(
+                '<rect class="ps-region" style="fill:var(--ps-{})" '
+                'x="{:.1f}" y="{}" width="{:.1f}" '
+                'height="{}"/>',
+                region.colour,
+                begin,
+                _OVER,
+                max(0.0, end - begin),
+                height - _UNDER - _OVER,
+            )
         )
         if end - begin >= 8 * len(region.label) + 10:  # there is room for it
             parts.append(_text(begin + 4, _OVER + 14, region.label))
-    return "".join(parts)
+    return joined(parts)
 
 
 def _again(
     stretches: Iterable[tuple[float, float]], x: Scale, height: float
-) -> Iterator[str]:
+) -> Iterator[Html]:
     """Draw a band over the steps that were done again."""
     for left, right in stretches:
         if right > left:
-            yield (
-                f'<rect class="ps-again" x="{x(left):.1f}" y="{_OVER}" '
-                f'width="{max(2.0, x(right) - x(left)):.1f}" '
-                f'height="{height - _UNDER - _OVER}"/>'
+            yield markup(
+                '<rect class="ps-again" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>',
+                x(left),
+                _OVER,
+                max(2.0, x(right) - x(left)),
+                height - _UNDER - _OVER,
             )
 
 
-def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> str:
+def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> Html:
     foot = height - _UNDER
-    parts = [f'<path class="ps-axis" d="M{left:.1f},{foot} H{WIDTH - _RIGHT}"/>']
+    parts = [
+        markup('<path class="ps-axis" d="M{:.1f},{} H{}"/>', left, foot, WIDTH - _RIGHT)
+    ]
     for value in ticks(x.low, x.high):
         at = x(value)
         parts.append(
-            f'<path class="ps-axis" d="M{at:.1f},{foot} v5"/>'
-            f'<text x="{at:.1f}" y="{foot + 18}" text-anchor="middle">{value:,g}</text>'
+            markup(
+                '<path class="ps-axis" d="M{:.1f},{} v5"/>'
+                '<text x="{:.1f}" y="{}" text-anchor="middle">{:,g}</text>',
+                at,
+                foot,
+                at,
+                foot + 18,
+                value,
+            )
         )
     middle = (x.start + x.end) / 2
-    text = f'<text x="{middle:.0f}" y="{foot + 36}" text-anchor="middle">{label}</text>'
-    return "".join([*parts, text])
+    text = markup(
+        '<text x="{:.0f}" y="{}" text-anchor="middle">{}</text>',
+        middle,
+        foot + 36,
+        label,
+    )
+    return joined([*parts, text])
 
 
-def _y_tick(at: float, text: str) -> str:
-    line = f'<path class="ps-grid" d="M{_LEFT},{at:.1f} H{WIDTH - _RIGHT}"/>'
+def _y_tick(at: float, text: str) -> Html:
+    line = markup(
+        '<path class="ps-grid" d="M{},{:.1f} H{}"/>', _LEFT, at, WIDTH - _RIGHT
+    )
     return line + _right_text(_LEFT - 6, at + 4, text)
 
 
 def _marks(
     marks: Sequence[Mark], x: Scale, look: str, top: float, foot: float
-) -> Iterator[str]:
+) -> Iterator[Html]:
     """Draw a line at each mark, with its words where there is room for them."""
     places = [x(mark.at) for mark in marks]
     inner = [place - x.start for place in places]
     said = mark_words([mark.label for mark in marks], inner, x.end - x.start)
     for at, (words, is_left) in zip(places, said, strict=True):
-        yield f'<path class="{look}" d="M{at:.1f},{top:g} V{foot:g}"/>'
+        yield markup('<path class="{}" d="M{:.1f},{:g} V{:g}"/>', look, at, top, foot)
         if words:
             write = _right_text if is_left else _text
             yield write(at - 4 if is_left else at + 4, top + 12, words)
 
 
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str) -> Html:
+    return markup('<text x="{:.1f}" y="{:.1f}">{}</text>', x, y, text)
 
 
-def _right_text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end">{escape(text)}</text>'
+def _right_text(x: float, y: float, text: str) -> Html:
+    return markup('<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>', x, y, text)
 
 
 def _points(
@@ -336,7 +382,7 @@ def _points(
     return [f"{at:.1f},{value:.1f}" for at, value in pairs if math.isfinite(value)]
 
 
-def _strip(series: Series, x: Scale, y: Scale) -> str:
+def _strip(series: Series, x: Scale, y: Scale) -> Html:
     """Draw one link's rate in steps over a tinted area."""
     second, rates = series.points.T.tolist()
     path = [f"M{x(second[0]):.1f},{y(0):.1f}"]
@@ -344,27 +390,34 @@ def _strip(series: Series, x: Scale, y: Scale) -> str:
     path += [f"V{y(rate):.1f}H{x(end):.1f}" for rate, end in inner]
     path.append(f"V{y(0):.1f}")
     colour = f"var(--ps-{series.colour})"
-    return (
-        f'<path class="ps-strip" style="stroke:{colour};fill:{colour}" '
-        f'stroke-dasharray="{_DASH[series.dash]}" data-series="{escape(series.label)}" '
-        f'd="{"".join(path)}"/>'
+    return markup(
+        '<path class="ps-strip" style="stroke:{};fill:{}" '
+        'stroke-dasharray="{}" data-series="{}" '
+        'd="{}"/>',
+        colour,
+        colour,
+        _DASH[series.dash],
+        series.label,
+        "".join(path),
     )
 
 
-def _bar(phase: Phase, x: float, y: float, width: float, height: float) -> str:
+def _bar(phase: Phase, x: float, y: float, width: float, height: float) -> Html:
     box = (x, y, width, height)
-    found = _box(f'class="ps-{phase.name.lower()}"', *box)
+    found = _box(markup('class="ps-{}"', phase.name.lower()), *box)
     if phase in _HATCH:
-        found += _box(f'fill="url(#{_HATCH[phase]})"', *box)
+        found += _box(markup('fill="url(#{})"', _HATCH[phase]), *box)
     return found
 
 
-def _box(look: str, x: float, y: float, width: float, height: float) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f"<rect {look} {place}/>"
+def _box(look: Html, x: float, y: float, width: float, height: float) -> Html:
+    place = markup(
+        'x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"', x, y, width, height
+    )
+    return markup("<rect {} {}/>", look, place)
 
 
-def _key() -> str:
+def _key() -> Html:
     """Draw the legend of the phases and of bytes in flight, in one line."""
     parts, at, wide = [], 8.0, 16
     for phase in Phase:
@@ -373,4 +426,4 @@ def _key() -> str:
         parts.append(_text(at + wide + 4, 18, name))
         at += wide + 13 + 8.2 * len(name)
     parts.append(_flight(at, 13 - _THIN / 2, wide))
-    return "".join([*parts, _text(at + wide + 4, 18, FLIGHT)])
+    return joined([*parts, _text(at + wide + 4, 18, FLIGHT)])

@@ -6,8 +6,7 @@ and answered, and nothing else. It asks no other host for anything.
 
 from __future__ import annotations
 
-from html import escape
-
+from kit.markup import Html, joined, markup, verbatim
 from widgets.drawing import page
 from widgets.drawing.looks import style
 from widgets.prediction import Prediction
@@ -82,49 +81,63 @@ _BUTTONS = {
 }
 
 
-def shared(host: str, *, is_teacher: bool) -> str:
+def shared(host: str, *, is_teacher: bool) -> Html:
     """Return a page; `host` is the name of the server in its address."""
-    teach = "".join(
-        f'<button type="button" data-do="{what}" title="{told}">{name}</button>'
+    teach = joined(
+        markup(
+            '<button type="button" data-do="{}" title="{}">{}</button>',
+            what,
+            told,
+            name,
+        )
         for what, (name, told) in _BUTTONS.items()
     )
-    body = (
-        f'<style>{style()}{_STYLE}</style><div class="ps-board ps-shared">'
-        f'<p class="ps-silence" role="alert"></p>'
-        f'<div data-place="status" role="status" aria-live="polite"></div>'
-        f"{f'<div class=ps-teach>{teach}</div>' * is_teacher}"
-        f'<div data-place="question" aria-live="polite"></div>'
-        f"{'<div data-place=form></div>' * (not is_teacher)}"
-        f'<p class="ps-reply" role="status"></p>'
-        f'<div class="ps-behind">'
-        f'<div data-place="numbers"></div><div class="ps-pictures">'
-        f'<figure data-place="scene"></figure><figure data-place="loss"></figure></div>'
-        f"<details><summary>The links, as a table</summary>"
-        f'<div data-place="table"></div></details></div></div>'
+    body = markup(
+        '<style>{}{}</style><div class="ps-board ps-shared">'
+        '<p class="ps-silence" role="alert"></p>'
+        '<div data-place="status" role="status" aria-live="polite"></div>'
+        "{}"
+        '<div data-place="question" aria-live="polite"></div>'
+        "{}"
+        '<p class="ps-reply" role="status"></p>'
+        '<div class="ps-behind">'
+        '<div data-place="numbers"></div><div class="ps-pictures">'
+        '<figure data-place="scene"></figure><figure data-place="loss"></figure></div>'
+        "<details><summary>The links, as a table</summary>"
+        '<div data-place="table"></div></details></div></div>',
+        style(),
+        verbatim(_STYLE),
+        markup("<div class=ps-teach>{}</div>", teach) * is_teacher,
+        Html("<div data-place=form></div>") * (not is_teacher),
     )
     title = "Shared board: teacher" if is_teacher else "Shared board"
     made = "This page shows a training as it goes on; it can only look, and answer."
     if is_teacher:
         made = "The buttons begin and end the question; the class has none of them."
-    script = f"<script>{_SCRIPT}</script>"
-    connects = f"'self' ws://{host} wss://{host}"
+    script = markup("<script>{}</script>", verbatim(_SCRIPT))
+    connects = markup("'self' ws://{} wss://{}", host, host)
     return page.page(title, made, body, (), script, connects=connects)
 
 
-def form(prediction: Prediction) -> str:
+def form(prediction: Prediction) -> Html:
     """Return the form of a question; while it is there, the board is hidden."""
     if prediction.choices:
-        fields = "".join(
-            f'<label><input type="radio" name="answer" value="{escape(one)}"> '
-            f"{escape(one)}</label>"
+        fields = joined(
+            markup(
+                '<label><input type="radio" name="answer" value="{}"> {}</label>',
+                one,
+                one,
+            )
             for one in prediction.choices
         )
     else:
-        fields = (
-            f'<input type="text" name="answer" maxlength="60" autocomplete="off" '
-            f'placeholder="{escape(prediction.expected)}" '
-            f'aria-label="{escape(prediction.question)}">'
+        fields = markup(
+            '<input type="text" name="answer" maxlength="60" autocomplete="off" '
+            'placeholder="{}" '
+            'aria-label="{}">',
+            prediction.expected,
+            prediction.question,
         )
-    return (
-        f'<form class="ps-asks">{fields}<button type="submit">Lock in</button></form>'
+    return markup(
+        '<form class="ps-asks">{}<button type="submit">Lock in</button></form>', fields
     )

@@ -10,12 +10,12 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from html import escape
 from itertools import pairwise
 
 import numpy as np
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.markup import Html, joined, markup
 from widgets.drawing import svg_charts
 from widgets.drawing.curves import Axis, Bars, Part
 from widgets.prediction import Prediction
@@ -130,11 +130,11 @@ class Poll:
             for (low, high), n in zip(pairwise(edges), many, strict=True)
         ]
 
-    def histogram(self) -> str:
+    def histogram(self) -> Html:
         """Return the answers as bars in SVG; "" without any."""
         counts = self.counts()
         if not self.answers:
-            return ""
+            return Html()
         rows = tuple((label, (Part(label, n, "h0"),)) for label, n in counts)
         most = max(5, *(n for _, n in counts))
         title = f"Answers of {len(self.answers)}: {self.in_words()}"
@@ -158,7 +158,7 @@ class Poll:
             f"fifth of it."
         )
 
-    def html(self, *, is_teacher: bool) -> str:
+    def html(self, *, is_teacher: bool) -> Html:
         """Return the question, the count of answers, and the histogram if shown."""
         counted = f"{len(self.answers):,} answered." if self.state != "waiting" else ""
         addresses = Counter(address for address, _ in self._origins.values())
@@ -167,14 +167,14 @@ class Poll:
                 counted += f" {n:,} of them came from {address}."
         is_seen = is_teacher or self.state == "revealed"
         drawn = self.histogram() if is_seen else ""
-        head = f'<p class="ps-head">{escape(self.prediction.question)}</p>'
+        head = markup('<p class="ps-head">{}</p>', self.prediction.question)
         parts = [head] * (is_teacher or self.state != "waiting")
-        parts += [f"<p>{escape(counted)}</p>"] * bool(counted)
-        parts += [f'<div class="ps-answers">{drawn}</div>'] * bool(drawn)
-        parts += [f'<p class="ps-wait">{escape(self.verdict())}</p>'] * (
+        parts += [markup("<p>{}</p>", counted)] * bool(counted)
+        parts += [markup('<div class="ps-answers">{}</div>', drawn)] * bool(drawn)
+        parts += [markup('<p class="ps-wait">{}</p>', self.verdict())] * (
             self.measured is not None
         )
-        return "".join(parts)
+        return joined(parts)
 
 
 def _is_near(guess: Answer, measured: float) -> bool:

@@ -41,6 +41,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
+from kit.markup import Html
 from kit.wire.sockets import PEEK
 from widgets.sharing.room import GUEST, STRANGER, TEACHER, VIEWER, Room
 from widgets.sharing.room import MOST_VIEWERS as MOST_VIEWERS
@@ -60,7 +61,7 @@ SWEEP_S, _PAUSE_S, _BACKLOG = 1.0, 0.2, 1024
 _AT_ONCE = 8  # connections taken before the others get their turn
 _HOST = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)
 _LOGGERS = ("tornado.access", "tornado.application", "tornado.general", "asyncio")
-Places = Mapping[str, str]  # HTML by the name of its place
+Places = Mapping[str, Html]  # HTML by the name of its place
 
 
 class PageConnection(IOStream):
@@ -115,7 +116,7 @@ class ShareServer:
         self,
         host: str,
         port: int,
-        pages: Mapping[str, Callable[[str], str]],
+        pages: Mapping[str, Callable[[str], Html]],
         came: Callable[[int], None],
         asked: Callable[[str, dict[str, str]], str],
     ) -> None:
@@ -124,7 +125,7 @@ class ShareServer:
         self.pages, self.came, self.asked = pages, came, asked
         self.viewers: set[NewsHandler] = set()
         self.room: Room[PageConnection] = Room()
-        self.known: dict[str, dict[str, str]] = {role: {} for role in pages}
+        self.known: dict[str, dict[str, Html]] = {role: {} for role in pages}
         self._texts: dict[str, str] = {}  # what is known as JSON, by role
         self._has_begun = threading.Event()
         self._error: Exception | None = None
@@ -417,7 +418,7 @@ class NewsHandler(_Handler, WebSocketHandler):
 
     def open(self, token: str) -> None:
         """Send all that is known."""
-        self._pending: dict[str, str] = {}
+        self._pending: dict[str, Html] = {}
         self._is_busy = False
         self.connection.watches()
         self.share.room.enter(

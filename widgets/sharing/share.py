@@ -11,10 +11,10 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.markup import Html, markup
 from widgets.board import sentences, snapshot
 from widgets.board.scene import scene, title
 from widgets.board.watcher import Beat, RunFollower
@@ -54,7 +54,7 @@ class Share:
         # Of the poll: the pages' answers and buttons come in the server's thread, calls
         # of `ask` and the like in the notebook's.
         self._guard = threading.RLock()
-        self._sent: dict[str, str] = {}
+        self._sent: dict[str, Html] = {}
         self._drawn_at, self._curves_at, self._polled_at = 0.0, 0.0, 0.0
         self._is_poll_due = self._is_watched = False
         drawn = {VIEWER: _page(is_teacher=False), TEACHER: _page(is_teacher=True)}
@@ -100,7 +100,7 @@ class Share:
 
     def _draw(self, beat: Beat, *, is_whole: bool = False) -> None:
         self._beat, moment = beat, beat.moment
-        told = f"<figcaption>{escape(title(moment))}</figcaption>"
+        told = markup("<figcaption>{}</figcaption>", title(moment))
         places = {
             "status": sentences.status(moment),
             "numbers": sentences.numbers(moment),
@@ -109,12 +109,12 @@ class Share:
         }
         if is_whole or self._drawn_at - self._curves_at >= _CURVES_S:
             self._curves_at = self._drawn_at
-            said = f"<figcaption>{escape(snapshot.loss_words(beat))}</figcaption>"
+            said = markup("<figcaption>{}</figcaption>", snapshot.loss_words(beat))
             loss, _ = snapshot.charts_of(beat)
             places["loss"] = svg_charts.curves_chart(loss) + said
         self._tell(places)
 
-    def _tell(self, places: Mapping[str, str], role: str = "") -> None:
+    def _tell(self, places: Mapping[str, Html], role: str = "") -> None:
         """Send what has changed since it was last sent."""
         server = self._server
         new = {
@@ -247,7 +247,9 @@ class Share:
             }
             if is_new:  # a form that is sent again loses what a viewer has typed
                 is_open = poll.state == "open"
-                shown[VIEWER]["form"] = pages.form(poll.prediction) if is_open else ""
+                shown[VIEWER]["form"] = (
+                    pages.form(poll.prediction) if is_open else Html()
+                )
         for role, places in shown.items():
             self._tell(places, role)
 
@@ -269,7 +271,7 @@ class Share:
         return f"Shared at {self.url} with {n} viewer{'' if n == 1 else 's'}."
 
 
-def _page(*, is_teacher: bool) -> Callable[[str], str]:
+def _page(*, is_teacher: bool) -> Callable[[str], Html]:
     """Return a page as a function of its host, which is cheap to call."""
     text = pages.shared(_HOST, is_teacher=is_teacher)
     return lambda host: text.replace(_HOST, host)

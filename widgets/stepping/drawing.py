@@ -6,7 +6,6 @@ Pure text; everything that comes from outside is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import NamedTuple
 
 from kit.exchange.stepping.stepped_exchange import (
@@ -16,6 +15,7 @@ from kit.exchange.stepping.stepped_exchange import (
     SteppedMessage,
     SteppedState,
 )
+from kit.markup import Html, joined, markup, verbatim
 from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
@@ -55,21 +55,30 @@ _SPEAK = """
 """
 
 
-def still(recording: SteppedExchange, formula: Formula) -> str:
+def still(recording: SteppedExchange, formula: Formula) -> Html:
     """Return what a notebook keeps: the states that matter most.
 
     They need no script; the one that is in it serves the live view above it.
     """
-    figures = "".join(
-        f'<div class="ps-state">{sentence(recording, position)}'
-        f"{state(recording, formula, position)}</div>"
+    figures = joined(
+        markup(
+            '<div class="ps-state">{}{}</div>',
+            sentence(recording, position),
+            state(recording, formula, position),
+        )
         for position in turning_points(recording)
     )
-    return (
-        f"<style>{style()}{ONE_OF_BOTH}</style>"
-        f'<div class="ps-snapshot ps-board ps-stepper">'
-        f'<p class="ps-head">{escape(words.title(recording))}</p>'
-        f"{figures}{foot(formula)}</div><script>{_SPEAK}</script>"
+    return markup(
+        "<style>{}{}</style>"
+        '<div class="ps-snapshot ps-board ps-stepper">'
+        '<p class="ps-head">{}</p>'
+        "{}{}</div><script>{}</script>",
+        style(),
+        ONE_OF_BOTH,
+        words.title(recording),
+        figures,
+        foot(formula),
+        verbatim(_SPEAK),
     )
 
 
@@ -80,34 +89,38 @@ def turning_points(recording: SteppedExchange) -> list[int]:
     return list(dict.fromkeys([0, *ends, len(kinds) - 1]))
 
 
-def sentence(recording: SteppedExchange, position: int) -> str:
+def sentence(recording: SteppedExchange, position: int) -> Html:
     """Return which state it is, and what just happened."""
-    return (
-        f'<p class="ps-said"><span class="ps-where">'
-        f"{escape(words.where(recording, position))}.</span> "
-        f"{escape(words.said(recording, position))}</p>"
+    return markup(
+        '<p class="ps-said"><span class="ps-where">{}.</span> {}</p>',
+        words.where(recording, position),
+        words.said(recording, position),
     )
 
 
-def state(recording: SteppedExchange, formula: Formula, position: int) -> str:
+def state(recording: SteppedExchange, formula: Formula, position: int) -> Html:
     """Return the counters, the picture and the matrix of a state."""
     width = _TASK_PX + _COLUMN_PX * len(recording.columns)
-    return (
-        f'<div class="ps-room">{counters(recording, formula, position)}</div>'
-        f'<div class="ps-both">{picture(recording, position)}'
-        f'<div style="flex-basis:{width}px" tabindex="0" role="region" '
-        f'aria-label="Who holds which sum">'
-        f"{matrix(recording, formula, position)}</div></div>"
+    return markup(
+        '<div class="ps-room">{}</div>'
+        '<div class="ps-both">{}'
+        '<div style="flex-basis:{}px" tabindex="0" role="region" '
+        'aria-label="Who holds which sum">'
+        "{}</div></div>",
+        counters(recording, formula, position),
+        picture(recording, position),
+        width,
+        matrix(recording, formula, position),
     )
 
 
-def foot(formula: Formula) -> str:
+def foot(formula: Formula) -> Html:
     """Return the key, the formula in words, and what this is."""
     said = " ".join(filter(None, (formula.text, HONEST)))
-    return f'<p class="ps-key">{escape(KEY)}</p><p>{escape(said)}</p>'
+    return markup('<p class="ps-key">{}</p><p>{}</p>', KEY, said)
 
 
-def counters(recording: SteppedExchange, formula: Formula, position: int) -> str:
+def counters(recording: SteppedExchange, formula: Formula, position: int) -> Html:
     """Return messages, bytes and rounds so far, beside those of the formula."""
     now = recording.states[position]
     n_messages = sum(messages for messages, _ in now.traffic.values())
@@ -123,22 +136,31 @@ def counters(recording: SteppedExchange, formula: Formula, position: int) -> str
     )
 
 
-def matrix(recording: SteppedExchange, formula: Formula, position: int) -> str:
+def matrix(recording: SteppedExchange, formula: Formula, position: int) -> Html:
     """Return the table of tasks and chunks: which task holds which sum."""
     now = recording.states[position]
-    heads = "".join(
-        f'<th scope="col">{words.heading(recording, number)}'
-        f"<small>{_elements(column.lo, column.hi)}</small></th>"
+    heads = joined(
+        markup(
+            '<th scope="col">{}<small>{}</small></th>',
+            words.heading(recording, number),
+            _elements(column.lo, column.hi),
+        )
         for number, column in enumerate(recording.columns)
     )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}<small>{_sent(now, formula, member)}'
-        f"</small></th>{''.join(_cells(recording, now, member))}</tr>"
+    rows = joined(
+        markup(
+            '<tr><th scope="row">{}<small>{}</small></th>{}</tr>',
+            name,
+            _sent(now, formula, member),
+            joined(_cells(recording, now, member)),
+        )
         for member, name in enumerate(recording.names)
     )
-    return (
-        f'<table class="ps-matrix"><caption>Who holds which sum</caption><thead><tr>'
-        f'<th scope="col">task</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    return markup(
+        '<table class="ps-matrix"><caption>Who holds which sum</caption><thead><tr>'
+        '<th scope="col">task</th>{}</tr></thead><tbody>{}</tbody></table>',
+        heads,
+        rows,
     )
 
 
@@ -158,7 +180,9 @@ def _sent(now: SteppedState, formula: Formula, member: int) -> str:
     return f"sent {sent:,} of {formula.sent[member]:,} B"
 
 
-def _cells(recording: SteppedExchange, now: SteppedState, member: int) -> Iterator[str]:
+def _cells(
+    recording: SteppedExchange, now: SteppedState, member: int
+) -> Iterator[Html]:
     message = now.message
     for number, cell in enumerate(now.rows[member]):
         marks = ["ps-old"] * (cell.is_sent and not cell.is_result)
@@ -168,26 +192,30 @@ def _cells(recording: SteppedExchange, now: SteppedState, member: int) -> Iterat
             marks += ["ps-out-again"] * (message.kind in words.BACK)
         if cell.held and words.is_complete(recording, cell.held):
             marks.append("ps-full")
-        name = f' class="{" ".join(marks)}"' if marks else ""
-        yield f"<td{name}>{_inside(recording, cell)}</td>"
+        name = markup(' class="{}"', " ".join(marks)) if marks else ""
+        yield markup("<td{}>{}</td>", name, _inside(recording, cell))
 
 
-def _inside(recording: SteppedExchange, cell: ColumnCell) -> str:
-    kept = "".join(
-        f"<i>({words.added(one.who)}) {escape(words.numbers(one.values))}</i>"
+def _inside(recording: SteppedExchange, cell: ColumnCell) -> Html:
+    kept = joined(
+        markup("<i>({}) {}</i>", words.added(one.who), words.numbers(one.values))
         for one in cell.kept
     )
-    return (_sum(recording, cell.held) if cell.held else "<b>\u2013</b>") + kept
+    return (_sum(recording, cell.held) if cell.held else Html("<b>\u2013</b>")) + kept
 
 
-def _sum(recording: SteppedExchange, held: Holding) -> str:
+def _sum(recording: SteppedExchange, held: Holding) -> Html:
     n = len(recording.workers)
     mark = " \u2713" if words.is_complete(recording, held) else ""
     share = 100 * len(held.who) / n
-    return (
-        f"<b>{words.added(held.who)}{mark}</b>"
-        f"<span>{escape(words.numbers(held.values))}</span>"
-        f'<div class="ps-meter"><div style="width:{share:.0f}%"></div></div>'
+    return markup(
+        "<b>{}{}</b>"
+        "<span>{}</span>"
+        '<div class="ps-meter"><div style="width:{:.0f}%"></div></div>',
+        words.added(held.who),
+        mark,
+        words.numbers(held.values),
+        share,
     )
 
 
@@ -197,26 +225,32 @@ def _sum(recording: SteppedExchange, held: Holding) -> str:
 # that the topology uses.
 
 
-def picture(recording: SteppedExchange, position: int) -> str:
+def picture(recording: SteppedExchange, position: int) -> Html:
     """Return the picture as an SVG element that fits the width of its place."""
     now = recording.states[position]
     found = layout(recording.names, recording.topology)
-    arrows = "".join(_arrows(recording, found, now))
-    boxes = "".join(
+    arrows = joined(_arrows(recording, found, now))
+    boxes = joined(
         _box(found, member, name, now) for member, name in enumerate(recording.names)
     )
     told = f"{words.where(recording, position)}. {words.said(recording, position)}"
     label = _label(recording, found, now.message) if now.message else ""
-    return (
-        f'<svg class="ps-scene" viewBox="0 0 {WIDTH} {found.height:.0f}" role="img" '
-        f'xmlns="http://www.w3.org/2000/svg" aria-label="{escape(told)}">'
-        f"{arrows}{boxes}{label}</svg>"
+    return markup(
+        '<svg class="ps-scene" viewBox="0 0 {} {:.0f}" role="img" '
+        'xmlns="http://www.w3.org/2000/svg" aria-label="{}">'
+        "{}{}{}</svg>",
+        WIDTH,
+        found.height,
+        told,
+        arrows,
+        boxes,
+        label,
     )
 
 
 def _arrows(
     recording: SteppedExchange, found: SceneLayout, state: SteppedState
-) -> list[str]:
+) -> list[Html]:
     now = state.message
     # Of several that are held on one link the first decides how its arrow looks.
     held = {(m.source, m.destination): m for m in reversed(state.held)}
@@ -238,27 +272,32 @@ def _kind(message: SteppedMessage) -> str:
     return "pull" if message.kind in words.BACK else "push"
 
 
-def _arrow(line: Path, kind: str, width: float) -> str:
+def _arrow(line: Path, kind: str, width: float) -> Html:
     head = 9 + width * 1.1
-    return f'<g class="ps-arrow ps-{kind}">{line.arrow(width, head, head / 2)}</g>'
+    return markup(
+        '<g class="ps-arrow ps-{}">{}</g>', kind, line.arrow(width, head, head / 2)
+    )
 
 
 def _label(
     recording: SteppedExchange, found: SceneLayout, message: SteppedMessage
-) -> str:
+) -> Html:
     """Write beside the arrow what it carries, where there is room for it."""
     if found.is_ring and len(recording.workers) > _LABELLED:
-        return ""
+        return Html()
     line = path(found, (message.source, message.destination))
     x, y, anchor = line.beside(0.5, (14, 20), is_outwards=True)
     text = words.columns(recording, message.columns).removeprefix("chunks ")
-    return (
-        f'<text class="ps-rate" x="{x:.0f}" y="{y + 6:.0f}" text-anchor="{anchor}">'
-        f"{escape(text)}</text>"
+    return markup(
+        '<text class="ps-rate" x="{:.0f}" y="{:.0f}" text-anchor="{}">{}</text>',
+        x,
+        y + 6,
+        anchor,
+        text,
     )
 
 
-def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> str:
+def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> Html:
     box = found.boxes[member]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     sent = sum(n for (source, _), (_, n) in state.traffic.items() if source == member)
@@ -267,12 +306,23 @@ def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> str
     is_narrow = box.width < _NARROW
     short = f"{job[0]}:{task}" if is_narrow and task else name
     said = f"{sent} B" if is_narrow else f"sent {sent} B"
-    return (
-        f'<g class="ps-task{idle}"><rect x="{left:.1f}" y="{top:.1f}" rx="7" '
-        f'width="{box.width:.1f}" height="{box.height}"/>'
-        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 28:.1f}">{escape(short)}'
-        f'</text><text class="ps-way" text-anchor="middle" x="{box.x:.1f}" '
-        f'y="{top + 54:.1f}">{said}</text></g>'
+    return markup(
+        '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
+        'width="{:.1f}" height="{}"/>'
+        '<text class="ps-name" x="{:.1f}" y="{:.1f}">{}'
+        '</text><text class="ps-way" text-anchor="middle" x="{:.1f}" '
+        'y="{:.1f}">{}</text></g>',
+        idle,
+        left,
+        top,
+        box.width,
+        box.height,
+        box.x,
+        top + 28,
+        short,
+        box.x,
+        top + 54,
+        said,
     )
 
 
@@ -288,16 +338,25 @@ class Stepped(NamedTuple):
     formula: Formula
 
 
-def playing(found: Sequence[Stepped], chosen: int) -> str:
+def playing(found: Sequence[Stepped], chosen: int) -> Html:
     """Return the content of a page that begins with the recording number `chosen`."""
     names = (words.count(len(one.recording.workers), "worker") for one in found)
     tracks = [*map(Track, names, map(_frames, found))]
     head, said, drawn, below = tracks[chosen].frames[0].places
-    body = (
-        f'<p class="ps-head" {PLACE}>{head}</p>'
-        f'<div role="status" aria-live="polite" {PLACE}>{said}</div>'
-        f'<div class="ps-state" {PLACE}>{drawn}</div><div {PLACE}>{below}</div>'
-        f"<noscript>{_still(found[chosen])}</noscript>"
+    body = markup(
+        '<p class="ps-head" {}>{}</p>'
+        '<div role="status" aria-live="polite" {}>{}</div>'
+        '<div class="ps-state" {}>{}</div><div {}>{}</div>'
+        "<noscript>{}</noscript>",
+        PLACE,
+        head,
+        PLACE,
+        said,
+        PLACE,
+        drawn,
+        PLACE,
+        below,
+        _still(found[chosen]),
     )
     played = player(
         body,
@@ -308,13 +367,13 @@ def playing(found: Sequence[Stepped], chosen: int) -> str:
         at=(chosen, 0),
         chooses="Number of workers",
     )
-    styles = f"<style>{style()}{STYLE}</style>"
-    return f'{styles}<div class="ps-board ps-stepper">{played}</div>'
+    styles = markup("<style>{}{}</style>", style(), STYLE)
+    return markup('{}<div class="ps-board ps-stepper">{}</div>', styles, played)
 
 
 def _frames(one: Stepped) -> list[Frame]:
     recording, formula = one
-    head, below = escape(words.title(recording)), foot(formula)
+    head, below = markup("{}", words.title(recording)), foot(formula)
     found = []
     for position in range(len(recording.states)):
         said = sentence(recording, position)
@@ -324,11 +383,14 @@ def _frames(one: Stepped) -> list[Frame]:
     return found
 
 
-def _still(one: Stepped) -> str:
+def _still(one: Stepped) -> Html:
     """Return the states that matter most, without the first one."""
-    return "".join(
-        f'<section class="ps-state">{sentence(one.recording, position)}'
-        f"{state(*one, position)}</section>"
+    return joined(
+        markup(
+            '<section class="ps-state">{}{}</section>',
+            sentence(one.recording, position),
+            state(*one, position),
+        )
         for position in turning_points(one.recording)[1:]
     )
 
@@ -388,6 +450,6 @@ _STYLE = """
 """
 
 
-def style() -> str:
+def style() -> Html:
     """Return the whole style sheet, the board's included."""
-    return board_style() + _STYLE.replace("TEXT", str(TEXT_PX))
+    return board_style() + verbatim(_STYLE.replace("TEXT", str(TEXT_PX)))

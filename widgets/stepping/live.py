@@ -7,13 +7,14 @@ stepper that is moved by code moves in all its views.
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import ipywidgets as ipw
 
 from kit.exchange.stepping.stepped_exchange import SteppedExchange
+from kit.markup import markup
 from widgets.drawing.front_end import button
+from widgets.drawing.html_view import HtmlView
 from widgets.stepping import drawing, words
 from widgets.stepping.drawing import style
 from widgets.stepping.participants import Formula
@@ -47,21 +48,23 @@ class LiveStepper:
             value=position, min=0, max=last, interval=_INTERVAL_MS, show_repeat=False
         )
         self._link = ipw.jslink((self.play, "value"), (self.slider, "value"))
-        self.said, self.state = ipw.HTML(), ipw.HTML()
+        self.said, self.state = HtmlView(), HtmlView()
         self.said.add_class("ps-saying")
-        head = (
-            f'<style>{style()}</style><div class="ps-board ps-stepper">'
-            f'<p class="ps-head">{escape(words.title(recording))}</p></div>'
+        head = markup(
+            '<style>{}</style><div class="ps-board ps-stepper">'
+            '<p class="ps-head">{}</p></div>',
+            style(),
+            words.title(recording),
         )
         # Shown only at the end: it gives the answer that the reader is looking for.
-        self.foot = ipw.HTML(
-            f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
+        self.foot = HtmlView(
+            markup('<div class="ps-board ps-stepper">{}</div>', drawing.foot(formula))
         )
         buttons = ipw.HBox(
             [self.back, self.next, self.play, self.slider],
             layout=ipw.Layout(flex_flow="row wrap", align_items="center"),
         )
-        texts = [ipw.HTML(head), buttons, self.said, self.state, self.foot]
+        texts = [HtmlView(head), buttons, self.said, self.state, self.foot]
         self.root = ipw.VBox(texts)
         self.root.add_class("ps-live")
         self.back.on_click(lambda _: self._turn(-1))
@@ -84,8 +87,8 @@ class LiveStepper:
         recording = self._recording
         said = drawing.sentence(recording, position)
         drawn = drawing.state(recording, self._formula, position)
-        self.said.value = f'<div class="ps-board ps-stepper">{said}</div>'
-        self.state.value = f'<div class="ps-board ps-stepper">{drawn}</div>'
+        self.said.value = markup('<div class="ps-board ps-stepper">{}</div>', said)
+        self.state.value = markup('<div class="ps-board ps-stepper">{}</div>', drawn)
         self.back.disabled = position == 0
         self.next.disabled = position == self.slider.max
         self.foot.layout.display = "" if position == self.slider.max else "none"

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from kit.errors import KitError, NotFoundError, OutOfRangeError
 from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
+from kit.markup import Html
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, words
@@ -178,7 +179,7 @@ class ExchangeStepper:
         workers = [len(one.recording.workers) for one in found]
         body = drawing.playing(found, workers.index(len(self.recording.workers)))
         head = f"{self.recording.title}, message by message"
-        write_atomically(path, [page.page(head, made, body, (), "")])
+        write_atomically(path, [page.page(head, made, body, (), Html())])
 
     def _with_other_workers(self) -> list[Stepped]:
         """Return this exchange among those of other numbers of workers, in order."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kit.errors import DeadlineExceededError, KitError
+from kit.markup import Html, markup
 from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase, Transfer, TransferKind
@@ -96,7 +96,7 @@ class Flight:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         heads = (
             *("task", "does", "steps done", "for", "seconds", "at"),
             *("last messages", "last spans"),
@@ -110,8 +110,8 @@ class Flight:
             )
             for row in self.rows
         ]
-        return (
-            f"<p>{escape(self.said)}</p>{rows_table('Who waits for whom', heads, rows)}"
+        return markup(
+            "<p>{}</p>{}", self.said, rows_table("Who waits for whom", heads, rows)
         )
 
 

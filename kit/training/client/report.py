@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from kit.exchange.topologies.topology import maybe_by_name
+from kit.markup import Html, joined, markup
 from kit.trace.named_rows import EpochRow
 from kit.training.client import changes
 from kit.training.client.metrics import Entry
@@ -44,23 +44,26 @@ class RunReport:
     chosen: str = ""
 
 
-def table(picture: RunReport) -> str:
+def table(picture: RunReport) -> Html:
     """Return the training as HTML: facts, and the bytes of each task when it is over.
 
     >>> text = table(RunReport("abc123", "running", 3, 10, 0.5))
     >>> "<td>3 of 10</td>" in text, "bytes" in text
     (True, False)
     """
-    facts = "".join(
-        f'<tr><th scope="row">{name}</th><td>{escape(value)}</td></tr>'
+    facts = joined(
+        markup('<tr><th scope="row">{}</th><td>{}</td></tr>', name, value)
         for name, value in _facts(picture)
     )
-    caption = escape(f"Training {picture.run[:8]}: {picture.state}")
+    caption = f"Training {picture.run[:8]}: {picture.state}"
     account = _account(picture.traffic) if picture.traffic else ""
     changed = _changes(picture.changes) if picture.changes else ""
-    return (
-        f"<table><caption>{caption}</caption><tbody>{facts}</tbody></table>"
-        f"{changed}{account}"
+    return markup(
+        "<table><caption>{}</caption><tbody>{}</tbody></table>{}{}",
+        caption,
+        facts,
+        changed,
+        account,
     )
 
 
@@ -112,7 +115,7 @@ def _agreed_before(epochs: Sequence[EpochRow]) -> int | None:
     return found
 
 
-def _changes(found: Sequence[Change]) -> str:
+def _changes(found: Sequence[Change]) -> Html:
     heads = (
         *("change", "at step", "steps done again"),
         *("seconds to agree", "what was noticed"),
@@ -130,7 +133,7 @@ def _changes(found: Sequence[Change]) -> str:
     return rows_table("Tasks lost, joined and left", heads, rows)
 
 
-def _account(entries: Sequence[Entry]) -> str:
+def _account(entries: Sequence[Entry]) -> Html:
     heads = ("topology", "task", "steps", "sent", "received", "by formula")
     return rows_table("Gradient traffic in bytes", heads, map(_row, entries))
 
@@ -149,16 +152,21 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 def rows_table(
     caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
-) -> str:
+) -> Html:
     """Return rows as an HTML table; the first cell of each is its head."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        + "</tr>"
+    head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
+    body = joined(
+        markup(
+            '<tr><th scope="row">{}</th>{}</tr>',
+            first,
+            joined(markup("<td>{}</td>", cell) for cell in rest),
+        )
         for first, *rest in rows
     )
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
+    return markup(
+        "<table><caption>{}</caption><thead><tr>{}</tr></thead>"
+        "<tbody>{}</tbody></table>",
+        caption,
+        head,
+        body,
     )

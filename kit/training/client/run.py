@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
 from kit.hooks.progress import output_for
+from kit.markup import Html
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
@@ -34,6 +35,7 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
+from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.diverging_workers import check_switch
@@ -399,6 +401,30 @@ class Run:
             raise self._interrupted("run.wait()") or stop from None
         self._warn()
         return self
+
+    def until(self, step: int) -> StepWait:
+        """Return a wait for a step: `await run.until(100)`, or `run.until(100).wait()`.
+
+        It ends when so many steps are done, or when the training is over before: done,
+        stopped or failed, which `run.done` says and `run.wait()` raises. While the
+        training is paused, a line says so.
+
+        Parameters
+        ----------
+        step : int
+            How many steps.
+
+        Returns
+        -------
+        StepWait
+            It gives this run.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `step` is not a whole number.
+        """
+        return StepWait(self, step)
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:
@@ -784,7 +810,7 @@ class Run:
             raise NotImplementedError  # IPython then takes the table below
         show(self)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Html:
         state, error = self.state, self.error
         requested = EpochRow(0, self.job.topology, 0, 0, self.job.link)
         picture = report.RunReport(

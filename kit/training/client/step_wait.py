@@ -1,0 +1,91 @@
+"""A wait for a step of a training, which may be paused, or end before."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kit.errors import DeadlineExceededError, InvalidArgumentError
+from kit.hooks.progress import output_for
+
+if TYPE_CHECKING:
+    from kit.training.client.run import Run
+
+_LOOK_S: Final = 0.02
+
+
+class StepWait:
+    """Waits until a training has done some steps; `Run.until` makes it.
+
+    `await` it in a notebook, where buttons work meanwhile; `wait()` blocks. While the
+    training is paused a line says so, because a pause may have been forgotten.
+    """
+
+    def __init__(self, run: Run, step: int) -> None:
+        """Raise `InvalidArgumentError` if `step` is not a whole number."""
+        try:
+            self._run, self._step = run, operator.index(step)
+        except TypeError:
+            raise InvalidArgumentError(
+                f"{step!r} is no number of steps; write run.until(100), for example."
+            ) from None
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Block until the steps are done or the training is over; return the run.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait. The training goes on after that.
+
+        Raises
+        ------
+        DeadlineExceededError
+            Neither has happened after `timeout` seconds.
+        """
+        give_up = None if timeout is None else time.monotonic() + timeout
+        turn = threading.Event()
+        for _ in self._turns():
+            if give_up is not None and time.monotonic() > give_up:
+                raise DeadlineExceededError(
+                    f"step {self._step:,} is not done after {timeout:g} s; the "
+                    f"training is {self._run.state} at step {self._run.step:,}."
+                )
+            turn.wait(_LOOK_S)
+        return self._run
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Run:
+        for _ in self._turns():
+            await asyncio.sleep(_LOOK_S)
+        return self._run
+
+    def _turns(self) -> Iterator[None]:
+        """Yield as long as there is something to wait for; tell of each pause."""
+        run, was_paused = self._run, False
+        output = output_for(sys.stdout)
+        try:
+            while run.step < self._step and not run.done:
+                is_paused = run.state == "paused"
+                if is_paused != was_paused:
+                    output.show(self._told(is_paused=is_paused))
+                was_paused = is_paused
+                yield
+        finally:
+            output.finish()
+
+    def _told(self, *, is_paused: bool) -> str:
+        where = f"step {self._run.step:,}, until step {self._step:,}"
+        if not is_paused:
+            return f"Goes on from {where}."
+        return (
+            f"Paused at {where}: press Resume in the board. Where its buttons wait for "
+            f"this cell, interrupt it first; in code it is run.resume()."
+        )
