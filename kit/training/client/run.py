@@ -34,6 +34,7 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
+from kit.training.client.run_source import RunSource
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.diverging_workers import check_switch
@@ -105,25 +106,28 @@ class Run:
         how the training ended. A worker that watches its own training trusts itself.
         `bring` gives the tasks a topology of the user's, before a switch to it.
         """
-        self.job, self._bring = job, bring
-        self._observer = Observer(job, dial, trusted=trusted)
-        self._params: dict[str, Array] | None = None
-        self._incarnations: Counter[Task] = Counter()
+        self._take(job, Observer(job, dial, trusted=trusted), bring)
         self._leads_here = trusted in (None, job.coordinator)
-        self._work: Work | None = None
-        self.recording: Recorder | None = None
 
     @classmethod
-    def over(cls, job: Job, observer: Any) -> Run:
-        """Return the run of a training that is over, about which all is known.
-
-        `observer` answers as an `Observer` of such a training does.
-        """
+    def over(cls, job: Job, source: RunSource) -> Run:
+        """Return the run of a training that is over, about which `source` knows all."""
         run = cls.__new__(cls)
-        run.job, run._observer, run._params = job, observer, None
-        run._incarnations, run._leads_here = Counter(), False
-        run._work, run.recording = None, None
+        run._take(job, source)
         return run
+
+    def _take(
+        self,
+        job: Job,
+        source: RunSource,
+        bring: Callable[[str], None] | None = None,
+    ) -> None:
+        self.job, self._observer, self._bring = job, source, bring
+        self._params: dict[str, Array] | None = None
+        self._incarnations: Counter[Task] = Counter()
+        self._leads_here = False
+        self._work: Work | None = None
+        self.recording: Recorder | None = None
 
     # -- steer ------------------------------------------------------------------
     # Each request is one small message, and returns at once. All members take it up
@@ -255,9 +259,8 @@ class Run:
 
         Workers that do not agree (`topology="gossip"`) do one more step, to agree.
         """
-        if not self._observer.finished.done():
-            with suppress(FailedPreconditionError):  # it has ended meanwhile
-                self._observer.command("stop")
+        with suppress(FailedPreconditionError):  # it is over
+            self._observer.command("stop")
 
     def look(self) -> None:
         """Ask the coordinator at once how things stand; else that is done regularly."""
@@ -345,7 +348,7 @@ class Run:
         from kit.recording.recorder import recorder_of
 
         if self.recording is not None or self.done:
-            what = "over" if self.done else f"recorded: {self.recording}"
+            what = f"recorded: {self.recording}" if not self.done else "over or closed"
             raise FailedPreconditionError(
                 f"the training is already {what}. Record one that is under way, or "
                 f"begin another with kit.train(..., record=folder)."
@@ -371,8 +374,16 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether the training is over, well or not."""
+        """Whether the training is over, well or not, or watched no more (`close`)."""
         return self._observer.finished.done()
+
+    def close(self) -> None:
+        """Stop watching a training that goes on; its thread and links here end.
+
+        What is known stays: `state` and `step` are those of this moment. Waits and
+        requests raise `CancelledError` from then on. Not needed when it is over.
+        """
+        self._observer.close()
 
     def wait(self, timeout: float | None = None) -> Run:
         """Block until the training is over, and return this run.
@@ -437,7 +448,11 @@ class Run:
     # -- look -------------------------------------------------------------------
 
     @property
-    def source(self) -> object:
+    def _has_ended(self) -> bool:
+        return self._observer.state() in ("done", "failed")
+
+    @property
+    def source(self) -> RunSource:
         """Who knows the training: its observer, or the recording that was loaded."""
         return self._observer
 
@@ -734,7 +749,7 @@ class Run:
         Only for a training that is over: while it runs, the tasks' accounts are not of
         one moment.
         """
-        if not self.done:
+        if not self._has_ended:
             raise FailedPreconditionError(
                 "the traffic account is complete when the training is over; use "
                 "run.wait() first, or look at run.trace."
@@ -758,7 +773,7 @@ class Run:
             return {name: value.copy() for name, value in self._params.items()}
         # Asked before they are fetched: if the training ends meanwhile, these may be
         # older than its last ones, and must not be kept.
-        is_final = self.done
+        is_final = self._has_ended
         found = unflatten(self.job.layout, self._observer.params())
         if is_final:
             self._params = found
