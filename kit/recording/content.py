@@ -54,7 +54,7 @@ from kit.recording.folder import (
 )
 from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
 from kit.regular_file import read_regular
-from kit.trace.log import Rows, rows
+from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training.checkpointing.policy import tensors_of
@@ -335,6 +335,10 @@ def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
     return blobs
 
 
+def _is_name(text: bytes) -> bool:
+    return encoded_name(text.decode()) != b""
+
+
 def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
     data = b"".join(blobs)
     if not data:
@@ -342,6 +346,8 @@ def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
     found = np.frombuffer(data, dtype).copy()
     for name in dtype.names or ():
         column = found[name]
+        if name == "name" and not all(map(_is_name, np.unique(column).tolist())):
+            raise ValueError("a row has a name that no measure can have")
         if name in _OF_TASKS and int(column.max()) >= len(job.tasks):
             raise ValueError(f"a row names task {int(column.max())}")
         if name in ("step", "bytes", "examples") and int(column.min()) < 0:

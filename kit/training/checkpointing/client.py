@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kit.checkpoint import Folder, FoundCheckpoint, load, read_manifest
-from kit.errors import CheckpointFailed, DeadlineExceededError, NotFoundError
+from kit.errors import (
+    CheckpointFailed,
+    DataLossError,
+    DeadlineExceededError,
+    NotFoundError,
+)
 from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.checkpointing.resume import Resumed, texts_of
@@ -193,7 +198,10 @@ class CheckpointValues(Mapping[str, Array]):
         taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
         names = texts_of(found, "states")
         packed = {name: values[name] for name in names if name in values}
-        kept = {name: kept_state.unpack(data) for name, data in packed.items()}
+        try:
+            kept = {name: kept_state.unpack(data) for name, data in packed.items()}
+        except DataLossError as exc:
+            raise CheckpointFailed(f"{self.path}: {exc.message}") from exc
         self.states = {
             name.removeprefix(kept_state.PREFIX): kept_state.parted(one)[0]
             for name, one in kept.items()

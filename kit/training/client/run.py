@@ -18,7 +18,7 @@ from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
-from kit.trace.trace import Trace
+from kit.trace.trace import Trace, beside
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
@@ -525,7 +525,8 @@ class Run:
         -------
         pandas.DataFrame
             One row for each step, indexed by its number. The columns are the fields of
-            `StepRecord`, and one for each measure that the step function returns.
+            `StepRecord`, and one for each measure that the step function returns: if
+            that is called as another column is, "loss (2)".
 
         Examples
         --------
@@ -537,9 +538,10 @@ class Run:
 
         trace, columns = self.trace, list(StepRecord.__annotations__)
         found = pd.DataFrame(records(trace), columns=columns).set_index("step")
-        for name in sorted({one.decode() for one in trace.measures["name"].tolist()}):
+        names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+        for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
-            found[name] = pd.Series(values, index=steps)
+            found[column] = pd.Series(values, index=steps)
         return found
 
     @property
