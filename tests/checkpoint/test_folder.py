@@ -57,6 +57,29 @@ def test_tensors_of_any_name_are_saved_and_loaded(tmp_path: Path) -> None:
         write_shard(tmp_path / "another", [part, part])
 
 
+def test_links_in_a_folder_are_removed_and_not_what_they_point_to(
+    tmp_path: Path,
+) -> None:
+    others, own = tmp_path / "others", tmp_path / "own"
+    Folder(others).save(1, {"w": np.arange(2)})
+    (others / "step-1" / "deeper").mkdir()
+    (others / "notes.txt").write_text("dear")
+    before = sorted(others.rglob("*"))
+    own.mkdir()
+    for name in ("step-1", "step-2", "step-9.tmp-ab"):  # checkpoints, and a draft
+        (own / name).symlink_to(others if "tmp" in name else others / "step-1")
+    folder = Folder(own, keep=2)
+
+    for step in (3, 4, 5):
+        draft = folder.draft(step)
+        (draft / "link").symlink_to(others)
+        folder.discard(draft)
+        folder.save(step, {"w": np.arange(2)})
+
+    assert sorted(one.name for one in own.iterdir()) == ["step-4", "step-5"]
+    assert sorted(others.rglob("*")) == before
+
+
 def test_the_newest_are_kept_and_older_ones_removed(tmp_path: Path) -> None:
     folder = Folder(tmp_path, keep=3)
     for step in range(6):
