@@ -48,6 +48,7 @@ from kit.recording.folder import (
     FINAL_NAME,
     LOG_NAME,
     MESSAGE_NAMES,
+    N_SEGMENTS,
     PUSH,
     STEP_NAME,
     state_name,
@@ -327,6 +328,8 @@ def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
     """Return the rows of the files of messages, and note whether the first are gone."""
     blobs: dict[str, list[bytes]] = {"TRAN": [], "SPAN": []}
     files = sorted(path.glob(MESSAGE_NAMES))
+    if len(files) > N_SEGMENTS + 1:  # one more, if it was ended before it removed one
+        raise ValueError(f"there are {len(files)} files of messages")
     for file in files:
         for part in read_parts(file, MESSAGES).found:
             blobs[part.kind].append(part.rows)

@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import sys
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -151,6 +152,49 @@ def test_state_without_a_parameter_of_the_job_is_refused(
 
     with pytest.raises(DataLossError, match="'layer/w' is not there as float32"):
         kit.replay(log.parent, 5, step=fit)
+
+
+def test_messages_of_holes_or_in_too_many_files_are_not_read(
+    copied: Callable[[], Path],
+) -> None:
+    folder = copied()
+    (first, *_) = sorted(folder.glob("messages-*.log"))
+    os.truncate(first, 1 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataLossError, match="holes"):
+            kit.load_run(folder)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+    folder = copied()
+    for number in range(100, 110):  # links to one file take no room
+        os.link(folder / first.name, folder / f"messages-{number:06}.log")
+    with pytest.raises(DataLossError, match="files of messages"):
+        kit.load_run(folder)
+
+
+def read_whole(folder: Path) -> None:
+    content = read_content(folder)
+    content.last_parameters()
+    content.stored_data()
+    for step in content.states:
+        content.state(step)
+
+
+def test_files_of_a_recording_that_are_links_are_not_followed(
+    copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    names = [one.name for one in copied().iterdir()]
+    assert {"run.log", "final.safetensors", "data.safetensors"} < {*names}
+    for name in names:
+        folder = copied()
+        (folder / name).rename(tmp_path / "elsewhere")
+        (folder / name).symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(KitError, match="is a symbolic link"):
+            read_whole(folder)
 
 
 AVERAGED = dict(object_facts(Averaged(0.1, 0.9)))

@@ -119,6 +119,7 @@ def test_checkpoints_of_others_that_a_state_file_names_are_not_read(
         assert tf.train.latest_checkpoint(str(mine)) is None
         with tf.Graph().as_default():
             tf.Variable(0.0, name="v")
+            tf.train.get_or_create_global_step()
             with pytest.raises(ValueError, match=r"outside of that folder.*\.restore"):
                 tf.train.MonitoredTrainingSession(checkpoint_dir=str(mine))
 
