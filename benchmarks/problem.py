@@ -172,7 +172,7 @@ def load(path: str | Path) -> Problem:
     >>> bool((again.params["w1"] == make("6-5-3").params["w1"]).all())
     True
     """
-    with np.load(path) as found:
+    with np.load(path, allow_pickle=False) as found:
         params = {
             key.removeprefix(_PARAM): found[key]
             for key in found.files

@@ -10,10 +10,15 @@ user's often are; only the file itself may not.
 What is written goes to a file that is new (`create_regular`), and then takes the name
 that was asked for (`replace_regular`): a link or a FIFO that somebody has put in the
 way is refused or replaced, and nothing is ever written to where it leads.
+
+Sparse is a large file that is nearly all holes: what is read of it may be a hundred
+times what it holds, no more. File systems that compress leave holes for zeros, so some
+are allowed; one that does not know of holes says that there are none.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -27,6 +32,7 @@ from kit.errors import InvalidArgumentError, KitError
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MORE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+_SMALL, _MOST_TIMES = 1 << 24, 100
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a folder",
@@ -51,11 +57,34 @@ def open_regular(
     fd = os.open(path, _FLAGS)
     try:
         # Again, because another file may have taken its place in between.
-        check_regular(path, os.fstat(fd), error, most_bytes)
+        status = os.fstat(fd)
+        check_regular(path, status, error, most_bytes)
+        if status.st_size > _SMALL and not _is_held(fd, status.st_size):
+            raise error(
+                f"{path} says that it has {status.st_size} bytes, and nearly all of "
+                f"them are holes, of which no file is made here. It is another file, "
+                f"or it is damaged."
+            )
     except BaseException:
         os.close(fd)
         raise
     return os.fdopen(fd, "rb", buffering=0)
+
+
+def _is_held(fd: int, size: int) -> bool:
+    """Whether enough of a file is not holes; looks no further than that."""
+    held = at = 0
+    try:
+        while held * _MOST_TIMES < size:
+            begin = os.lseek(fd, at, os.SEEK_DATA)
+            at = os.lseek(fd, begin, os.SEEK_HOLE)
+            held += at - begin
+    except OSError as exc:
+        # No data follow; any other error is of a file system without holes.
+        return exc.errno != errno.ENXIO
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return True
 
 
 def read_regular(

@@ -316,6 +316,47 @@ def test_array_that_only_a_header_claims_is_not_allocated(
     fails(case)
 
 
+def holed(path: Path, pieces: list[tuple[int, bytes]], size: int) -> None:
+    with path.open("wb") as file:
+        for at, piece in pieces:
+            file.seek(at)
+            file.write(piece)
+    os.truncate(path, size)
+    assert path.stat().st_blocks * 512 < size // 10, "no holes on this file system"
+
+
+def test_file_that_is_nearly_all_holes_is_refused_before_it_is_read(
+    tmp_path: Path,
+) -> None:
+    path, size = tmp_path / "file", 1 << 30
+    for pieces in (
+        [],
+        [(0, b"{"), (size - 1, b"}")],
+        [(n << 20, bytes([1]) * 4096) for n in range(1024)],  # a hole after each
+    ):
+        holed(path, pieces, size)
+
+        fails(Case(path, lambda: read_regular(path, 1 << 31), (InvalidArgumentError,)))
+
+    # Zeros of a good file may be holes where the file system compresses.
+    data = bytes([1]) * (1 << 20)
+    holed(path, [(0, data)], 20 << 20)
+    assert read_regular(path, 1 << 31) == data.ljust(20 << 20, b"\0")
+
+
+def test_tensor_of_holes_is_not_allocated(tmp_path: Path) -> None:
+    values = {"w": np.zeros(32 << 20, np.uint8), "v": np.ones(8)}
+    whole = Folder(tmp_path).save(1, values)
+    assert load(tmp_path)["w"].size == 32 << 20
+    path = whole / "all.safetensors"
+    begin, size = path.read_bytes()[:4096], path.stat().st_size
+
+    holed(path, [(0, begin), (size - 64, bytes([0]) * 64)], size)
+
+    error = fails(Case(path, lambda: load(tmp_path), (CheckpointFailed,)))
+    assert "holes" in str(error)
+
+
 def test_size_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")

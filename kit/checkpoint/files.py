@@ -104,13 +104,19 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def remove_tree(files: Files, folder: Path) -> None:
-    """Remove a folder of files and folders; what is gone already is not an error."""
+    """Remove a folder of files and folders; what is gone already is not an error.
+
+    Of a link only the link, never what it points to, which may be somebody else's.
+    """
+    if folder.is_symlink():
+        files.remove(folder)
+        return
     try:
         inside = list(folder.iterdir())
     except FileNotFoundError:
         return
     for path in inside:
-        if path.is_dir() and not path.is_symlink():  # never what a link points to
+        if path.is_dir():
             remove_tree(files, path)
         else:
             files.remove(path)

@@ -98,7 +98,7 @@ class PieceEntry:
 
     @property
     def key(self) -> str:
-        """Its name in the file, unique there."""
+        """Its name in the file, for other tools."""
         if self.is_whole:
             return self.name
         return f"{self.name}[{self.offset}:{self.offset + self.count}]"

@@ -123,15 +123,19 @@ def _entry(piece: Piece, n_bytes: int, crc32: int = 0) -> PieceEntry:
 
 def _header(pieces: Sequence[Piece], data: Sequence[memoryview]) -> bytes:
     described: dict[str, Any] = {"__metadata__": {"format": "psring"}}
-    begin = 0
+    begin, seen = 0, set[tuple[str, int]]()
     for piece, stored in zip(pieces, data, strict=True):
         entry = _entry(piece, stored.nbytes)
-        if entry.key in described:
+        if (entry.name, entry.offset) in seen:
             raise InvalidArgumentError(f"two pieces of a shard are {entry.key!r}.")
+        seen.add((entry.name, entry.offset))
+        key = entry.key
+        while key in described:  # by the format itself, or by a tensor called "w[0:8]"
+            key += "'"
         dtype = DTYPES[entry.dtype]
         # What the format has no dtype for is declared as bytes.
         shape = list(entry.shape) if entry.is_whole else [entry.count]
-        described[entry.key] = {
+        described[key] = {
             "dtype": dtype or "U8",
             "shape": shape if dtype else [stored.nbytes],
             "data_offsets": [begin, begin + stored.nbytes],

@@ -10,6 +10,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.summary import Row, RunSummary, curves, row, tasks
 from kit.markup import Html
+from kit.trace.trace import distinct
 from kit.training.client.run import Run, view
 
 if TYPE_CHECKING:
@@ -230,20 +231,4 @@ def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
         found = [f"{name} at {link or 'full speed'}" for name, link in pairs]
     if len(set(sizes)) > 1:
         found = [f"{a} on {size}" for a, size in zip(found, sizes, strict=True)]
-    return found
-
-
-def distinct(names: Iterable[str]) -> list[str]:
-    """Return the names, with a number where one would be there twice.
-
-    >>> distinct(["ring", "ps", "ring", "ring (2)"])
-    ['ring', 'ps', 'ring (2)', 'ring (2) (2)']
-    """
-    found: list[str] = []
-    for name in names:
-        new, number = name, 1
-        while new in found:
-            number += 1
-            new = f"{name} ({number})"
-        found.append(new)
     return found

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
-from kit.experiments.comparison import Comparison, distinct
+from kit.experiments.comparison import Comparison
 from kit.experiments.summary import Row
 from kit.markup import Html
+from kit.trace.trace import distinct
 from kit.training.client.run import Run
 
 if TYPE_CHECKING:
@@ -68,10 +69,11 @@ class Trial:
 
     def row(self) -> Row:
         """Return its row of the table. A parameter hides a result of the same name."""
+        taken = {*self.parameters, "state", "error"}
         return {
             **self.parameters,
             "state": self.state,
-            **{k: v for k, v in self.result.items() if k not in self.parameters},
+            **{k: v for k, v in self.result.items() if k not in taken},
             "error": self.error,
         }
 

@@ -12,10 +12,11 @@ from itertools import zip_longest
 
 import numpy as np
 
-from kit.trace.trace import STEP_KINDS, Floats, Ints, Trace
+from kit.trace.trace import STEP_KINDS, Floats, Ints, Trace, beside
 from kit.trace.traffic import Phase
 
 Row = dict[str, object]
+_CURVES = ("run", "step", "seconds", "bytes", "loss", "step_seconds")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def curves(trace: Trace) -> Curves:
         bytes=bytes_until(trace, steps),
         loss=loss,
         step_seconds=(end - begin) * 1e-9,
-        measures={name: _at(trace, name, steps) for name in names},
+        measures=beside(_CURVES, {name: _at(trace, name, steps) for name in names}),
     )
 
 
@@ -164,7 +165,7 @@ def row(outcome: RunSummary) -> Row:
     n_bytes = sum(trace.received(task) for task in range(len(trace.tasks)))
     is_known = len(found.step) > 0
     of_phases = phases(trace).get("worker", {})
-    return {
+    before = {
         "run": outcome.name,
         "state": outcome.state,
         "topology": topology,
@@ -172,7 +173,8 @@ def row(outcome: RunSummary) -> Row:
         "tasks": tasks(trace),
         "steps": outcome.step,
         "loss": float(found.loss[-1]) if is_known else np.nan,
-        **{name: _last(values) for name, values in found.measures.items()},
+    }
+    after = {
         "bytes_per_step": n_bytes / outcome.step if outcome.step else np.nan,
         "ms_per_step": 1e3 * float(np.median(found.step_seconds))
         if is_known
@@ -182,6 +184,8 @@ def row(outcome: RunSummary) -> Row:
         **{f"{phase.name.lower()}_ms": of_phases.get(phase, np.nan) for phase in Phase},
         "error": outcome.error,
     }
+    last = {name: _last(values) for name, values in found.measures.items()}
+    return before | beside([*before, *after], last) | after
 
 
 def _last(values: Floats) -> float:

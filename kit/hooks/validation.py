@@ -14,9 +14,10 @@ from kit.hooks.hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from kit.trace.log import LONGEST_NAME, encoded_name
 
 PREFIX = "validation_"
-_LONGEST = 32 - len(PREFIX)  # bytes of a measure's name
+_LONGEST = LONGEST_NAME - len(PREFIX)
 
 
 class ValidationHook(SessionRunHook):
@@ -101,14 +102,16 @@ def _numbers(found: Any) -> dict[str, float]:
     """
     parts = found if isinstance(found, tuple) else (found,)
     more = parts[-1] if len(parts) > 2 and isinstance(parts[-1], Mapping) else {}
-    numbers: dict[str, float] = {}
     try:
-        for name, value in {"loss": parts[0], **more}.items():
-            if not 0 < len(name.encode()) <= _LONGEST:
+        numbers = {"loss": float(parts[0])}
+        for name, value in more.items():
+            if not name or not encoded_name(PREFIX + name):
                 raise InvalidArgumentError(
-                    f"it measured {name!r}; a name has 1 to {_LONGEST} letters."
+                    f"it measured {name!r}; a name has 1 to {_LONGEST} printable "
+                    f"letters."
                 )
-            numbers[name] = float(value)
+            # One of them may be called as the loss is.
+            numbers[f"{name} (2)" if name in numbers else name] = float(value)
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"its function returned {found!r:.200}; let it return the loss, or the "

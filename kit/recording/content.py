@@ -48,13 +48,14 @@ from kit.recording.folder import (
     FINAL_NAME,
     LOG_NAME,
     MESSAGE_NAMES,
+    N_SEGMENTS,
     PUSH,
     STEP_NAME,
     state_name,
 )
 from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
 from kit.regular_file import read_regular
-from kit.trace.log import Rows, rows
+from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training.checkpointing.policy import tensors_of
@@ -327,12 +328,18 @@ def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
     """Return the rows of the files of messages, and note whether the first are gone."""
     blobs: dict[str, list[bytes]] = {"TRAN": [], "SPAN": []}
     files = sorted(path.glob(MESSAGE_NAMES))
+    if len(files) > N_SEGMENTS + 1:  # one more, if it was ended before it removed one
+        raise ValueError(f"there are {len(files)} files of messages")
     for file in files:
         for part in read_parts(file, MESSAGES).found:
             blobs[part.kind].append(part.rows)
     first = MESSAGE_NAMES.replace("*", f"{1:06}")
     found.lacks_messages = bool(files) and files[0].name != first
     return blobs
+
+
+def _is_name(text: bytes) -> bool:
+    return encoded_name(text.decode()) != b""
 
 
 def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
@@ -342,6 +349,8 @@ def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
     found = np.frombuffer(data, dtype).copy()
     for name in dtype.names or ():
         column = found[name]
+        if name == "name" and not all(map(_is_name, np.unique(column).tolist())):
+            raise ValueError("a row has a name that no measure can have")
         if name in _OF_TASKS and int(column.max()) >= len(job.tasks):
             raise ValueError(f"a row names task {int(column.max())}")
         if name in ("step", "bytes", "examples") and int(column.min()) < 0:

@@ -89,12 +89,11 @@ def diff(
     a, b : str, Path or Run
         Folders of recordings, or what `kit.load_run` gave.
     step, data, optimizer, outer, compress : optional
-        As for `kit.replay`, for a recording that was made with it. By default what the
-        recordings name or contain. If something is missing, only the records are
-        compared, which may give a range of steps.
+        As for `kit.replay`, for a recording that was made with it. If something is
+        missing, only the records are compared, which may give a range of steps.
     trust_step : bool, default False
-        Load step functions and objects that were stored with the recordings, which
-        executes code from their files.
+        Load step functions and objects that were stored with the recordings, or import
+        those that they name: that executes code which the files choose.
 
     Returns
     -------
@@ -315,9 +314,8 @@ def _maybe_given(
     """Return what a recording can be computed again with; None if it cannot be."""
     for choice in product((own, {}), (step, None), (data, None)):
         objects, function, arrays = choice
-        trusts = trust_step and function is None and content.code is not None
         try:
-            return given_for(content, function, arrays, objects, trust_step=trusts)
+            return given_for(content, function, arrays, objects, trust_step=trust_step)
         except KitError:
             continue
     return None

@@ -7,6 +7,7 @@ everything from the start.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,11 @@ from kit.training.client.run import Run
 from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
+from kit.wire.rpc import Caller
 
 
 class LoadedObserver:
-    """Answers as the observer of a training that is over."""
+    """The `RunSource` of a training that is over."""
 
     def __init__(self, content: Content) -> None:
         """Take what a recording contains."""
@@ -72,6 +74,24 @@ class LoadedObserver:
     def command(self, what: str, **values: Any) -> None:
         """Refuse: the training is over."""
         raise over()
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Refuse: the training is over."""
+        raise over()
+
+    def at_end(self, call: Callable[[KitError | None], None]) -> bool:
+        """Return False: it has ended."""
+        return False
+
+    def reach(self, member: int) -> Caller:
+        """Refuse: the training is over."""
+        raise over()
+
+    def close(self) -> None:
+        """Do nothing: nobody is asked."""
+
+    def catch_up(self, timeout: float) -> None:
+        """Do nothing: all is known."""
 
     def wait(self, timeout: float | None) -> None:
         """Raise what the training failed with, at once."""
@@ -124,12 +144,19 @@ class LoadedObserver:
 
     def params(self) -> bytearray:
         """Return the flat parameters at the end."""
-        values = self.content.last_parameters()
-        if values is None:
+        flat = self.final()
+        if flat is None:
             raise FailedPreconditionError(
                 f"{self.content.name} does not hold the last parameters: the recording "
                 f"was not finished. kit.replay computes them again."
             )
+        return flat
+
+    def final(self) -> bytearray | None:
+        """Return the flat parameters at the end, None if they are not known."""
+        values = self.content.last_parameters()
+        if values is None:
+            return None
         flat = bytearray(self.job.layout.n_bytes)
         for leaf in self.job.layout.leaves:
             flat[leaf.range.lo : leaf.range.hi] = values[leaf.spec.name].tobytes()
@@ -221,13 +248,12 @@ def content_of(given: str | Path | Run | Content) -> Content:
     if isinstance(given, Content):
         return given
     if isinstance(given, Run):
-        content = getattr(given.source, "content", None)
-        if content is None and given.recording is not None:
-            return read_content(given.recording.options.path)
-        if content is None:
+        if isinstance(given.source, LoadedObserver):
+            return given.source.content
+        if given.recording is None:
             raise FailedPreconditionError(
                 "this run was not recorded; begin it with kit.train(..., "
                 "record=folder), or give the folder of a recording."
             )
-        return content  # type: ignore[no-any-return]  # of a LoadedObserver
+        return read_content(given.recording.options.path)
     return read_content(given)

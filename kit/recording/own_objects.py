@@ -2,8 +2,8 @@
 
 Pure. A class is recorded by its name and its digest, as a step function is, and an
 object's settings if they are numbers and texts. An object that is not given to a replay
-is made from these again, if the class can be imported here. For kit's own compressors
-only the settings count.
+is made from these again, if it is a compressor of kit's, or if the recording is trusted
+and its class can be imported here. For kit's own compressors only the settings count.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any, Final
 
 from kit.errors import FailedPreconditionError
 from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.power_sgd import PowerSGD
+from kit.exchange.compression.quantization import Float16, Int8
+from kit.exchange.compression.top_k import TopK
 from kit.exchange.ports.memory import Array
 from kit.message_fields import (
     Field,
@@ -36,6 +39,7 @@ from kit.training.optimizers.rule import Optimizer, Slot
 OPTIMIZER: Final = "optimizer"
 OUTER: Final = "outer"
 COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
+_OURS: Final = (TopK, PowerSGD, Float16, Int8)
 _INF: Final = float("inf")
 _MOST_TOLD: Final = 1000
 FIELD: Final[Field] = table_of(
@@ -118,16 +122,24 @@ def _settings(one: Any) -> dict[str, Any] | None:
     return found
 
 
-def made_again(facts: Facts) -> Any:
-    """Return the object with the recorded settings; None if it cannot be made.
+def ours(name: str, facts: Facts) -> type[Compressor] | None:
+    """Return kit's own class that the facts of a `compress` name; None for another."""
+    named = facts["module"], facts["name"]
+    known = {(kind.__module__, kind.__qualname__): kind for kind in _OURS}
+    return known.get(named) if name == COMPRESS else None
 
-    Its class must have been imported, and must be a dataclass that is an optimizer or a
-    compressor: nothing else that the recording names is called.
+
+def made_again(name: str, kind: object, facts: Facts) -> Any:
+    """Return an object of a class with the recorded settings; None if it is not such.
+
+    The class must be a dataclass, and an optimizer, or a compressor as `name` says.
+    Making it runs its code: only for a class of kit's, or of a trusted recording.
     """
-    kind: Any = referred(facts["module"], facts["name"])
     settings = facts["settings"]
     is_one = isinstance(kind, type) and (
-        issubclass(kind, Compressor) or {"slots", "apply"} <= {*dir(kind)}
+        issubclass(kind, Compressor)
+        if name == COMPRESS
+        else {"slots", "apply"} <= {*dir(kind)}
     )
     if settings is None or not (is_one and is_dataclass(kind)):
         return None

@@ -39,7 +39,7 @@ from kit.training.job import Job, Work
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
-    from kit.training.client.observer import Observer
+    from kit.training.client.run_source import RunSource
 
 _ROUND_S: Final = 0.25
 _ROUNDS_TO_TOTALS: Final = 8  # only the newest totals count, so they are written rarely
@@ -75,7 +75,7 @@ class Recorder:
         self._n_rounds = 0
         self._failure: KitError | None = None  # of the training
 
-    def begin(self, observer: Observer) -> None:
+    def begin(self, observer: RunSource) -> None:
         """Begin to record what an observer learns."""
         if not observer.at_end(self.end):
             raise FailedPreconditionError(
@@ -122,7 +122,7 @@ class Recorder:
         state = self.error or ("complete" if self.is_over else "under way")
         return f"<recording in {self._folder.path}: {state}>"
 
-    def _run(self, observer: Observer) -> None:
+    def _run(self, observer: RunSource) -> None:
         try:
             with AskedMembers(observer, self.options) as members:
                 self._begin(observer.job)
@@ -159,7 +159,7 @@ class Recorder:
         if self._stored_step:
             self._folder.store_step(self._stored_step)
 
-    def _note_beginning(self, observer: Observer) -> None:
+    def _note_beginning(self, observer: RunSource) -> None:
         """Keep the state at the beginning: the arguments, or a checkpoint."""
         work, job = self._work, observer.job
         saves = observer.leads().get("saves")
@@ -177,7 +177,7 @@ class Recorder:
             given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
             self._folder.keep_state(0, given)
 
-    def _round(self, observer: Observer, members: AskedMembers | None) -> None:
+    def _round(self, observer: RunSource, members: AskedMembers | None) -> None:
         self._note_beginning(observer)
         trace, self._cursors = observer.news(self._cursors)
         for kind, rows in (("STEP", trace.steps), ("MEAS", trace.measures)):
@@ -206,7 +206,7 @@ class Recorder:
             self._told[kind] = plain
             self._folder.note(kind, plain)
 
-    def _finish(self, observer: Observer) -> None:
+    def _finish(self, observer: RunSource) -> None:
         trace, failure = observer.trace(), self._failure
         plain = {
             "step": observer.step(),
@@ -217,7 +217,7 @@ class Recorder:
             "lost": {str(one): text for one, text in observer.lost().items()},
         }
         self._folder.note("LAST", {}, trace.totals)
-        flat = observer.newest.kept
+        flat = observer.final()
         final = None if flat is None else unflatten(observer.job.layout, flat)
         self._folder.end(plain, final)
 
@@ -260,7 +260,7 @@ _MOST_AHEAD_S: Final = 2.0
 class AskedMembers:
     """Asks the members of a training on behalf of its recorder, in one thread."""
 
-    def __init__(self, observer: Observer, options: Recording) -> None:
+    def __init__(self, observer: RunSource, options: Recording) -> None:
         self._observer, self._every_s = observer, options.state_every_s
         self._callers: dict[int, Caller] = {}
         self._job, self._cursor = observer.job, 0

@@ -213,19 +213,18 @@ def replay(
     until : int, optional
         How many steps to do; by default all that were done.
     step : callable or Tensor, optional
-        The step function, or the loss. By default the function that the recording
-        names, if it can be imported here and has the recorded digest. Give it if you do
-        not trust the recording.
+        The step function, or the loss. It must have the recorded digest.
     data : optional
         The data that `kit.train` was given. By default those stored with the recording.
     optimizer, outer, compress : optional
-        What `kit.train` was given, if it is of a custom class. By default it is made
-        from the recording, if it is a dataclass that can be imported here and has only
-        numbers and texts as settings; its digest must be the recorded one. Give them if
-        you do not trust the recording.
+        What `kit.train` was given, if it is of a custom class. Its digest must be the
+        recorded one.
     trust_step : bool, default False
-        Load the step function and custom objects that were stored with the recording.
-        That executes code from the file: only for a recording that you trust.
+        Take the step function and custom objects that are not given from the recording:
+        those that were stored with it, else what can be imported here under the
+        recorded names (of objects the dataclasses whose settings are numbers and
+        texts). That executes code that the file holds or chooses: only for a recording
+        that you trust.
     check : bool, default True
         Raise when anything differs from the recording. Otherwise the first difference
         is in `mismatch`, and the replay goes on.

@@ -1,7 +1,8 @@
-"""What a replay computes with: given to it, imported by name, or stored and trusted.
+"""What a replay computes with: given to it, or trusted: stored, or imported by name.
 
 These are the step function, the data, and custom optimizers and compressors. Each must
-have the recorded digest.
+have the recorded digest. That does not make code safe: whoever writes the file writes
+the digest. Without trust nothing that a recording names is imported, loaded or called.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from kit.recording.own_objects import (
     fields_of,
     made_again,
     object_facts,
+    ours,
 )
 from kit.recording.stored_step import unpickled
 from kit.training.graph_step.loss import work_of
@@ -62,7 +64,8 @@ def given_for(
     needs = step is None or any(own.get(name) is None for name in content.own)
     stored = _stored(content) if trust_step and needs else {}
     if step is None:
-        step = stored["step"] if trust_step else _step_of(content)
+        is_stored = "step" in stored
+        step = stored["step"] if is_stored else _step_of(content, trust_step)
     if data is None:
         if content.data is None:
             raise FailedPreconditionError(
@@ -78,7 +81,7 @@ def given_for(
     if recorded["step"] is not None:
         wrong.append(step_difference(recorded["step"], step_facts(step)))
     objects = {
-        name: _object(content, name, own.get(name), stored)
+        name: _object(content, name, own.get(name), stored, trust_step)
         for name in (*fields_of(content.job.inner is not None), COMPRESS)
     }
     wrong += [_object_difference(content, name, one) for name, one in objects.items()]
@@ -106,26 +109,42 @@ def _stored(content: Content) -> dict[str, Any]:
 
     Without custom objects, the file contains the step function alone.
     """
+    if content.code is None:
+        return {}
     found = unpickled(content.stored_step())
     return found if isinstance(found, dict) else {"step": found}
 
 
-def _step_of(content: Content) -> Any:
+def _step_of(content: Content, is_trusted: bool) -> Any:
     facts = content.about["step"] or {"importable": False, "name": "unknown"}
-    if facts["importable"]:
+    if is_trusted and facts["importable"]:
         _import(facts, "the step function", "step")
         found = referred(facts["module"], facts["name"])
         if isinstance(found, FunctionType):  # nothing else that a file names is called
             return found
     raise FailedPreconditionError(
-        f"the step function of {content.name}, {facts['name']!r}, cannot be imported; "
-        f"give it as step=..., or, if it was stored with the recording and you trust "
-        f"that, trust_step=True."
+        f"the step function of {content.name} was {_named(facts)}; give it as "
+        f"step=...{_or_trust(content, facts, is_trusted)}."
     )
 
 
+def _named(facts: Facts) -> str:
+    module = facts.get("module")
+    return f"{facts['name']!r}{f' of the module {module!r}' if module else ''}"
+
+
+def _or_trust(content: Content, facts: Facts, is_trusted: bool) -> str:
+    """Return what else there is to do, and what that would execute."""
+    if is_trusted:
+        return ": it was neither stored with the recording nor can it be imported"
+    if content.code is not None:
+        return ", or, if you trust the code that was stored with it, trust_step=True"
+    if facts["importable"]:
+        return ", or, if you trust that module and the recording, trust_step=True"
+    return ""
+
+
 def _import(facts: Facts, what: str, argument: str) -> None:
-    # This imports code of this machine; its digest is compared before it is used.
     try:
         importlib.import_module(facts["module"])
     except Exception as exc:
@@ -135,7 +154,9 @@ def _import(facts: Facts, what: str, argument: str) -> None:
         ) from exc
 
 
-def _object(content: Content, name: str, given: Any, stored: Own) -> Any:
+def _object(
+    content: Content, name: str, given: Any, stored: Own, is_trusted: bool
+) -> Any:
     """Return an optimizer or compressor; None where the job has it, or there is none.
 
     Raises `FailedPreconditionError` if there was one, and it cannot be had.
@@ -144,26 +165,28 @@ def _object(content: Content, name: str, given: Any, stored: Own) -> Any:
     if name == COMPRESS:
         given = compressor_of(given)
         if given is None and facts is None and job.stages:
-            given = _named(job.compress)
+            given = _compressor(job.compress)
     elif isinstance(given, str):
         given = rules.by_name(given)
     if given is not None or facts is None:
         return given
-    if name in stored:
+    kind = ours(name, facts)
+    if kind is None and name in stored:
         return stored[name]
-    if facts["importable"]:
+    if kind is None and is_trusted and facts["importable"]:
         _import(facts, f"what was given as {name}", name)
-        found = made_again(facts)
-        if found is not None:
-            return found
-    raise FailedPreconditionError(
-        f"{content.name} was trained with {name}={facts['told']}, which cannot be made "
-        f"again from what is recorded; give it as {name}=..., or, if it was stored "
-        f"with the recording and you trust that, trust_step=True."
-    )
+        kind = referred(facts["module"], facts["name"])
+    found = made_again(name, kind, facts)
+    if found is None:
+        raise FailedPreconditionError(
+            f"{content.name} was trained with {name}={facts['told']}, which is "
+            f"{_named(facts)}; give it as {name}=..."
+            f"{_or_trust(content, facts, is_trusted)}."
+        )
+    return found
 
 
-def _named(text: str) -> Any:
+def _compressor(text: str) -> Any:
     try:
         return compressor_of(text)
     except InvalidArgumentError:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, NamedTuple, NoReturn
 
 from kit.errors import InvalidArgumentError, KitError, UnimplementedError
@@ -33,6 +34,7 @@ from kit.wire.listening.address import parse_address
 from kit.wire.rpc import Caller
 
 _AT_ONCE = 32  # tasks asked at the same time: one that is stopped takes seconds
+_ENDED = ("done", "failed")
 _LOOK = {
     "task": text(1000),
     "cluster": table_of(table_of(text())),
@@ -75,6 +77,10 @@ class AttachedCluster:
 
     spec: ClusterSpec
     directory: Directory = field(repr=False)
+    _runs: dict[str, Run] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _guard: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def tasks(self) -> list[Task]:
@@ -96,18 +102,29 @@ class AttachedCluster:
     def run(self) -> Run | None:
         """The training under way, else the last one; None if none has begun.
 
-        It can be watched and controlled as in the program that began it. Asks all
-        tasks.
+        It can be watched and controlled as in the program that began it, and is the
+        same object until another training begins, or until `run.close()` ends the watch
+        of one that goes on. Asks all tasks, and waits for their first news.
         """
         found = [one for one in self.status if one.run]
         if not found:
             return None
-        ended = ("done", "failed")
-        newest = next((one for one in found if one.state not in ended), found[0])
+        newest = next((one for one in found if one.state not in _ENDED), found[0])
+        with self._guard:
+            run = self._runs.get(newest.run)
+            if run is None or (run.done and run.state not in _ENDED):  # it was closed
+                run = self._watch(newest)
+                self._runs.clear()
+                self._runs[newest.run] = run
+        return run
+
+    def _watch(self, newest: AttachedStatus) -> Run:
+        limit_s = self.directory.settings.call_deadline_s
         with closing(self._dial(newest.task)) as caller:
-            limit_s = self.directory.settings.call_deadline_s
             plain = caller.call("run.job", limit_s, {"run": newest.run})[0]
-        return Run(Job.from_plain(plain["job"]), self._dial)
+        run = Run(Job.from_plain(plain["job"]), self._dial)
+        run.source.catch_up(limit_s)
+        return run
 
     def target(self, task: str) -> ClusterTarget:
         """Return a task as the target of a session: `kit.Session(cluster.target(...))`.

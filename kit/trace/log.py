@@ -45,6 +45,18 @@ def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
     return np.array([tuple(row) for row in tuples], dtype=dtype)
 
 
+def encoded_name(name: object) -> bytes:
+    """Return a name as a row holds it; empty for what no row can tell from others.
+
+    >>> encoded_name("loss"), encoded_name("a" * 40), encoded_name("a b")
+    (b'loss', b'', b'a b')
+    """
+    if not isinstance(name, str) or not name.isprintable():  # numpy cuts zeros off
+        return b""
+    found = name.encode()
+    return found if len(found) <= LONGEST_NAME else b""
+
+
 class Log:
     """A bounded list of rows with a cursor, so that a reader can ask for the news.
 

@@ -8,11 +8,11 @@ Pure: no clock, no I/O (`save` and `load` hand over to `kit.trace.file`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os import PathLike
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from kit.trace.log import Rows, rows
 from kit.trace.named_rows import EpochRow, Kept, SaveRow, Switch
 from kit.trace.time_bins import Bins, spread
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
+
+T = TypeVar("T")
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -456,3 +458,32 @@ def _links(table: Rows) -> tuple[tuple[tuple[int, int], ...], Ints]:
     place = np.cumsum(present) - 1
     pairs = [divmod(int(c), n) for c in np.flatnonzero(present)]
     return tuple(pairs), place[code]
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return the names, with a number where one would be there twice.
+
+    >>> distinct(["ring", "ps", "ring", "ring (2)"])
+    ['ring', 'ps', 'ring (2)', 'ring (2) (2)']
+    """
+    found: list[str] = []
+    for name in names:
+        new, number = name, 1
+        while new in found:
+            number += 1
+            new = f"{name} ({number})"
+        found.append(new)
+    return found
+
+
+def beside(taken: Iterable[str], columns: Mapping[str, T]) -> dict[str, T]:
+    """Return more columns of a table, under other names where those are taken.
+
+    A step function may call what it measures as the table calls what it knows itself.
+
+    >>> beside(["step", "loss"], {"accuracy": 0.9, "loss": 0.1})
+    {'accuracy': 0.9, 'loss (2)': 0.1}
+    """
+    known = [*taken]
+    names = distinct([*known, *columns])[len(known) :]
+    return dict(zip(names, columns.values(), strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.checkpoint import Folder, folder, reading
+from kit.checkpoint import Folder, Manifest, Piece, folder, reading, write_shard
 from kit.checkpoint.manifest import differences, graph_hash
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
@@ -28,6 +28,56 @@ def test_what_was_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
     for name, value in values.items():
         assert loaded[name].dtype == value.dtype
         assert loaded[name].tobytes() == value.tobytes()
+
+
+def test_tensors_of_any_name_are_saved_and_loaded(tmp_path: Path) -> None:
+    names = ["__metadata__", "__metadata__'", "w", "w[0:2]", "", "\0", "\ud800", "../w"]
+    whole = {name: np.full(2, n) for n, name in enumerate(names)}
+    part = Piece("w", "int64", (4,), 0, np.array([8, 9]))
+    rest = Piece("w", "int64", (4,), 2, np.array([10, 11]))
+    pieces = [
+        part,
+        *(Piece.whole(*one) for one in whole.items() if one[0] != "w"),
+        rest,
+    ]
+
+    Folder(tmp_path).save(1, whole)
+    entry = write_shard(tmp_path / "shard", pieces)
+
+    found = Folder(tmp_path).load_newest()[1]
+    assert {name: value.tolist() for name, value in found.items()} == {
+        name: value.tolist() for name, value in whole.items()
+    }
+    values = reading.read_all(tmp_path, Manifest(0, shards=(entry,)))
+    assert values["w"].tolist() == [8, 9, 10, 11]
+    assert values["w[0:2]"].tolist() == [3, 3]
+    with pytest.raises(
+        InvalidArgumentError, match=r"two pieces of a shard are 'w\[0:2\]"
+    ):
+        write_shard(tmp_path / "another", [part, part])
+
+
+def test_links_in_a_folder_are_removed_and_not_what_they_point_to(
+    tmp_path: Path,
+) -> None:
+    others, own = tmp_path / "others", tmp_path / "own"
+    Folder(others).save(1, {"w": np.arange(2)})
+    (others / "step-1" / "deeper").mkdir()
+    (others / "notes.txt").write_text("dear")
+    before = sorted(others.rglob("*"))
+    own.mkdir()
+    for name in ("step-1", "step-2", "step-9.tmp-ab"):  # checkpoints, and a draft
+        (own / name).symlink_to(others if "tmp" in name else others / "step-1")
+    folder = Folder(own, keep=2)
+
+    for step in (3, 4, 5):
+        draft = folder.draft(step)
+        (draft / "link").symlink_to(others)
+        folder.discard(draft)
+        folder.save(step, {"w": np.arange(2)})
+
+    assert sorted(one.name for one in own.iterdir()) == ["step-4", "step-5"]
+    assert sorted(others.rglob("*")) == before
 
 
 def test_the_newest_are_kept_and_older_ones_removed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import comparison as comparing
+from kit.trace.trace import distinct
 from tests.cases import for_each
 from tests.training.paced import Held, begin
 from tests.training.toy import fit, initial, quick_cluster
@@ -150,4 +151,4 @@ def test_without_what_draws_it_a_comparison_says_what_to_do(
     ],
 )
 def test_no_two_runs_have_the_same_name(given: list[str], expected: list[str]) -> None:
-    assert comparing.distinct(given) == expected
+    assert distinct(given) == expected

@@ -100,6 +100,25 @@ def test_what_was_measured_now_and_then_is_nan_in_between() -> None:
     assert np.isnan(found[1])
 
 
+TAKEN = ("run", "step", "loss", "state", "steps", "error", "seconds", "bytes_per_step")
+
+
+def test_what_was_measured_hides_no_column_however_it_is_called() -> None:
+    plain = trace_of([4.0, 3.0, 2.0])
+    trace = plain
+    for number, name in enumerate(TAKEN):
+        trace = measured(trace, name, {2: 100.0 + number})
+    both = [RunSummary("mine", one, "done", 3, "ps") for one in (plain, trace)]
+
+    columns = curves(trace).measures
+    expected, found = (row(one) for one in both)
+
+    assert {*columns}.isdisjoint({"run", "step", "loss", "seconds"})
+    assert {name: found[name] for name in expected} == expected
+    more = [value for name, value in found.items() if name not in expected]
+    assert sorted(map(str, more)) == sorted(str(100.0 + n) for n in range(len(TAKEN)))
+
+
 def test_a_task_that_computes_a_quarter_of_each_step_does_so_in_its_bar() -> None:
     found = phases(trace_of([1.0, 1.0, 1.0]))
 

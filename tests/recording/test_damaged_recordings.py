@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import os
 import struct
+import sys
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +22,13 @@ import pytest
 
 import kit
 from kit.crc import crc32
-from kit.errors import DataLossError, KitError
+from kit.errors import DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
+from kit.recording.own_objects import object_facts
 from kit.recording.parts import LOG, read_parts
+from tests.cases import for_each
 from tests.recording.conftest import Recorded
+from tests.recording.random_runs import Averaged
 from tests.training.toy import fit
 
 N_MUTATIONS = int(os.environ.get("KIT_FUZZ_RECORDINGS", "60"))
@@ -146,3 +152,101 @@ def test_state_without_a_parameter_of_the_job_is_refused(
 
     with pytest.raises(DataLossError, match="'layer/w' is not there as float32"):
         kit.replay(log.parent, 5, step=fit)
+
+
+def test_messages_of_holes_or_in_too_many_files_are_not_read(
+    copied: Callable[[], Path],
+) -> None:
+    folder = copied()
+    (first, *_) = sorted(folder.glob("messages-*.log"))
+    os.truncate(first, 1 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataLossError, match="holes"):
+            kit.load_run(folder)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+    folder = copied()
+    for number in range(100, 110):  # links to one file take no room
+        os.link(folder / first.name, folder / f"messages-{number:06}.log")
+    with pytest.raises(DataLossError, match="files of messages"):
+        kit.load_run(folder)
+
+
+def read_whole(folder: Path) -> None:
+    content = read_content(folder)
+    content.last_parameters()
+    content.stored_data()
+    for step in content.states:
+        content.state(step)
+
+
+def test_files_of_a_recording_that_are_links_are_not_followed(
+    copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    names = [one.name for one in copied().iterdir()]
+    assert {"run.log", "final.safetensors", "data.safetensors"} < {*names}
+    for name in names:
+        folder = copied()
+        (folder / name).rename(tmp_path / "elsewhere")
+        (folder / name).symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(KitError, match="is a symbolic link"):
+            read_whole(folder)
+
+
+AVERAGED = dict(object_facts(Averaged(0.1, 0.9)))
+
+
+def names_the_step(head: dict[str, Any], module: str) -> None:
+    head["step"] |= {"importable": True, "module": module, "name": "fit"}
+
+
+def names_an_optimizer(head: dict[str, Any], module: str) -> None:
+    head["job"]["optimizer"] = {"name": "", "class": "Averaged"}
+    head["own"] = {"optimizer": AVERAGED | {"module": module}}
+
+
+def names_a_compressor(head: dict[str, Any], module: str) -> None:
+    head["own"] = {"compress": AVERAGED | {"module": module}}
+
+
+@for_each("name", [names_the_step, names_an_optimizer, names_a_compressor])
+def test_module_that_a_recording_names_is_not_imported_unless_it_is_trusted(
+    copied: Callable[[], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: Callable[[dict[str, Any], str], None],
+) -> None:
+    folder, module = copied(), f"module_that_{name.__name__}"
+    monkeypatch.syspath_prepend(str(folder))
+    # The names that it gives on have the recorded digests.
+    (folder / f"{module}.py").write_text(
+        "from tests.recording.random_runs import Averaged\n"
+        "from tests.training.toy import fit\n"
+    )
+    log = folder / "run.log"
+    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    changed = dict(head.plain)
+    name(changed, module)
+    some = [head._replace(plain=changed), *parts[:-1]]
+    log.write_bytes(begin + b"".join(part(*one) for one in some))
+
+    for given in ({}, {"step": fit}, {"step": lambda *_: None}, {"optimizer": "adam"}):
+        kit.load_run(folder)
+        kit.diff(folder, folder, **given)
+        kit.diff(folder, tmp_path / "copy", **given)
+        with suppress(KitError):
+            kit.replay(folder, 5, **given)
+        with suppress(KitError):
+            kit.replay(folder, 5, **given, check=False)
+        assert module not in sys.modules, given
+    with pytest.raises(FailedPreconditionError, match=f"{module}.*trust_step=True"):
+        kit.replay(folder, 5, step=fit if name is not names_the_step else None)
+
+    with suppress(KitError):  # what it is, is seen to after it was imported
+        kit.replay(folder, 5, trust_step=True)
+
+    assert module in sys.modules

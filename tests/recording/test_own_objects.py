@@ -12,8 +12,10 @@ import pytest
 
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.exchange.compression.quantization import compressor_of
 from kit.recording import own_objects
-from kit.recording.own_objects import made_again, object_facts
+from kit.recording.facts import referred
+from kit.recording.own_objects import made_again, object_facts, ours
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.optimizers.rule import Slot
@@ -123,10 +125,12 @@ def test_optimizer_of_ones_own_is_made_again_from_its_settings(
     run = train(three, tmp_path / "run", optimizer=OWN, steps=12)
     loaded = kit.load_run(tmp_path / "run")
 
-    found = kit.replay(loaded, step=toy.fit, data=toy.DATA)
+    found = kit.replay(loaded, step=toy.fit, data=toy.DATA, trust_step=True)
 
     assert same_bits(found.params, run.params)
     assert same_bits(found.params, toy.replayed(12, 3, OWN))
+    with pytest.raises(FailedPreconditionError, match="give it as optimizer="):
+        kit.replay(loaded, step=toy.fit, data=toy.DATA)
     assert repr(loaded.job.optimizer) == repr(OWN)
     with pytest.raises(InvalidArgumentError, match=r"is Averaged\(rate=0.1"):
         kit.replay(loaded, step=toy.fit, data=toy.DATA, optimizer=Averaged(0.1, 0.9))
@@ -146,7 +150,7 @@ def test_changed_code_of_an_optimizer_is_refused_by_its_digest(
 
     monkeypatch.setattr(Averaged, "apply", changed)
     with pytest.raises(InvalidArgumentError, match="digest of the optimizer Averaged"):
-        kit.replay(tmp_path / "run", step=toy.fit, data=toy.DATA)
+        kit.replay(tmp_path / "run", step=toy.fit, data=toy.DATA, optimizer=OWN)
 
 
 @pytest.mark.slow
@@ -194,9 +198,23 @@ def test_nothing_but_an_optimizer_or_a_compressor_is_made(
 ) -> None:
     facts = object_facts(OWN)
 
-    assert made_again(facts) == OWN
-    assert made_again({**facts, **change}) is None
+    def made(facts: Mapping[str, Any], name: str = "optimizer") -> Any:
+        return made_again(name, referred(facts["module"], facts["name"]), facts)
+
+    assert made(facts) == OWN
+    assert made(facts, "compress") is None
+    assert made({**facts, **change}) is None
     assert Stranger.made == 0
+
+
+@for_each(
+    "one", [kit.TopK(0.1), kit.PowerSGD(4), *map(compressor_of, ("float16", "int8"))]
+)
+def test_compressors_of_kit_are_made_again_without_trust(one: Any) -> None:
+    facts = object_facts(one)
+
+    assert made_again("compress", ours("compress", facts), facts) == one
+    assert ours("optimizer", facts) is None
 
 
 def test_settings_that_no_file_can_hold_are_left_out() -> None:

@@ -91,10 +91,12 @@ def test_other_data_or_another_step_function_is_named_by_its_digest(
         kit.replay(recorded.folder, step=another)
 
 
-def test_step_function_that_can_be_imported_need_not_be_given(
+def test_step_function_that_can_be_imported_need_not_be_given_if_it_is_trusted(
     recorded: Recorded,
 ) -> None:
-    assert kit.replay(recorded.folder, 3).step == 3
+    assert kit.replay(recorded.folder, 3, trust_step=True).step == 3
+    with pytest.raises(FailedPreconditionError, match=r"'fit' of.*or, if you trust"):
+        kit.replay(recorded.folder, 3)
 
 
 def test_replay_names_the_first_difference(

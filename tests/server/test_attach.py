@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,12 +15,15 @@ import pytest
 import kit
 from kit.errors import (
     AuthenticationFailed,
+    CancelledError,
+    FailedPreconditionError,
     InvalidArgumentError,
     UnavailableError,
     UnimplementedError,
 )
 from kit.server.attached import AttachedCluster
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import free_ports
 from tests.training.toy import BATCH, DATA, fit, initial
@@ -102,6 +108,88 @@ def test_a_training_of_others_is_watched_and_steered_to_its_end() -> None:
         assert last is not None
         assert last.wait(SOON_S).step == begun.step
         assert {one.state for one in look(cluster).status} == {"done"}
+
+
+def watchers() -> list[str]:
+    return [one.name for one in threading.enumerate() if "kit-watch" in one.name]
+
+
+def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
+    with clusters(1, 2) as cluster:
+        given = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        attached = look(cluster, 2)
+        n_before = len(watchers())
+
+        with ThreadPoolExecutor(4) as pool:
+            runs = {id(run) for run in pool.map(lambda _: attached.run, range(8))}
+
+        assert len(runs) == 1
+        assert len(watchers()) == n_before + 1
+        begun.stop()
+        begun.wait(SOON_S)
+        assert attached.run is not None
+        assert id(attached.run.wait(SOON_S)) in runs
+        again = kit.train(fit, initial(), DATA, cluster=cluster, batch=BATCH, steps=5)
+        again.wait(SOON_S)
+        assert attached.run is not None
+        assert attached.run.job.run == again.job.run
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None:
+    with clusters(1, 2, transport) as cluster:
+        given = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        begun.switch("ring", at=40)
+        begun.advance(60)
+        until(lambda: begun.state == "paused" and begun.step == 60, SOON_S)
+
+        run = look(cluster).run
+
+        assert run is not None
+        assert (run.step, run.loss, run.state) == (begun.step, begun.loss, "paused")
+        begun.stop()
+        begun.wait(SOON_S)
+        last = look(cluster).run
+        assert last is not None
+        assert (last.step, last.loss) == (begun.step, begun.loss)
+
+
+def test_a_closed_run_of_others_ends_its_watch_and_not_the_training() -> None:
+    with clusters(1, 2) as cluster:
+        given = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        attached = look(cluster)
+        n_before = len(watchers())
+        run = attached.run
+        assert run is not None
+        assert len(watchers()) > n_before
+
+        run.close()
+        run.close()
+
+        until(lambda: len(watchers()) == n_before, SOON_S)
+        assert run.done
+        assert run.state == "running"
+        for refused in (run.wait, run.pause, run.stop, lambda: asyncio.run(wait(run))):
+            with pytest.raises(CancelledError, match=r"run\.close\(\).*it goes on"):
+                refused()
+        with pytest.raises(FailedPreconditionError):
+            _ = run.traffic
+        at = begun.step
+        while begun.step <= at:
+            assert begun.state == "running"
+        another = attached.run
+        assert another is not None
+        assert another is not run
+        another.stop()
+        assert begun.wait(SOON_S).error is None
+        assert another.wait(SOON_S).step == begun.step
+
+
+async def wait(run: kit.Run) -> None:
+    await run
 
 
 def test_a_session_runs_its_graph_there() -> None:

@@ -233,6 +233,24 @@ def test_a_run_can_be_awaited_while_the_loop_goes_on(target: Any) -> None:
     assert asyncio.run(main()) == [1.0, 2.0, 3.0]
 
 
+def test_cancelling_an_awaited_run_ends_it(target: Any) -> None:
+    waits, one = never(PS), value(W1)
+
+    async def main(session: Session) -> None:
+        run = asyncio.ensure_future(session.run_async(waits, deadline_s=3600))
+        await session.run_async(one)  # the other one has begun before
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.run_async(waits, deadline_s=3600), 0.01)
+
+    with Session(target) as session:
+        asyncio.run(main(session))  # which joins the threads: it would take an hour
+
+        assert session.run(one) == 1.0
+
+
 @pytest.mark.slow
 def test_the_setting_limits_every_run(target: Any) -> None:
     waits = never(PS)

@@ -87,3 +87,64 @@ def test_state_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> No
     (tmp_path / "checkpoint").write_text(text)
 
     assert tf.train.get_checkpoint_state(str(tmp_path)) is None
+
+
+def saved_in(folder: Path, value: float, step: int) -> str:
+    """Save a variable into a folder; return the prefix."""
+    folder.mkdir(exist_ok=True)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(value, name="v")
+        sess.run(v.initializer)
+        return str(tf.train.Saver().save(sess, str(folder / "m"), step))
+
+
+def elsewhere(mine: Path, prefix: str) -> list[str]:
+    """Return ways to name a checkpoint outside of a folder."""
+    target = Path(prefix)
+    (mine / "link").symlink_to(target.parent)
+    beside = f"../{target.parent.name}/{target.name}"
+    return [prefix, beside, f"link/{target.name}", f"{mine}/{beside}"]
+
+
+def test_checkpoints_of_others_that_a_state_file_names_are_not_read(
+    tmp_path: Path,
+) -> None:
+    others, mine = tmp_path / "others", tmp_path / "mine"
+    theirs = saved_in(others, 7.0, 1)
+    mine.mkdir()
+
+    for named in elsewhere(mine, theirs):
+        (mine / "checkpoint").write_text(f'model_checkpoint_path: "{named}"\n')
+
+        assert tf.train.latest_checkpoint(str(mine)) is None
+        with tf.Graph().as_default():
+            tf.Variable(0.0, name="v")
+            tf.train.get_or_create_global_step()
+            with pytest.raises(ValueError, match=r"outside of that folder.*\.restore"):
+                tf.train.MonitoredTrainingSession(checkpoint_dir=str(mine))
+
+
+def test_checkpoints_of_others_that_a_state_file_names_are_not_removed(
+    tmp_path: Path,
+) -> None:
+    others, mine = tmp_path / "others", tmp_path / "mine"
+    theirs = saved_in(others, 7.0, 1)
+    mine.mkdir()
+    before = sorted(others.iterdir())
+    for named in elsewhere(mine, theirs):
+        ours = saved_in(mine, 1.0, 1)
+        lines = [f'all_model_checkpoint_paths: "{one}"\n' for one in (named, ours)]
+        latest = f'model_checkpoint_path: "{ours}"\n'
+        (mine / "checkpoint").write_text("".join([latest, *lines]))
+        state = tf.train.get_checkpoint_state(str(mine))
+        with tf.Graph().as_default(), tf.Session() as sess:
+            v = tf.Variable(1.0, name="v")
+            sess.run(v.initializer)
+            saver = tf.train.Saver(max_to_keep=1)
+            saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+
+            saver.save(sess, str(mine / "m"), 2)
+            saver.save(sess, str(mine / "m"), 3)
+
+        assert sorted(others.iterdir()) == before, named
+        assert not (mine / "m-1.index").exists()  # what is ours is removed as ever

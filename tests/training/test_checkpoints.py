@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import kit
 from kit.errors import FailedPreconditionError
 from kit.faults.history import check, read
 from kit.testing.cluster import LocalCluster
+from kit.training.checkpointing.client import Saving
 from tests.training.saved import MANY, MOMENTUM, Patient, names, train
 from tests.training.toy import (
     BATCH,
@@ -111,6 +113,27 @@ def test_save_on_request_is_the_state_between_two_steps(
     assert saved.n_bytes > 0
     expected = replayed(saved.step, 2, kit.GradientDescent())
     assert same_bits(dict(values), sorted_as(values, expected))
+
+
+def test_a_cancelled_wait_for_a_checkpoint_leaves_no_thread_behind() -> None:
+    is_over = threading.Event()  # nobody ever answers
+
+    async def main() -> list[threading.Thread]:
+        before = threading.enumerate()
+        saving = Saving(lambda _: None, dict, is_over.is_set)
+        waiting = asyncio.ensure_future(awaited(saving))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(saving, 0.01)
+            return [one for one in threading.enumerate() if one not in before]
+        finally:
+            is_over.set()
+
+    assert asyncio.run(main()) == []
 
 
 def test_a_paused_training_is_saved_without_a_step(

@@ -13,6 +13,7 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, KitError
 from kit.testing.cluster import LocalCluster
+from kit.training.client.observer import Observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
 from tests.training.paced import Held, answer_with, begin, soon
@@ -89,13 +90,14 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
 def test_refused_request_leaves_the_link_to_the_others(cluster: LocalCluster) -> None:
     with held(cluster) as run:
         run.pause()
-        way = run._observer._requests._caller
+        assert isinstance(run.source, Observer)
+        way = run.source._requests._caller
 
         with pytest.raises(kit.errors.InvalidArgumentError):
             run.topology = "star"
 
         assert way is not None
-        assert run._observer._requests._caller is way
+        assert run.source._requests._caller is way
 
 
 def test_request_while_the_link_is_being_closed_hears_that_it_is_over(

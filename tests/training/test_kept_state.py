@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 import kit
-from kit.errors import InvalidArgumentError, StepFailed
+from kit.errors import DataLossError, InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.worker.kept_state import check, pack, unpack
+from tests.cases import for_each
 from tests.training.saved import train
 from tests.training.toy import BATCH, DATA, fit, initial, same_bits
 
 TYPES = some.scalar_dtypes()
-names = st.text(min_size=1, max_size=20).filter(lambda name: "\0" not in name)
+names = st.text(st.characters(), min_size=1, max_size=20)
 values = st.one_of(
     st.booleans(),
     st.integers(-(2**63) + 1, 2**63 - 1),
@@ -53,6 +57,82 @@ def test_what_is_kept_is_the_same_bits_and_types_after_a_copy(
 def test_what_is_neither_an_array_nor_a_number_is_refused_by_name(value: Any) -> None:
     with pytest.raises(StepFailed, match=r"worker:0, step 3: state\['h'\] is"):
         check({"h": value}, "worker:0", 3)
+
+
+ODD_NAMES = ["file", "ile", "llow_pickle", "rr_0", "a\0b", "a\0", "\ud800", "x.npy"]
+
+
+def test_any_text_is_a_name() -> None:
+    state = {name: np.array([n, 2]) for n, name in enumerate(ODD_NAMES)}
+    check(state, "worker:0", 3)
+
+    found = unpack(pack(state))
+
+    assert [*found] == ODD_NAMES
+    assert all(like(found[name], value) for name, value in state.items())
+
+
+def head_of(packed: bytes) -> list[Any]:
+    n_bytes = int.from_bytes(packed[:8], "little")
+    return list(json.loads(packed[8 : 8 + n_bytes]))
+
+
+def packed_as(head: object, body: bytes) -> bytes:
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+PAIR = np.array([1, 2], np.float32)
+ROW = ["a", "mean", "'<f4'", [2], "C"]
+
+
+@for_each(
+    "row",
+    [
+        *(["a", "mean", "'<f4'", n, "C"] for n in ([3], [2**40], [-2], [2.0])),
+        *(["a", "mean", "'<f4'", n, "C"] for n in ([0, 2**70], [1] * 70, 2)),
+        *(
+            ["a", "mean", dtype, [2], "C"]
+            for dtype in ("'|O'", "'<U0'", "1", "open", "(")
+        ),
+        *(["a", "mean", one, [2], "C"] for one in ("[" * 900, "'" + "x" * 2000)),
+        *([kind, "mean", "'<f4'", [2], "C"] for kind in ("i", "z", 7, None)),
+        ["a", "mean", "'<f4'", [2], "X"],
+        ["a", "mean", "'<f4'"],
+        7,
+    ],
+)
+def test_kept_state_that_contradicts_itself_is_refused(row: object) -> None:
+    body = PAIR.tobytes()
+    assert like(unpack(packed_as([ROW], body))["mean"], PAIR)
+
+    with pytest.raises(DataLossError, match="had kept is damaged"):
+        unpack(packed_as([row], body))
+
+
+def test_kept_state_takes_no_more_memory_than_its_bytes() -> None:
+    file = io.BytesIO()
+    np.savez_compressed(file, azeros=np.zeros(32 << 20))  # 256 MiB in 255 KiB
+    claims = packed_as([["a", "mean", "'<f4'", [1 << 30], "C"]], bytes(1 << 10))
+    nested = len(b"[" * 100_000).to_bytes(8, "little") + b"[" * 100_000
+
+    for packed in (file.getvalue(), claims, nested, b"\xff" * 100, b"\1"):
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataLossError, match="had kept is damaged"):
+                unpack(packed)
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_no_cut_or_longer_kept_state_is_taken() -> None:
+    packed = pack({"mean": PAIR, "n": 3})
+    assert [row[1] for row in head_of(packed)] == ["mean", "n"]
+
+    for other in (*(packed[:n] for n in range(1, len(packed))), packed + b"x"):
+        with pytest.raises(DataLossError, match="had kept is damaged"):
+            unpack(other)
 
 
 def test_a_name_is_a_text() -> None:

@@ -108,6 +108,28 @@ def test_measures_are_columns_of_the_frame() -> None:
     assert "loss" in frame
 
 
+def test_a_measure_hides_no_column_of_the_frame() -> None:
+    pytest.importorskip("pandas")
+
+    def telling(params: Params, batch: Any) -> Any:
+        return (*fit(params, batch), {"loss": 7.0, "topology": 8.0, "step": 9.0})
+
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, telling, steps=2).wait(30)
+        plain = begin(cluster, fit, steps=2).wait(30)
+
+    found, expected = run.frame(), plain.frame()
+    same = ["loss", "topology", "examples", "contributors"]
+    assert found[same].equals(expected[same])
+    assert found.index.tolist() == [0, 1]
+    more = found.drop(columns=[*expected.columns])
+    assert more.iloc[0].to_dict() == {
+        "loss (2)": 7.0,
+        "step (2)": 9.0,
+        "topology (2)": 8.0,
+    }
+
+
 def test_a_saved_trace_keeps_them_and_one_of_before_has_none(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     with quick_cluster(1, 2) as cluster:
@@ -142,6 +164,9 @@ def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
         ({"": 1.0}, "called ''"),
         ({"a" * 33: 1.0}, "1 to 32"),
         ({3: 1.0}, "called 3"),
+        ({"a\0": 1.0}, r"called 'a\\x00'; .* printable"),  # a row cuts zeros off
+        ({"\ud800": 1.0}, "printable"),
+        ({"a\nb": 1.0}, "printable"),
         ({"accuracy": "good"}, "gave 'good' as 'accuracy'"),
         ({"accuracy": np.ones(2)}, "the mean over this worker's examples"),
     ],

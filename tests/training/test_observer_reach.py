@@ -21,6 +21,7 @@ from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.training.client import observer
+from kit.training.client.observer import Observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
 from tests.training.paced import answer_with
@@ -144,7 +145,8 @@ def test_coordinator_that_has_failed_is_dialled_once_at_most(
     run = begin(cluster, stumble)
     with pytest.raises(StepFailed):
         run.wait(10)
-    watching = run._observer
+    watching = run.source
+    assert isinstance(watching, Observer)
     watching._give_up = time.monotonic() + 60.0  # as before the end was seen
     is_gone.set()
     lost = watching._watched[1]

@@ -21,6 +21,7 @@ from kit.errors import (
 )
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
+from kit.training.client.observer import Observer
 from kit.training.client.step_wait import StepWait
 from kit.wire.rpc import ReconnectingCaller
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
@@ -165,7 +166,8 @@ def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
 ) -> None:
     close = ReconnectingCaller.close
     with held(cluster, at=1) as run:
-        known = run._observer._links
+        assert isinstance(run.source, Observer)
+        known = run.source._links
 
         def closed(caller: ReconnectingCaller) -> None:
             close(caller)

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.slow
 
 
 def told(params: Params, batch: Any) -> Any:
-    """As `fit`, with a measure that depends on the parameters."""
-    return (*fit(params, batch), {"size": abs(params["w"]).sum()})
+    """As `fit`, with a measure that depends on the parameters, and one called as it."""
+    size = abs(params["w"]).sum()
+    return (*fit(params, batch), {"size": size, "loss": 2 * size})
 
 
 @pytest.mark.parametrize("topology", ["ps", "ring"])
@@ -41,6 +42,8 @@ def test_what_is_measured_is_of_the_parameters_after_that_step(
     assert losses.tolist() == [fit(params, HELD_OUT)[0] for params in after]
     sizes = run.frame()["validation_size"].dropna()
     assert sizes.tolist() == [float(abs(params["w"]).sum()) for params in after]
+    twice = run.frame()["validation_loss (2)"].dropna()
+    assert twice.tolist() == [2 * size for size in sizes]
     assert same_bits(run.params, after[-1])
 
 
@@ -84,6 +87,8 @@ def fails(params: Params, data: Any) -> float:
         (nothing, InvalidArgumentError, "returned None; let it return the loss"),
         (lambda p, d: (), InvalidArgumentError, "let it return the loss"),
         (lambda p, d: (1.0, {}, {"x" * 23: 1}), InvalidArgumentError, "1 to 21"),
+        (lambda p, d: (1.0, {}, {"": 1}), InvalidArgumentError, "measured ''"),
+        (lambda p, d: (1.0, {}, {"a\0": 1}), InvalidArgumentError, "printable"),
         (lambda p, d: (1.0, {}, {"a": "b"}), InvalidArgumentError, "dict of numbers"),
         (fails, StepFailed, "no such data"),
     ],

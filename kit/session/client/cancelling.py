@@ -8,11 +8,14 @@ cancellation.cancel()                   in another thread
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 #: The text of the error of a run when its session is closed.
 CLOSED: Final = "the session was closed (Session::Close())."
@@ -28,10 +31,15 @@ class Cancellation:
 
     @contextmanager
     def of_this_thread(self) -> Iterator[None]:
-        """Let `cancel` end runs that this thread begins in the block."""
+        """Let `cancel` end runs that this thread begins in the block.
+
+        So does that of a block around this one.
+        """
+        outer = _current.get()
         token = _current.set(self)
         try:
-            yield
+            with nullcontext() if outer is None else outer.during(self.cancel):
+                yield
         finally:
             _current.reset(token)
 
@@ -56,6 +64,24 @@ class Cancellation:
         finally:
             with self._lock:
                 self._calls.remove(call)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Call in a thread; cancelling the wait cancels the runs that it makes there.
+
+    A thread cannot be cancelled itself, and who ends the loop waits for it.
+    """
+    cancellation = Cancellation()
+
+    def work() -> T:
+        with cancellation.of_this_thread():
+            return call()
+
+    try:
+        return await asyncio.to_thread(work)
+    except asyncio.CancelledError:
+        cancellation.cancel()
+        raise
 
 
 _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)

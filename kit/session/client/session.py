@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
@@ -12,6 +11,7 @@ from kit.graph.default import default_graph
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.session.client.cached_run import CachedRun, SentGraph, key_of, limit_s
+from kit.session.client.cancelling import in_thread
 from kit.session.client.connection import Connection
 from kit.session.client.feeds import fed_tensor, read_feeds
 from kit.session.client.fetches import Fetches
@@ -138,11 +138,11 @@ class Session:
     ) -> Any:
         """Do what `run` does, in a thread, while the event loop goes on.
 
-        Cancelling the wait does not stop the run; only its deadline or `close` does.
-        Arguments, result and errors are those of `run`.
+        Cancelling the wait ends the run. Arguments, result and errors are those of
+        `run`.
         """
-        call = partial(self.run, fetches, feed_dict)
-        return await asyncio.to_thread(call, deadline_s=deadline_s, metadata=metadata)
+        more = partial(self.run, deadline_s=deadline_s, metadata=metadata)
+        return await in_thread(lambda: more(fetches, feed_dict))
 
     def partial_run_setup(
         self,

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kit.checkpoint import Folder, FoundCheckpoint, load, read_manifest
-from kit.errors import CheckpointFailed, DeadlineExceededError, NotFoundError
+from kit.errors import (
+    CheckpointFailed,
+    DataLossError,
+    DeadlineExceededError,
+    NotFoundError,
+)
 from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.checkpointing.resume import Resumed, texts_of
 from kit.training.worker import kept_state
-from kit.waking import waking
 
 _LOOK_S = 0.02
 
@@ -125,26 +129,31 @@ class Saving:
         """
         give_up = None if timeout is None else time.monotonic() + timeout
         pause = threading.Event()
-        while True:
-            # In this order: an answer that came just before the end is then seen.
-            is_over = self._check()
-            answer = self._answer()
-            if answer is not None and answer["error"]:
-                raise CheckpointFailed(str(answer["error"]))
-            if answer is not None:
-                return _saved(answer)
-            if is_over:
-                raise CheckpointFailed("the training ended before it was saved.")
+        while (saved := self._saved()) is None:
             if give_up is not None and time.monotonic() > give_up:
                 raise DeadlineExceededError(
                     f"there is no checkpoint after {timeout:g} s; it is still being "
                     f"written, or a step takes longer than that."
                 )
             pause.wait(_LOOK_S)
+        return saved
 
     def __await__(self) -> Generator[Any, None, Saved]:
-        waits = asyncio.ensure_future(asyncio.to_thread(self.wait))
-        return waking(waits).__await__()
+        # Not `wait` in a thread: nothing would end that when this is cancelled.
+        while (saved := self._saved()) is None:
+            yield from asyncio.sleep(_LOOK_S).__await__()
+        return saved
+
+    def _saved(self) -> Saved | None:
+        """Return the checkpoint, None before it is on disk; raises as `wait` does."""
+        # In this order: an answer that came just before the end is then seen.
+        is_over = self._check()
+        answer = self._answer()
+        if answer is not None and answer["error"]:
+            raise CheckpointFailed(str(answer["error"]))
+        if answer is None and is_over:
+            raise CheckpointFailed("the training ended before it was saved.")
+        return None if answer is None else _saved(answer)
 
     def _answer(self) -> dict[str, Any] | None:
         for answer in self._look().get("answers", ()):
@@ -189,7 +198,10 @@ class CheckpointValues(Mapping[str, Array]):
         taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
         names = texts_of(found, "states")
         packed = {name: values[name] for name in names if name in values}
-        kept = {name: kept_state.unpack(data) for name, data in packed.items()}
+        try:
+            kept = {name: kept_state.unpack(data) for name, data in packed.items()}
+        except DataLossError as exc:
+            raise CheckpointFailed(f"{self.path}: {exc.message}") from exc
         self.states = {
             name.removeprefix(kept_state.PREFIX): kept_state.parted(one)[0]
             for name, one in kept.items()

@@ -26,24 +26,31 @@ from kit.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     KitError,
-    PeerLost,
     UnavailableError,
-    to_plain,
 )
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
-from kit.training.client.flight_recorder import Flight, Seen, flight
+from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.report import LOOK
 from kit.training.client.requests import (
     CommandSender,
     Dial,
     Newest,
+    closed,
     dial_in,
     next_generation,
+    not_over,
+    tell_of,
 )
-from kit.training.client.watched import Once, Watched, gone, take_gathered, unwatchable
-from kit.training.coordination.member_errors import SURVIVED
+from kit.training.client.watched import (
+    Once,
+    Watched,
+    cause,
+    gone,
+    take_gathered,
+    unwatchable,
+)
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
@@ -77,7 +84,7 @@ class Observer:
         ]
         self.recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
-        self._pause = threading.Event()  # never set: a wait on it is a sleep
+        self._closed = threading.Event()  # a wait on it is a sleep, until it is set
         self._begins_by = 0.0  # when all tasks know the newest generation
         self._give_up = float("inf")  # when to stop waiting for members that are silent
         # To the members. They are kept open until all has been learned: a task lets go
@@ -98,9 +105,24 @@ class Observer:
         training is over already.
         """
         with self._guard:
-            if self._left:
-                self._at_end.append(call)
-            return self._left > 0
+            is_watched = self._left > 0 and not self._closed.is_set()
+            self._at_end += [call] * is_watched
+            return is_watched
+
+    def close(self) -> None:
+        """Stop watching a training that is not over; what is known stays."""
+        with self._guard:
+            if not self._left or self._closed.is_set():
+                return
+            self._closed.set()
+        self._end(closed(self._job.run, self.step()))
+
+    def catch_up(self, timeout: float) -> None:
+        """Wait until all that members had recorded is here, or they are over."""
+        give_up = time.monotonic() + timeout
+        while not all(one.is_caught_up or one.is_over for one in self._watched):
+            if time.monotonic() > give_up or self._closed.wait(_FIRST_POLL_S):
+                return
 
     def reach(self, member: int) -> Caller:
         """Return a link for questions to a member, which the caller closes."""
@@ -151,6 +173,8 @@ class Observer:
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
         ticket = secrets.token_hex(8)  # it may be sent again, to the next coordinator
+        if self._closed.is_set():
+            raise closed(self._job.run, self.step())
 
         def send() -> None:
             told = self._requests.send(what, values, self.step(), ticket)
@@ -161,6 +185,10 @@ class Observer:
     def params(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
         return self._in_some_generation(lambda: self.newest.fetch())
+
+    def final(self) -> bytearray | None:
+        """Return the flat parameters with which it ended, None if nobody had them."""
+        return self.newest.kept
 
     def _in_some_generation(self, ask: Callable[[], T]) -> T:
         """Ask again while an elastic training has nobody who can answer yet."""
@@ -177,7 +205,7 @@ class Observer:
                 if is_early and self._job is job and is_known:
                     raise
             if self._job is job:  # else ask the next generation at once
-                self._pause.wait(_LOOK_S)
+                self._closed.wait(_LOOK_S)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -186,11 +214,7 @@ class Observer:
         except NotInTime:
             if self.finished.done():
                 raise
-            raise DeadlineExceededError(
-                f"the training is at step {self.step()} of {self._job.steps} after "
-                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop(); "
-                f"run.flight() shows who waits for whom."
-            ) from None
+            raise not_over(self.step(), self._job.steps, timeout) from None
 
     def epoch(self) -> EpochRow | None:
         """Return the epoch that holds now."""
@@ -219,7 +243,7 @@ class Observer:
 
     def state(self) -> str:
         """Return running, paused, done or failed."""
-        if self.finished.done():
+        if self.finished.done() and not self._closed.is_set():
             return "failed" if self.finished.exception() else "done"
         return "paused" if self.leads().get("paused") else "running"
 
@@ -257,15 +281,9 @@ class Observer:
 
     def flight(self) -> Flight:
         """Return what all members do and wait for, as far as is known here."""
-        job = self._job
-        seen = [
-            Seen(
-                *(job.tasks[n].short, one.state, one.doing, one.heard_at, one.error),
-                is_worker=n in job.workers,
-            )
-            for n, one in enumerate(self._watched)
-        ]
-        error = self.finished.exception() if self.finished.done() else None
+        pairs = zip(self._job.tasks, self._watched, strict=True)
+        seen = [one.seen(task.short, is_worker=task.job != "ps") for task, one in pairs]
+        error = self.finished.exception() if self.state() == "failed" else None
         return flight(
             *(seen, self.trace(), time.monotonic_ns()),
             missing=self.leads().get("missing", ()),
@@ -275,8 +293,9 @@ class Observer:
 
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
-        told = self.leads().get("lost", {})
-        return gone(self._watched, told, is_done=self._is_done())
+        return gone(
+            self._watched, self.leads().get("lost", {}), is_done=self._is_done()
+        )
 
     # -- a thread for the coordinator, and one for each that is asked directly ---
 
@@ -289,7 +308,7 @@ class Observer:
             watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
         # A generation that another follows does not end the training.
-        if goes_on or self._job is not job:
+        if goes_on or self._job is not job or self._closed.is_set():
             with self._guard:
                 self._links.discard(caller)
             caller.close()
@@ -308,6 +327,8 @@ class Observer:
             self._follow(caller, watched, job, others)
             says_so_itself = bool(watched.epochs)  # once it has begun
         except KitError as error:
+            if self._closed.is_set():  # it has lost its link here
+                return
             self._note(member, watched, error)
             says_so_itself = False
         finally:
@@ -340,13 +361,13 @@ class Observer:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         give_up = time.monotonic() + limit
         while True:
-            is_last = is_useless()
+            is_last = is_useless() or self._closed.is_set()
             try:
                 return self._dial(self._job.tasks[member], run)
             except (UnavailableError, DeadlineExceededError):
                 if is_last or time.monotonic() > min(give_up, self._give_up):
                     raise
-            self._pause.wait(pause_s)
+            self._closed.wait(pause_s)
             pause_s = min(1.5 * pause_s, _POLL_S)
 
     def _has_failed(self) -> bool:
@@ -363,7 +384,7 @@ class Observer:
         """
         limits, pause_s = job.settings, _FIRST_POLL_S
         last_news_by = float("inf")
-        while True:
+        while not self._closed.is_set():
             # A coordinator that is slow to answer for all is doubted sooner: the others
             # can be asked directly meanwhile.
             limit = limits.suspect_after_s if others else limits.dead_after_s
@@ -378,7 +399,7 @@ class Observer:
                 # The task does not know this generation, or does not know it yet.
                 if watched.has_begun or not self._may_begin(job):
                     raise
-                self._pause.wait(_LOOK_S)
+                self._closed.wait(_LOOK_S)
                 continue
             except (UnavailableError, DeadlineExceededError) as error:
                 was_there = watched.heard_at > 0
@@ -390,6 +411,8 @@ class Observer:
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
             for news in take_gathered(watched, others, reply, blob):
                 self.recorded.add(news)
+            for one in (watched, *others.values()):
+                one.is_caught_up = one.heard_at > 0 and not one.more
             self._let_go_of_ended(others, job)
             unreached = reply.get("unreached", ())
             if self._may_begin(job):
@@ -405,7 +428,7 @@ class Observer:
             if time.monotonic() > self._give_up:
                 return
             if not watched.more and not any(one.more for one in others.values()):
-                self._pause.wait(pause_s)
+                self._closed.wait(pause_s)
                 # Longer each time: a wait for the end lasts at most half as long again
                 # as the training, however short that was.
                 longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
@@ -421,7 +444,7 @@ class Observer:
 
     def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
         """Watch some of the others by threads and links of their own from now on."""
-        for number in members:
+        for number in members if not self._closed.is_set() else ():
             self._begin_watch(number, others.pop(number), job)
 
     def _may_begin(self, job: Job) -> bool:
@@ -431,32 +454,20 @@ class Observer:
 
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more can be learned of a member."""
-        task = self._job.tasks[member]
-        if isinstance(error, UnavailableError | DeadlineExceededError):
-            text = (
-                f"{task} is gone, or the way to it is cut (step {watched.step}): "
-                f"{error.message}"
-            )
-            if member == self._job.coordinator and self._job.generation is None:
-                text += f" It coordinates this training, which ends with it. {SURVIVED}"
-            watched.lose(PeerLost(text, task=str(task), step=watched.step))
-        else:  # it is there, so this is its own error
-            text = f"{task} cannot tell how it is doing: {error.message}"
-            watched.fail(type(error)(text, task=str(task), step=watched.step))
+        job = self._job
+        leads = member == job.coordinator and job.generation is None
+        watched.unheard(str(job.tasks[member]), error, leads=leads)
 
     def _tell(self, member: int, watched: Watched, error: KitError) -> None:
         """Report a member that failed or cannot be reached to the coordinator."""
         if self.coordinator.state == "lost" or self._is_done():
             return
-        lost = member if watched.state == "lost" else None
-        values = {"run": self._job.run, "member": member, "lost": lost}
-        values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
         try:
             # No second attempt once it is over: it knows then why it ended.
             coordinator = self.coordinator
             way = self._reach(self._job.coordinator, "", lambda: coordinator.is_over)
             with closing(way) as caller:
-                caller.call("run.fail", self._job.settings.connect_deadline_s, values)
+                tell_of(caller, self._job, member, watched, error)
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
 
@@ -467,7 +478,7 @@ class Observer:
 
     def _goes_on(self, watched: Watched, job: Job) -> bool:
         """Watch the generation that follows the one that ended so, if one does."""
-        if job.generation is None or watched.error is None:
+        if job.generation is None or watched.error is None or self._closed.is_set():
             return False
         with self._following:  # all threads of a generation find their members gone
             if self._job is not job:
@@ -516,7 +527,7 @@ class Observer:
 
     def _end_of_one(self, job: Job) -> None:
         with self._guard:
-            if self._job is not job:
+            if self._job is not job or self._closed.is_set():
                 return
             self._left -= 1
             # The trusted member has the last word; the others may add why.
@@ -524,9 +535,17 @@ class Observer:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
                 return
-        error = self._verdict()
+        states = {one.state for one in self._watched}
+        # Any member of an elastic training may report the end on which all agreed: the
+        # trusted one may have been lost right after it.
+        is_done = self._is_done() or (job.generation is not None and "done" in states)
+        error = self._elastic_error or cause(self._watched, self._trusted)
+        self._end(None if is_done else error)
+
+    def _end(self, error: KitError | None) -> None:
         try:
-            self.newest.keep()  # a task keeps what it knows while the links are open
+            if not self._closed.is_set():
+                self.newest.keep()  # a task keeps what it knows while links are open
             for call in self._at_end:
                 call(error)
             with self._guard:  # watchers of earlier generations close their own links
@@ -540,20 +559,3 @@ class Observer:
                 error.add_note(f"{LOOK}.")
                 self.finished.set_exception(error)
             self._requests.close()
-
-    def _verdict(self) -> KitError | None:
-        """Return how it ended: by the trusted member, else the lost, else anybody."""
-        trusted = self._watched[self._trusted]
-        states = [one.state for one in self._watched]
-        # Any member of an elastic training may report the end on which all agreed: the
-        # trusted one may have been lost right after it.
-        is_elastic = self._job.generation is not None
-        if trusted.state == "done" or (is_elastic and "done" in states):
-            return None
-        if self._elastic_error is not None:
-            return self._elastic_error
-        by_state = sorted(
-            (one for one in self._watched if one.error is not None),
-            key=lambda one: (one is not trusted, one.state != "lost"),
-        )
-        return by_state[0].error if by_state else PeerLost("the training was lost.")

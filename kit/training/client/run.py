@@ -19,7 +19,7 @@ from kit.markup import Html
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
-from kit.trace.trace import Trace
+from kit.trace.trace import Trace, beside
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
@@ -35,6 +35,7 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
+from kit.training.client.run_source import RunSource
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
@@ -107,25 +108,28 @@ class Run:
         how the training ended. A worker that watches its own training trusts itself.
         `bring` gives the tasks a topology of the user's, before a switch to it.
         """
-        self.job, self._bring = job, bring
-        self._observer = Observer(job, dial, trusted=trusted)
-        self._params: dict[str, Array] | None = None
-        self._incarnations: Counter[Task] = Counter()
+        self._take(job, Observer(job, dial, trusted=trusted), bring)
         self._leads_here = trusted in (None, job.coordinator)
-        self._work: Work | None = None
-        self.recording: Recorder | None = None
 
     @classmethod
-    def over(cls, job: Job, observer: Any) -> Run:
-        """Return the run of a training that is over, about which all is known.
-
-        `observer` answers as an `Observer` of such a training does.
-        """
+    def over(cls, job: Job, source: RunSource) -> Run:
+        """Return the run of a training that is over, about which `source` knows all."""
         run = cls.__new__(cls)
-        run.job, run._observer, run._params = job, observer, None
-        run._incarnations, run._leads_here = Counter(), False
-        run._work, run.recording = None, None
+        run._take(job, source)
         return run
+
+    def _take(
+        self,
+        job: Job,
+        source: RunSource,
+        bring: Callable[[str], None] | None = None,
+    ) -> None:
+        self.job, self._observer, self._bring = job, source, bring
+        self._params: dict[str, Array] | None = None
+        self._incarnations: Counter[Task] = Counter()
+        self._leads_here = False
+        self._work: Work | None = None
+        self.recording: Recorder | None = None
 
     # -- steer ------------------------------------------------------------------
     # Each request is one small message, and returns at once. All members take it up
@@ -257,9 +261,8 @@ class Run:
 
         Workers that do not agree (`topology="gossip"`) do one more step, to agree.
         """
-        if not self._observer.finished.done():
-            with suppress(FailedPreconditionError):  # it has ended meanwhile
-                self._observer.command("stop")
+        with suppress(FailedPreconditionError):  # it is over
+            self._observer.command("stop")
 
     def look(self) -> None:
         """Ask the coordinator at once how things stand; else that is done regularly."""
@@ -347,7 +350,7 @@ class Run:
         from kit.recording.recorder import recorder_of
 
         if self.recording is not None or self.done:
-            what = "over" if self.done else f"recorded: {self.recording}"
+            what = f"recorded: {self.recording}" if not self.done else "over or closed"
             raise FailedPreconditionError(
                 f"the training is already {what}. Record one that is under way, or "
                 f"begin another with kit.train(..., record=folder)."
@@ -373,8 +376,16 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether the training is over, well or not."""
+        """Whether the training is over, well or not, or watched no more (`close`)."""
         return self._observer.finished.done()
+
+    def close(self) -> None:
+        """Stop watching a training that goes on; its thread and links here end.
+
+        What is known stays: `state` and `step` are those of this moment. Waits and
+        requests raise `CancelledError` from then on. Not needed when it is over.
+        """
+        self._observer.close()
 
     def wait(self, timeout: float | None = None) -> Run:
         """Block until the training is over, and return this run.
@@ -463,7 +474,11 @@ class Run:
     # -- look -------------------------------------------------------------------
 
     @property
-    def source(self) -> object:
+    def _has_ended(self) -> bool:
+        return self._observer.state() in ("done", "failed")
+
+    @property
+    def source(self) -> RunSource:
         """Who knows the training: its observer, or the recording that was loaded."""
         return self._observer
 
@@ -536,7 +551,8 @@ class Run:
         -------
         pandas.DataFrame
             One row for each step, indexed by its number. The columns are the fields of
-            `StepRecord`, and one for each measure that the step function returns.
+            `StepRecord`, and one for each measure that the step function returns: if
+            that is called as another column is, "loss (2)".
 
         Examples
         --------
@@ -548,9 +564,10 @@ class Run:
 
         trace, columns = self.trace, list(StepRecord.__annotations__)
         found = pd.DataFrame(records(trace), columns=columns).set_index("step")
-        for name in sorted({one.decode() for one in trace.measures["name"].tolist()}):
+        names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+        for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
-            found[name] = pd.Series(values, index=steps)
+            found[column] = pd.Series(values, index=steps)
         return found
 
     @property
@@ -760,7 +777,7 @@ class Run:
         Only for a training that is over: while it runs, the tasks' accounts are not of
         one moment.
         """
-        if not self.done:
+        if not self._has_ended:
             raise FailedPreconditionError(
                 "the traffic account is complete when the training is over; use "
                 "run.wait() first, or look at run.trace."
@@ -784,7 +801,7 @@ class Run:
             return {name: value.copy() for name, value in self._params.items()}
         # Asked before they are fetched: if the training ends meanwhile, these may be
         # older than its last ones, and must not be kept.
-        is_final = self.done
+        is_final = self._has_ended
         found = unflatten(self.job.layout, self._observer.params())
         if is_final:
             self._params = found

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kit.errors import InternalError, KitError, from_plain
+from kit.errors import (
+    DeadlineExceededError,
+    InternalError,
+    KitError,
+    PeerLost,
+    UnavailableError,
+    from_plain,
+)
 from kit.hooks.progress import Output, PlainLines
 from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
+from kit.training.client.flight_recorder import Seen
 from kit.training.client.recorded import News
+from kit.training.coordination.member_errors import SURVIVED
 from kit.training.member.snapshot import LOGS, unpack_news
 
 # --------------------------------------------------------------------------------------
@@ -132,6 +141,7 @@ class Watched:
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
     more: bool = False  # is to be fetched at once
+    is_caught_up: bool = False  # all that it had when it was asked last is here
     doing: dict[str, Any] = field(default_factory=dict)  # see `kit.training.member`
     heard_at: int = 0  # when it was heard last (ns, here)
     teller: Teller | None = None
@@ -254,6 +264,25 @@ class Watched:
             once=self.once,
         )
 
+    def seen(self, name: str, *, is_worker: bool) -> Seen:
+        """Return what a table of all members says of this one."""
+        about = (self.state, self.doing, self.heard_at, self.error)
+        return Seen(name, *about, is_worker=is_worker)
+
+    def unheard(self, task: str, error: KitError, *, leads: bool) -> None:
+        """Note with what the way to the member ended; `leads` if it coordinates."""
+        if isinstance(error, UnavailableError | DeadlineExceededError):
+            text = (
+                f"{task} is gone, or the way to it is cut (step {self.step}): "
+                f"{error.message}"
+            )
+            if leads:
+                text += f" It coordinates this training, which ends with it. {SURVIVED}"
+            self.lose(PeerLost(text, task=task, step=self.step))
+        else:  # it is there, so this is its own error
+            text = f"{task} cannot tell how it is doing: {error.message}"
+            self.fail(type(error)(text, task=task, step=self.step))
+
     def lose(self, error: KitError) -> None:
         """Note that the member cannot be reached any more."""
         self.state, self.error = "lost", error
@@ -292,6 +321,17 @@ def unwatchable(task: Task, step: int, error: Exception) -> InternalError:
     found = InternalError(text, task=str(task), step=step)
     found.__cause__ = error
     return found
+
+
+def cause(members: Sequence[Watched], trusted: int) -> KitError:
+    """Return the error of the trusted member, else of a lost one, else of any."""
+    first = members[trusted]
+    by_state = sorted(
+        (one for one in members if one.error is not None),
+        key=lambda one: (one is not first, one.state != "lost"),
+    )
+    error = by_state[0].error if by_state else None
+    return error or PeerLost("the training was lost.")
 
 
 def gone(

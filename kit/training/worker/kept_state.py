@@ -4,22 +4,32 @@ A dict of arrays and numbers by name, one for each worker of a training. It is e
 before the first step. In an elastic training it moves with its worker; a checkpoint
 holds it beside the parameters. What a compressor keeps goes with it, under names that
 begin with `COMPRESS`.
+
+Packed it has no more bytes than its values and a head, which is JSON and may hold any
+name: how long the head is (8 bytes), and for each value its kind, name, dtype, shape
+and order in memory; then all bytes. Nothing that is read from there is larger than it.
 """
 
 from __future__ import annotations
 
-import io
-from typing import Any, Final
+import ast
+import json
+import math
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from kit.errors import StepFailed
+from kit.errors import DataLossError, StepFailed
 from kit.task import Task
 
 PREFIX: Final = "state/"
 COMPRESS: Final = "compress/"
 _MOST_LETTERS: Final = 200
 _NUMBERS: Final = {"b": bool, "i": int, "f": float}
+_ARRAY, _SCALAR, _HEAD, _MOST_DTYPE = "a", "s", 8, 1000
+_NOT_PACKED: Final = (
+    *(TypeError, ValueError, SyntaxError, OverflowError, RecursionError, MemoryError),
+)
 
 
 def check(state: dict[str, Any], task: str, step: int) -> None:
@@ -45,7 +55,7 @@ def check(state: dict[str, Any], task: str, step: int) -> None:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic):
-        return not value.dtype.hasobject
+        return not value.dtype.hasobject and value.dtype.itemsize > 0
     if type(value) is int:  # as numpy stores it, in 64 bits
         return bool(abs(value) < 2**63)
     return type(value) in (bool, float)
@@ -90,29 +100,65 @@ def pack(state: dict[str, Any]) -> bytes:
     """
     if not state:
         return b""
-    file = io.BytesIO()
-    arrays = {_kind(value) + name: np.asarray(value) for name, value in state.items()}
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
+    head, parts = [], []
+    for name, value in state.items():
+        array = np.asarray(value)
+        dtype = repr(np.lib.format.dtype_to_descr(array.dtype))
+        order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
+        head.append([_kind(value), name, dtype, array.shape, order])
+        parts.append(array.tobytes(order))
+    text = json.dumps(head).encode()
+    return b"".join([len(text).to_bytes(_HEAD, "little"), text, *parts])
 
 
 def unpack(data: Any) -> dict[str, Any]:
-    """Rebuild the state from `pack`: the same types, shapes and bits."""
+    """Rebuild the state from `pack`: the same types, shapes and bits.
+
+    Raises `DataLossError` for anything else.
+    """
     if not len(data):
         return {}
-    with np.load(io.BytesIO(bytes(data)), allow_pickle=False) as arrays:
-        return {key[1:]: _value(key[0], arrays[key]) for key in arrays.files}
+    whole, found = memoryview(bytes(data)), dict[str, Any]()
+    try:
+        at = _HEAD + int.from_bytes(whole[:_HEAD], "little")
+        for kind, name, dtype, shape, order in json.loads(bytes(whole[_HEAD:at])):
+            array = _array(whole[at:], str(dtype), shape, order)
+            found[str(name)] = array if kind == _ARRAY else _number(kind, array)
+            at += array.nbytes
+    except _NOT_PACKED as exc:
+        raise DataLossError(
+            f"what a step function had kept is damaged, or was written by an older "
+            f"version of psring: {type(exc).__name__}: {exc}."
+        ) from exc
+    if at != len(whole):
+        raise DataLossError(
+            f"what a step function had kept is damaged: it has {len(whole)} bytes "
+            f"instead of {at}."
+        )
+    return found
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return "a"
+        return _ARRAY
     names = {kind: name for name, kind in _NUMBERS.items()}
-    return names.get(type(value), "s")
+    return names.get(type(value), _SCALAR)
 
 
-def _value(kind: str, array: Any) -> Any:
-    if kind == "a":
-        return array
-    number = array[()]
-    return _NUMBERS[kind](number) if kind in _NUMBERS else number
+def _array(data: memoryview, text: str, shape: Any, order: Any) -> Any:
+    """Return an array that `data` begin with, copied; `ValueError` if it is longer."""
+    if len(text) > _MOST_DTYPE:
+        raise ValueError(f"a dtype of {len(text)} letters")
+    dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"the shape {shape}")
+    n_bytes = dtype.itemsize * math.prod(shape)
+    if dtype.hasobject or not dtype.itemsize or n_bytes > len(data):
+        raise ValueError(f"{dtype}{shape} in {len(data)} bytes")
+    return np.ndarray(shape, dtype, data[:n_bytes], order=order).copy("K")
+
+
+def _number(kind: Any, array: Any) -> Any:
+    if array.ndim or kind not in (*_NUMBERS, _SCALAR):
+        raise ValueError(f"a value of kind {kind!r} with the shape {array.shape}")
+    return array[()] if kind == _SCALAR else _NUMBERS[kind](array[()])

@@ -16,7 +16,7 @@ import numpy as np
 from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
-from kit.trace.log import LONGEST_NAME
+from kit.trace.log import LONGEST_NAME, encoded_name
 from kit.training.data.dask_source import Batch
 from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
@@ -57,11 +57,11 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
             f"{_MOST} numbers, such as {{'accuracy': 0.9}}."
         )
     for name, value in given.items():
-        encoded = name.encode() if isinstance(name, str) else b""
-        if not 0 < len(encoded) <= LONGEST_NAME:
+        encoded = encoded_name(name)
+        if not encoded:
             raise wrong(
                 f"step() gave a number called {name!r}; give it a name of 1 to "
-                f"{LONGEST_NAME} letters."
+                f"{LONGEST_NAME} printable letters."
             )
         try:
             found[encoded] = float(value)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kit.checkpoint.files import replace_file
 from kit.errors import (
     FailedPreconditionError,
     KitError,
@@ -120,11 +121,8 @@ class CheckpointKeeper:
     def describe(self, session: Any, step: int) -> None:
         """Write the graph as text."""
         path = self._folder / _GRAPH_FILE
-        # Replaced as a whole, so that a reader never sees half a graph.
-        draft = path.with_suffix(f".tmp{os.getpid()}")
         try:
-            draft.write_text(str(session.graph.as_graph_def()), "utf-8")
-            draft.replace(path)
+            replace_file(path, str(session.graph.as_graph_def()).encode())
         except OSError as error:
             raise _typed(error, path) from error
 

@@ -200,10 +200,28 @@ def latest_checkpoint(
     if state is None:
         return None
     found: str = state.model_checkpoint_path
+    if not is_inside(found, checkpoint_dir):
+        logging.error("%s", outside(found, checkpoint_dir))
+        return None
     if checkpoint_exists(found):
         return found
     logging.error("Couldn't match files for checkpoint %s", found)
     return None
+
+
+def is_inside(prefix: str, folder: str) -> bool:
+    """Whether a checkpoint lies in a folder or below it, links followed."""
+    parent = os.path.realpath(folder)
+    return Path(os.path.realpath(prefix)).is_relative_to(parent)
+
+
+def outside(prefix: str, folder: str) -> str:
+    """Return why what a folder's file names is not read."""
+    return (
+        f"The file {STATE_FILE!r} of {folder!r} names the checkpoint {prefix!r}, which "
+        f"is outside of that folder and so may be anybody's. If it is meant, restore "
+        f"it by its path: saver.restore(sess, {prefix!r})."
+    )
 
 
 def _state_path(folder: str, file_name: str | None) -> Path:

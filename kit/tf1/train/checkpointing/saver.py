@@ -25,6 +25,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     STATE_FILE,
     checkpoint_exists,
     get_checkpoint_mtimes,
+    is_inside,
     remove_checkpoint,
     write_state,
 )
@@ -55,6 +56,7 @@ class SavedCheckpointList:
         self._max, self._every_s = max_to_keep, every_n_hours * _HOUR_S
         self._clock, self._entries = clock, list[tuple[str, float]]()
         self._too_old: list[tuple[str, float]] = []
+        self._written = set[str]()  # by this saver
         self._next_to_stay = clock() + self._every_s
 
     @property
@@ -75,6 +77,7 @@ class SavedCheckpointList:
         """Remember a new one; a name that is used again becomes the newest."""
         if not self._max:
             return
+        self._written.add(prefix)
         self._entries = [one for one in self._entries if one[0] != prefix]
         self._entries.append((prefix, self._clock()))
         if len(self._entries) > self._max:
@@ -87,8 +90,17 @@ class SavedCheckpointList:
             if at > self._next_to_stay:
                 self._next_to_stay += self._every_s
             # A prefix may be in use again: then these are the files of the new one.
-            elif prefix not in self.prefixes:
+            elif prefix not in self.prefixes and self._may_remove(prefix):
+                self._written.discard(prefix)
                 remove_checkpoint(prefix, meta_graph_suffix=meta_suffix)
+
+    def _may_remove(self, prefix: str) -> bool:
+        """Whether it is ours: what was recovered is what a file has named.
+
+        That lies beside what is written, or it is left alone.
+        """
+        beside = folder_of(self._entries[-1][0]) or os.curdir
+        return prefix in self._written or is_inside(prefix, beside)
 
 
 def prefix_of(save_path: str, step: int | None, *, padded: bool) -> str:

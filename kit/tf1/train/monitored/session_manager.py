@@ -24,7 +24,11 @@ from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.session import Session
 from kit.tf1.session.targets import meet
 from kit.tf1.session.tf_errors import originals
-from kit.tf1.train.checkpointing.checkpoint_state import get_checkpoint_state
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    get_checkpoint_state,
+    is_inside,
+    outside,
+)
 from kit.tf1.train.global_step import get_global_step
 from kit.tf1.train.monitored.backoff import Backoff, limit_s
 
@@ -162,8 +166,11 @@ def restore(
             return None
         backoff.pause(f"there is no checkpoint in {folder!r}.")
         state = get_checkpoint_state(folder)
+    if not is_inside(state.model_checkpoint_path, folder):
+        raise ValueError(outside(state.model_checkpoint_path, folder))
     saver.restore(session, state.model_checkpoint_path)
-    saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+    known = state.all_model_checkpoint_paths
+    saver.recover_last_checkpoints([one for one in known if is_inside(one, folder)])
     return str(state.model_checkpoint_path)
 
 
