@@ -17,6 +17,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_SIBLINGS, _SHARED = Path("/sys/devices/system/cpu"), "topology/thread_siblings_list"
 _MOST_DESCRIPTORS = 1 << 20
 _MIB = 1 << 20
 # Version 1 says "no limit" by a number near 2**63.
@@ -98,6 +99,15 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
 def cores(groups: Groups = Groups()) -> int:
     """Return how many cores this process may keep busy, at least 1."""
     return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
+
+
+def physical_cores(groups: Groups = Groups()) -> int:
+    """Return `cores`, with the hardware threads of one core counted once."""
+    numbers = os.sched_getaffinity(0)
+    siblings = {
+        _first(_SIBLINGS / f"cpu{one}" / _SHARED) or str(one) for one in numbers
+    }
+    return max(1, int(min([len(siblings), *groups.cores()])))
 
 
 def raise_descriptors(needed: int | None = None) -> int:

@@ -16,11 +16,14 @@ worker joins the next training, not the one under way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kit import arithmetic
+from kit.arithmetic import Arithmetic
 from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
@@ -95,7 +98,8 @@ class TrainingRendezvous:
         with self._questions(task, deadline, member.check) as ask:
             while True:
                 try:
-                    ask("run.begin", {"job": job.to_plain()})
+                    reply = ask("run.begin", {"job": job.to_plain()})
+                    self._compare(self.me, task, reply)
                     return
                 except ClusterBusy:  # the last training may be ending there
                     if self.clock() > ending:
@@ -107,7 +111,7 @@ class TrainingRendezvous:
         number = job.tasks.index(self.me)
         values = {"member": number, "terms": terms_of(job)}
         with self._questions(coordinator, deadline, lambda: None) as ask:
-            while not (run := str(ask("run.join", values)["run"])):
+            while not (run := str((reply := ask("run.join", values))["run"])):
                 if self.clock() > deadline:
                     raise DeadlineExceededError(
                         f"{coordinator} coordinates, and did not call kit.train() "
@@ -116,7 +120,28 @@ class TrainingRendezvous:
                         task=str(coordinator),
                     )
                 self.sleep(_LOOK_S)
+        self._compare(coordinator, coordinator, reply)
         return run
+
+    def _compare(self, leader: Task, other: Task, reply: Mapping[str, Any]) -> None:
+        """Warn where another task computes with something else than this one.
+
+        All compute with the BLAS threads of the `leader`, whatever is set here.
+        """
+        theirs, mine = Arithmetic.from_plain(reply["arithmetic"]), arithmetic.here()
+        pair = [(self.me.short, mine), (other.short, theirs)]
+        for words in arithmetic.differences(pair):
+            warnings.warn(words, stacklevel=5)
+        if theirs.threads != mine.threads:
+            leads = mine if leader == self.me else theirs
+            warnings.warn(
+                f"{self.me.short} is set to {mine.threads} BLAS threads and "
+                f"{other.short} to {theirs.threads}: on their number depend the last "
+                f"bits, so all tasks of this training compute with {leads.threads}, as "
+                f"{leader.short} does. To choose it, start all programs with "
+                f"OPENBLAS_NUM_THREADS={min(mine.threads, theirs.threads)}.",
+                stacklevel=5,
+            )
 
     @contextmanager
     def _questions(

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from kit import arithmetic
+from kit.arithmetic import Arithmetic
 from kit.checkpoint import (
     FILES,
     Files,
@@ -33,6 +35,7 @@ from kit.errors import (
 )
 from kit.exchange.ports.memory import Array
 from kit.faults import points
+from kit.message_fields import shown
 from kit.regular_file import check_regular
 from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
 from kit.training.checkpointing.save_coordinator import (
@@ -162,12 +165,16 @@ class Resumed:
         lost_steps: how many steps the training before it had done after that; they are
             done again. 0 if it ended in good order.
         passed_over: newer checkpoints that are damaged, and what is wrong with each.
+        threads: of BLAS, as before and unlike the setting here; 0 where they are alike.
+        differs: what it computes with here and not before, each with what helps.
     """
 
     step: int
     path: str
     lost_steps: int = 0
     passed_over: tuple[tuple[str, str], ...] = ()
+    threads: int = 0
+    differs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"went on from step {self.step:,}"
@@ -175,7 +182,9 @@ class Resumed:
             text += f", {self.lost_steps:,} steps were lost and are done again"
         for path, why in self.passed_over:
             text += f"; {path} is damaged and was passed over: {why}"
-        return text
+        if self.threads:
+            text += f"; as before, BLAS threads: {self.threads}"
+        return "; ".join([text, *self.differs])
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
@@ -185,7 +194,11 @@ class Resumed:
     def from_plain(cls, plain: dict[str, Any]) -> Resumed:
         """Rebuild it from `to_plain`."""
         over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
-        return cls(int(plain["step"]), plain["path"], plain["lost_steps"], over)
+        differs = tuple(map(str, plain["differs"]))
+        return cls(
+            *(int(plain["step"]), plain["path"], plain["lost_steps"], over),
+            *(int(plain["threads"]), differs),
+        )
 
 
 class CheckpointStore:
@@ -214,6 +227,7 @@ class CheckpointStore:
             self._folder.prepare()
             self.save_coordinator = SaveCoordinator(job, self._folder, begun, ended)
             self.values: Values | None = None
+            self.arithmetic: Arithmetic | None = None  # of the checkpoint, if it says
             self._states: dict[int, bytes] = {}  # packed, by member
             self.resumed = self._begin(job, wanted)
         except BaseException:
@@ -258,8 +272,9 @@ class CheckpointStore:
         self._claim.close()
         self.forget()
 
-    def _read(self, job: Job, values: Values) -> None:
+    def _read(self, job: Job, found: FoundCheckpoint, values: Values) -> None:
         """Take what a checkpoint holds."""
+        self.arithmetic = _arithmetic_of(found)
         self._states = {
             member: values.pop(name).tobytes()
             for name, member in job.states.items()
@@ -287,7 +302,7 @@ class CheckpointStore:
         else:
             found, values = self._folder.load_newest()
         self._compare(job, found)
-        self._read(job, values)
+        self._read(job, found, values)
         step, last = found.manifest.step, self._claim.left_at
         self.save_coordinator.go_on_from(
             step, found.path, drops_later=bool(job.restore)
@@ -295,7 +310,16 @@ class CheckpointStore:
         # A training that goes back to an older checkpoint on request has lost nothing.
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in found.passed_over)
-        return Resumed(step, str(found.path), lost, over)
+        return Resumed(step, str(found.path), lost, over, *self._other(job))
+
+    def _other(self, job: Job) -> tuple[int, tuple[str, ...]]:
+        """Return the threads and what else was not as here, when it was saved."""
+        before, mine = self.arithmetic, arithmetic.here()
+        if before is None:
+            return 0, ()
+        named = [("the checkpoint", before), (job.tasks[job.coordinator].short, mine)]
+        threads = before.threads if before.threads != mine.threads else 0
+        return threads, tuple(arithmetic.differences(named))
 
     def _own(self, job: Job, steps: list[int]) -> Resumed | None:
         """Go on from what an earlier generation has saved, if it has.
@@ -308,7 +332,7 @@ class CheckpointStore:
         for step in reversed(own):
             with suppress(CheckpointFailed):
                 found = self._folder.at(step)
-                self._read(job, load(found))
+                self._read(job, found, load(found))
                 self.save_coordinator.go_on_from(step, found.path, drops_later=False)
                 return Resumed(step, str(found.path))
         return None
@@ -345,6 +369,17 @@ class CheckpointStore:
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
+
+
+def _arithmetic_of(found: FoundCheckpoint) -> Arithmetic | None:
+    plain = found.manifest.extra.get("arithmetic")
+    try:
+        return None if plain is None else Arithmetic.from_plain(plain)
+    except InvalidArgumentError as error:
+        raise CheckpointFailed(
+            f"{found.path} has {shown(plain)} for what it was computed with: "
+            f"{error.message}"
+        ) from error
 
 
 def texts_of(found: FoundCheckpoint, name: str) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -80,6 +81,10 @@ class TrainingCoordinator:
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
         self._log = RequestLog(requests)
+        #: What it computes with; its number of threads is that of all members.
+        self.arithmetic = arithmetic.here(self._threads(requests or {}))
+        if self.store is not None:
+            self.store.save_coordinator.arithmetic = self.arithmetic
         if requests:
             self.began = int(requests["began"])
             saved = requests["saves"]
@@ -99,6 +104,16 @@ class TrainingCoordinator:
         self._damage = Damage(job, self._agreement)
         self._suspicions = Suspicions(job)
         self.halts = Halts(job.group, self._agreement)
+
+    def _threads(self, requests: Mapping[str, Any]) -> int:
+        """Return the BLAS threads of the training: as before, else as set here.
+
+        With another number a training that goes on, from a checkpoint or after a loss,
+        would not have the bits of one that was not disturbed.
+        """
+        before = self.store.arithmetic if self.store is not None else None
+        known = requests.get("threads") or (before.threads if before else 0)
+        return int(known) or arithmetic.threads()
 
     def arrive(
         self,
@@ -224,6 +239,7 @@ class TrainingCoordinator:
                 **self._log.to_plain(),
                 "saves": self.store.account() if self.store is not None else None,
                 "began": self.began,
+                "threads": self.arithmetic.threads,
                 "placing": wanted.placing.to_plain() if wanted is not None else None,
             }
 
@@ -590,4 +606,5 @@ class TrainingCoordinator:
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
+                "arithmetic": self.arithmetic.to_plain(),
             }
