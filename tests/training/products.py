@@ -19,7 +19,7 @@ import kit
 from kit.training.data.sources import ArraySource
 
 Params = dict[str, np.ndarray]
-STEPS, BATCH, WORKERS, RATE = 8, 128, 2, np.float32(0.05)
+STEPS, BATCH, WORKERS, RATE = 8, 128, 2, 0.05
 
 _chance = np.random.default_rng(3)
 DATA = (
@@ -58,7 +58,7 @@ def alone(threads: int, steps: int = STEPS, workers: int = WORKERS) -> Params:
                 total = found[0][name]
                 for other in found[1:]:
                     total = total + other[name]
-                value -= RATE * (total / np.float32(workers))
+                value -= np.float32(RATE) * (total / np.float32(workers))
     return params
 
 

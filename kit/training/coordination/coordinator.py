@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -21,7 +20,7 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
-from kit.training.checkpointing.resume import CheckpointStore
+from kit.training.checkpointing.resume import CheckpointStore, going_on_with
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import member_errors
@@ -82,9 +81,7 @@ class TrainingCoordinator:
         self.began = self.store.step if self.store is not None else 0
         self._log = RequestLog(requests)
         #: What it computes with; its number of threads is that of all members.
-        self.arithmetic = arithmetic.here(self._threads(requests or {}))
-        if self.store is not None:
-            self.store.save_coordinator.arithmetic = self.arithmetic
+        self.arithmetic = going_on_with(self.store, requests)
         if requests:
             self.began = int(requests["began"])
             saved = requests["saves"]
@@ -104,16 +101,6 @@ class TrainingCoordinator:
         self._damage = Damage(job, self._agreement)
         self._suspicions = Suspicions(job)
         self.halts = Halts(job.group, self._agreement)
-
-    def _threads(self, requests: Mapping[str, Any]) -> int:
-        """Return the BLAS threads of the training: as before, else as set here.
-
-        With another number a training that goes on, from a checkpoint or after a loss,
-        would not have the bits of one that was not disturbed.
-        """
-        before = self.store.arithmetic if self.store is not None else None
-        known = requests.get("threads") or (before.threads if before else 0)
-        return int(known) or arithmetic.threads()
 
     def arrive(
         self,
@@ -240,7 +227,7 @@ class TrainingCoordinator:
                 "saves": self.store.account() if self.store is not None else None,
                 "began": self.began,
                 "threads": self.arithmetic.threads,
-                "placing": wanted.placing.to_plain() if wanted is not None else None,
+                "placing": wanted.placing.to_plain() if wanted else None,
             }
 
     def kept(self, member: int) -> bytes:
@@ -370,8 +357,7 @@ class TrainingCoordinator:
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
             if self._agreement.is_over or has_begun:
                 return None
-            found = difference(terms_of(self._job), terms)
-            if found:
+            if found := difference(terms_of(self._job), terms):
                 error = member_errors.mismatch(self._job, member, found)
                 self._end(error)
                 raise error
