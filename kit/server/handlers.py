@@ -189,7 +189,11 @@ class Handlers:
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
         run = self._trainings.join(question["member"], question["terms"])
-        return {"run": run or "", "arithmetic": arithmetic.here().to_plain()}, b""
+        if run is None:
+            return {"run": "", "arithmetic": None}, b""
+        leads = self._trainings.find(run).coordinator
+        found = leads.arithmetic if leads is not None else arithmetic.here()
+        return {"run": run, "arithmetic": found.to_plain()}, b""
 
     def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
         return self._trainings.begun(question["run"]), b""

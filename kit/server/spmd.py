@@ -99,7 +99,9 @@ class TrainingRendezvous:
             while True:
                 try:
                     reply = ask("run.begin", {"job": job.to_plain()})
-                    self._compare(self.me, task, reply)
+                    if member.coordinator is not None:
+                        its = member.coordinator.arithmetic
+                        self._compare((self.me, its), (task, _told(reply)))
                     return
                 except ClusterBusy:  # the last training may be ending there
                     if self.clock() > ending:
@@ -120,26 +122,24 @@ class TrainingRendezvous:
                         task=str(coordinator),
                     )
                 self.sleep(_LOOK_S)
-        self._compare(coordinator, coordinator, reply)
+        self._compare((coordinator, _told(reply)), (self.me, arithmetic.here()))
         return run
 
-    def _compare(self, leader: Task, other: Task, reply: Mapping[str, Any]) -> None:
-        """Warn where another task computes with something else than this one.
-
-        All compute with the BLAS threads of the `leader`, whatever is set here.
-        """
-        theirs, mine = Arithmetic.from_plain(reply["arithmetic"]), arithmetic.here()
-        pair = [(self.me.short, mine), (other.short, theirs)]
+    def _compare(
+        self, leads: tuple[Task, Arithmetic], other: tuple[Task, Arithmetic]
+    ) -> None:
+        """Warn where a task is set to compute with something else than the first."""
+        (first, its), (task, set_to) = leads, other
+        pair = [(first.short, its), (task.short, set_to)]
         for words in arithmetic.differences(pair):
             warnings.warn(words, stacklevel=5)
-        if theirs.threads != mine.threads:
-            leads = mine if leader == self.me else theirs
+        if set_to.threads != its.threads:
             warnings.warn(
-                f"{self.me.short} is set to {mine.threads} BLAS threads and "
-                f"{other.short} to {theirs.threads}: on their number depend the last "
-                f"bits, so all tasks of this training compute with {leads.threads}, as "
-                f"{leader.short} does. To choose it, start all programs with "
-                f"OPENBLAS_NUM_THREADS={min(mine.threads, theirs.threads)}.",
+                f"{first.short} computes this training with {its.threads} BLAS threads "
+                f"and {task.short} is set to {set_to.threads}: the last bits depend on "
+                f"their number, so {task.short} takes {its.threads} too. To choose it, "
+                f"start all programs with "
+                f"OPENBLAS_NUM_THREADS={min(its.threads, set_to.threads)}.",
                 stacklevel=5,
             )
 
@@ -169,3 +169,7 @@ class TrainingRendezvous:
         return Caller(
             self.directory().dial(task, self.me, Role.OBSERVER, run, address=address)
         )
+
+
+def _told(reply: Mapping[str, Any]) -> Arithmetic:
+    return Arithmetic.from_plain(reply["arithmetic"])

@@ -165,7 +165,8 @@ class Resumed:
         lost_steps: how many steps the training before it had done after that; they are
             done again. 0 if it ended in good order.
         passed_over: newer checkpoints that are damaged, and what is wrong with each.
-        threads: of BLAS, as before and unlike the setting here; 0 where they are alike.
+        threads: of BLAS, with which it computes as before, whatever is set here; 0 if
+            the checkpoint does not say.
         differs: what it computes with here and not before, each with what helps.
     """
 
@@ -182,8 +183,6 @@ class Resumed:
             text += f", {self.lost_steps:,} steps were lost and are done again"
         for path, why in self.passed_over:
             text += f"; {path} is damaged and was passed over: {why}"
-        if self.threads:
-            text += f"; as before, BLAS threads: {self.threads}"
         return "; ".join([text, *self.differs])
 
     def to_plain(self) -> dict[str, Any]:
@@ -199,6 +198,9 @@ class Resumed:
             *(int(plain["step"]), plain["path"], plain["lost_steps"], over),
             *(int(plain["threads"]), differs),
         )
+
+
+_TOO_MANY: Final = 4  # threads for each that has a core
 
 
 class CheckpointStore:
@@ -313,13 +315,20 @@ class CheckpointStore:
         return Resumed(step, str(found.path), lost, over, *self._other(job))
 
     def _other(self, job: Job) -> tuple[int, tuple[str, ...]]:
-        """Return the threads and what else was not as here, when it was saved."""
+        """Return the threads of before, and what else was not as it is here."""
         before, mine = self.arithmetic, arithmetic.here()
         if before is None:
             return 0, ()
         named = [("the checkpoint", before), (job.tasks[job.coordinator].short, mine)]
-        threads = before.threads if before.threads != mine.threads else 0
-        return threads, tuple(arithmetic.differences(named))
+        wrong = arithmetic.differences(named)
+        if mine.threads and before.threads >= _TOO_MANY * mine.threads:
+            wrong.append(
+                f"each task computes with {before.threads} BLAS threads as before, for "
+                f"the same bits, where {mine.threads} would suit the cores: slowly. If "
+                f"other bits will do, begin in another folder with "
+                f"params=kit.load_checkpoint(...)"
+            )
+        return before.threads, tuple(wrong)
 
     def _own(self, job: Job, steps: list[int]) -> Resumed | None:
         """Go on from what an earlier generation has saved, if it has.
