@@ -17,7 +17,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
-_SIBLINGS, _SHARED = Path("/sys/devices/system/cpu"), "topology/thread_siblings_list"
+_CPUS, _SHARED = Path("/sys/devices/system/cpu"), "topology/thread_siblings_list"
 _MOST_DESCRIPTORS = 1 << 20
 _MIB = 1 << 20
 # Version 1 says "no limit" by a number near 2**63.
@@ -101,12 +101,10 @@ def cores(groups: Groups = Groups()) -> int:
     return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
 
 
-def physical_cores(groups: Groups = Groups()) -> int:
+def physical_cores(groups: Groups = Groups(), cpus: Path = _CPUS) -> int:
     """Return `cores`, with the hardware threads of one core counted once."""
     numbers = os.sched_getaffinity(0)
-    siblings = {
-        _first(_SIBLINGS / f"cpu{one}" / _SHARED) or str(one) for one in numbers
-    }
+    siblings = {_first(cpus / f"cpu{n}" / _SHARED) or str(n) for n in numbers}
     return max(1, int(min([len(siblings), *groups.cores()])))
 
 
