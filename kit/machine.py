@@ -17,6 +17,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_CPUS, _SHARED = Path("/sys/devices/system/cpu"), "topology/thread_siblings_list"
 _MOST_DESCRIPTORS = 1 << 20
 _MIB = 1 << 20
 # Version 1 says "no limit" by a number near 2**63.
@@ -98,6 +99,13 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
 def cores(groups: Groups = Groups()) -> int:
     """Return how many cores this process may keep busy, at least 1."""
     return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
+
+
+def physical_cores(groups: Groups = Groups(), cpus: Path = _CPUS) -> int:
+    """Return `cores`, with the hardware threads of one core counted once."""
+    numbers = os.sched_getaffinity(0)
+    siblings = {_first(cpus / f"cpu{n}" / _SHARED) or str(n) for n in numbers}
+    return max(1, int(min([len(siblings), *groups.cores()])))
 
 
 def raise_descriptors(needed: int | None = None) -> int:

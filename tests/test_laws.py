@@ -31,7 +31,7 @@ LAYERS = {
     **dict.fromkeys(["kit.markup", "kit.protobuf_text", "kit.waking"], 0),
     **dict.fromkeys(["kit.devices", "kit.faults", "kit.regular_file"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
-    **dict.fromkeys(["kit.forking", "kit.machine"], 1),
+    **dict.fromkeys(["kit.arithmetic", "kit.forking", "kit.machine"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks", "kit.picture"], 3),
     **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),

@@ -154,6 +154,19 @@ def test_where_nothing_can_be_read_the_machine_is_the_limit(tmp_path: Path) -> N
     assert machine.cores(groups) == 64
 
 
+def test_hardware_threads_of_one_core_are_one_physical_core(tmp_path: Path) -> None:
+    groups = Groups(tmp_path / "nothing", tmp_path / "nothing")
+    for number in range(64):
+        topology = tmp_path / f"cpu{number}" / "topology"
+        topology.mkdir(parents=True)
+        first = number % 32
+        (topology / "thread_siblings_list").write_text(f"{first},{first + 32}\n")
+
+    assert machine.cores(groups) == 64
+    assert machine.physical_cores(groups, tmp_path) == 32
+    assert machine.physical_cores(groups, tmp_path / "nothing") == 64
+
+
 def test_a_process_that_is_gone_uses_no_memory() -> None:
     used_mib = machine.used_mib(os.getpid())
 

@@ -92,7 +92,9 @@ class Cluster:
         Speed of the links in trainings that do not set one, such as "1gbit,5ms". Empty
         for full speed.
     threads : int, optional
-        BLAS threads of each task; by default a fair share of the cores.
+        BLAS threads of each task; by default a fair share of the cores, over several
+        hosts the least share of all. All tasks have the same number, on which the last
+        bits of their products depend; variables such as OMP_NUM_THREADS are set by it.
     start_deadline_s, stop_deadline_s : float
         Seconds that a start (60) and an orderly stop (2) may take.
     log_level : int
@@ -288,8 +290,15 @@ class Cluster:
 
     @property
     def threads(self) -> int:
-        """BLAS threads of each engine; 0 for a share of the cores of its host."""
-        return self.options.threads
+        """BLAS threads of each task, the same for all.
+
+        By default they are a task's share of the cores; on several hosts the least
+        share of all, which is known when the cluster has started: 0 until then.
+        """
+        supervisor = self._life.supervisor
+        if supervisor is None or supervisor.engines is None:
+            return self.options.threads
+        return supervisor.engines.threads
 
     @property
     def link(self) -> str:
@@ -919,7 +928,7 @@ def _check_transport(transport: str) -> None:
 
 def _threads(asked: int | None, n_tasks: int, launcher: Launcher | None) -> int:
     if launcher is not None and asked is None:
-        return 0  # each host takes a share of its cores, whose number we do not know
+        return 0  # the least share of all hosts, which tell their cores when they start
     return runtime.choose_threads(asked, n_tasks)
 
 

@@ -15,18 +15,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kit import machine
+from kit import arithmetic, machine
 from kit.cluster.processes import reaper
 from kit.errors import InvalidArgumentError, StartFailed
-
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
 
 
 def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -78,7 +69,7 @@ def engine_environment(folder: Path, threads: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         reaper.MARK: str(folder),
     }
-    return set_apart | dict.fromkeys(_THREADS, str(threads))
+    return set_apart | dict.fromkeys(arithmetic.VARIABLES, str(threads))
 
 
 def python_path(current: str) -> str:

@@ -77,7 +77,7 @@ class StartMagics(Magics):
             "--threads",
             type=count,
             metavar="N",
-            help="BLAS threads of each task (default: a fair share of the cores)",
+            help="BLAS threads of each task (default: the least share of cores)",
         ),
         option(
             "--timeout",

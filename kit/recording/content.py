@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kit.arithmetic import Arithmetic
 from kit.checkpoint import Manifest, ShardEntry, shard_from_plain
 from kit.checkpoint.reading import read_all
 from kit.errors import (
@@ -87,6 +88,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
     "CODE": {"size": whole(0), "sha256": text(64)},
     "STAT": {"step": whole(0), **_SHARD},
     "GONE": {"steps": list_of(whole(0))},
+    "WITH": {"arithmetic": table_of(anything())},
     "EPOC": {
         "epochs": list_of(
             row_of(
@@ -131,6 +133,7 @@ class Content:
         states: the entries of the kept states, by step.
         end: the text of the part DONE; None if the recording was not finished.
         tables: the rows, by the kind of their part.
+        arithmetic: what the first worker computed with, if that was recorded.
     """
 
     path: Path
@@ -146,6 +149,7 @@ class Content:
     end: Mapping[str, Any] | None = None
     tables: dict[str, Rows] = field(default_factory=dict)
     lacks_messages: bool = False
+    arithmetic: Arithmetic | None = None
 
     @property
     def name(self) -> str:
@@ -303,6 +307,8 @@ def _take(found: Content, part: FilePart) -> None:
             for row in found.epochs:
                 synchronous = not row.is_asynchronous
                 found.job.check_topology(row.plain_topology, synchronous)
+        case "WITH":
+            found.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
         case "CHNG":
             found.changes = tuple(
                 Change(tuple(lost), tuple(joined), tuple(left), *rest)

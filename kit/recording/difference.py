@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kit.arithmetic import differences
 from kit.errors import InvalidArgumentError, KitError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.ports.memory import Array
@@ -162,11 +163,24 @@ def _facts(one: Content, other: Content) -> Iterator[str]:
     for name in one.own.keys() & other.own.keys():
         if said := code_difference(name, one.own[name], other.own[name]):
             yield said.replace("in the recording", "in the first")
+    yield from _arithmetic(one, other)
     if 0 in one.states and 0 in other.states:
         first, second = one.state(0), other.state(0)
         names = [n for n in first if first[n].tobytes() != second[n].tobytes()]
         if names:
             yield f"the initial values of {', '.join(names)} differ"
+
+
+def _arithmetic(one: Content, other: Content) -> Iterator[str]:
+    first, second = one.arithmetic, other.arithmetic
+    if first is None or second is None:
+        return
+    if first.threads != second.threads:
+        yield (
+            f"the first computes with {first.threads} BLAS threads and the second "
+            f"with {second.threads}"
+        )
+    yield from differences([("the first", first), ("the second", second)])
 
 
 # --------------------------------------------------------------------------------------

@@ -184,6 +184,7 @@ class Recorder:
             if len(rows):
                 self._folder.note(kind, {}, rows)
         self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
+        self._note_once("WITH", {"arithmetic": observer.leads().get("arithmetic")})
         self._note_once("CHNG", {"changes": [[*one] for one in observer.changes()]})
         for fate in (TransferKind.PUSH, TransferKind.LATE):
             pushes = _pushes(observer.job, trace, fate)

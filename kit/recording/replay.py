@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kit.arithmetic import differences, here
 from kit.crc import digest
 from kit.errors import (
     AbortedError,
@@ -249,8 +250,9 @@ def replay(
 
     Notes
     -----
-    Takes as long as the computing of all workers together. Another BLAS or processor
-    may give other bits.
+    Takes as long as the computing of all workers together. It computes with as many
+    BLAS threads as the training, whatever is set here; another BLAS or processor may
+    give other bits, and the error names what is not the same.
 
     Examples
     --------
@@ -284,7 +286,8 @@ def opened(content: Content, given: ReplayInputs) -> Recomputation:
     held = stretches(content.epochs, content.n_done)
     check_losses(given.job, held, content.changes)
     about = given.job, given.work, held, orders(content), pushed(content)
-    return Recomputation(*about)
+    threads = content.arithmetic.threads if content.arithmetic is not None else 0
+    return Recomputation(*about, threads)
 
 
 def orders(content: Content) -> Orders:
@@ -435,6 +438,9 @@ class _Checker:
                 f"function depends on more than its arguments, this machine computes "
                 f"other bits, or memory was damaged."
             )
+            if recorded := self._content.arithmetic:
+                both = [("the recording", recorded), ("this process", here())]
+                said = " ".join([said, *map(str.capitalize, differences(both))])
             self._found.mismatch = Mismatch(step, task, what, said)
 
 

@@ -10,6 +10,7 @@ function must be begun by the workers' own programs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,8 +18,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple, NoReturn
 
+from kit.arithmetic import Arithmetic, differences
 from kit.errors import InvalidArgumentError, KitError, UnimplementedError
-from kit.message_fields import check, table_of, text, whole
+from kit.message_fields import anything, check, table_of, text, whole
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near
@@ -41,13 +43,15 @@ _LOOK = {
     "run": text(pattern="(?:[0-9a-f]{32})?"),
     "state": text(100),
     "step": whole(0),
+    "arithmetic": table_of(anything()),
 }
 
 
 class AttachedStatus(NamedTuple):
     """A task's answer: its training, and the training's state and committed steps.
 
-    `run` is empty if none has begun. `reason` says why the task did not answer.
+    `run` is empty if none has begun. `reason` says why the task did not answer, and
+    `arithmetic` what it computes with.
     """
 
     task: Task
@@ -57,6 +61,7 @@ class AttachedStatus(NamedTuple):
     state: str = ""
     step: int = 0
     reason: str = ""
+    arithmetic: Arithmetic | None = None
 
     def __str__(self) -> str:
         if not self.is_there:
@@ -94,9 +99,17 @@ class AttachedCluster:
 
     @property
     def status(self) -> list[AttachedStatus]:
-        """What each task is doing; asks all, which takes a few seconds at most."""
+        """What each task is doing; asks all, which takes a few seconds at most.
+
+        Warns where tasks compute with something else than others, so that the bits of
+        a graph depend on where its operations are placed.
+        """
         with ThreadPoolExecutor(min(_AT_ONCE, len(self.tasks))) as pool:
-            return list(pool.map(self._status, self.tasks))
+            known = list(pool.map(self._status, self.tasks))
+        named = [(one.task.short, one.arithmetic) for one in known if one.arithmetic]
+        for words in differences(named, with_threads=True):
+            warnings.warn(words, stacklevel=2)
+        return known
 
     @property
     def run(self) -> Run | None:
@@ -158,7 +171,8 @@ class AttachedCluster:
         except KitError as error:
             return AttachedStatus(task, address, is_there=False, reason=error.message)
         return AttachedStatus(
-            *(task, address, True), found["run"], found["state"], found["step"]
+            *(task, address, True, found["run"], found["state"], found["step"]),
+            arithmetic=Arithmetic.from_plain(found["arithmetic"]),
         )
 
     def _dial(self, task: Task, run: str = "", address: str = "") -> Caller:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kit import machine
+from kit import arithmetic, machine
 from kit.errors import AddressInUse, FailedPreconditionError
 from kit.server.server import Server
 from kit.settings import Settings
@@ -43,6 +43,8 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         runtime_dir=folder,
     )
     stop()
+    if config.get("threads"):  # the same on all hosts, also after a restart
+        arithmetic.set_threads(int(config["threads"]))
     machine.raise_descriptors()  # here, as another host may have a lower limit
     credentials = Credentials.from_plain(config["credentials"])
     give_up_at = time.monotonic() + (_LEAVE_S if config.get("address") else 0)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -188,10 +189,14 @@ class Handlers:
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
         run = self._trainings.join(question["member"], question["terms"])
-        return {"run": run or ""}, b""
+        if run is None:
+            return {"run": "", "arithmetic": None}, b""
+        leads = self._trainings.find(run).coordinator
+        found = leads.arithmetic if leads is not None else arithmetic.here()
+        return {"run": run, "arithmetic": found.to_plain()}, b""
 
     def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
-        return {"begun": self._trainings.has_begun(question["run"])}, b""
+        return self._trainings.begun(question["run"]), b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
         answer = self._coordinator_of_member(question).arrive(
@@ -289,7 +294,7 @@ class Handlers:
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Begin a parameter server's part: step functions do not travel this way."""
         self._trainings.begin(Job.from_plain(question["job"]), None)
-        return {}, b""
+        return {"arithmetic": arithmetic.here().to_plain()}, b""
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)

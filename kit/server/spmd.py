@@ -16,11 +16,14 @@ worker joins the next training, not the one under way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kit import arithmetic
+from kit.arithmetic import Arithmetic
 from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
@@ -95,7 +98,10 @@ class TrainingRendezvous:
         with self._questions(task, deadline, member.check) as ask:
             while True:
                 try:
-                    ask("run.begin", {"job": job.to_plain()})
+                    reply = ask("run.begin", {"job": job.to_plain()})
+                    if member.coordinator is not None:
+                        its = member.coordinator.arithmetic
+                        self._compare((self.me, its), (task, _told(reply)))
                     return
                 except ClusterBusy:  # the last training may be ending there
                     if self.clock() > ending:
@@ -107,7 +113,7 @@ class TrainingRendezvous:
         number = job.tasks.index(self.me)
         values = {"member": number, "terms": terms_of(job)}
         with self._questions(coordinator, deadline, lambda: None) as ask:
-            while not (run := str(ask("run.join", values)["run"])):
+            while not (run := str((reply := ask("run.join", values))["run"])):
                 if self.clock() > deadline:
                     raise DeadlineExceededError(
                         f"{coordinator} coordinates, and did not call kit.train() "
@@ -116,7 +122,26 @@ class TrainingRendezvous:
                         task=str(coordinator),
                     )
                 self.sleep(_LOOK_S)
+        self._compare((coordinator, _told(reply)), (self.me, arithmetic.here()))
         return run
+
+    def _compare(
+        self, leads: tuple[Task, Arithmetic], other: tuple[Task, Arithmetic]
+    ) -> None:
+        """Warn where a task is set to compute with something else than the first."""
+        (first, its), (task, set_to) = leads, other
+        pair = [(first.short, its), (task.short, set_to)]
+        for words in arithmetic.differences(pair):
+            warnings.warn(words, stacklevel=5)
+        if set_to.threads != its.threads:
+            warnings.warn(
+                f"{first.short} computes this training with {its.threads} BLAS threads "
+                f"and {task.short} is set to {set_to.threads}: the last bits depend on "
+                f"their number, so {task.short} takes {its.threads} too. To choose it, "
+                f"start all programs with "
+                f"OPENBLAS_NUM_THREADS={min(its.threads, set_to.threads)}.",
+                stacklevel=5,
+            )
 
     @contextmanager
     def _questions(
@@ -144,3 +169,7 @@ class TrainingRendezvous:
         return Caller(
             self.directory().dial(task, self.me, Role.OBSERVER, run, address=address)
         )
+
+
+def _told(reply: Mapping[str, Any]) -> Arithmetic:
+    return Arithmetic.from_plain(reply["arithmetic"])

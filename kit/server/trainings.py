@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit import machine
+from kit import arithmetic, machine
 from kit.errors import (
     AbortedError,
     ClusterBusy,
@@ -282,6 +282,7 @@ class Trainings:
             "run": member.job.run if member else "",
             "state": member.state if member else "",
             "step": member.step if member else 0,
+            "arithmetic": arithmetic.here().to_plain(),
         }
 
     def find(self, run: str) -> Member:
@@ -512,9 +513,16 @@ class Trainings:
             time.sleep(_LOOK_S)
         raise error
 
-    def has_begun(self, run: str) -> bool:
-        """Whether this task takes, or took, part in a run."""
-        return self._member is not None and self._member.job.run == run
+    def begun(self, run: str) -> dict[str, Any]:
+        """Return whether this task takes, or took, part in a run, as plain data.
+
+        And, where it coordinates it, with how many BLAS threads all members compute.
+        """
+        member = self._member
+        if member is None or member.job.run != run:
+            return {"begun": False, "threads": 0}
+        leads = member.coordinator
+        return {"begun": True, "threads": leads.arithmetic.threads if leads else 0}
 
     def link_opened(self, link: Link) -> None:
         """Note a new link: of an observer, or of a member to its coordinator."""

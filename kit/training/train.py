@@ -404,7 +404,7 @@ def _begin(
     if job.checkpoints is not None:
         run.look()  # else `resumed_from` would not be known before the first news
         resumed = run.resumed_from
-        if resumed is not None and resumed.passed_over:
+        if resumed is not None and (resumed.passed_over or resumed.differs):
             warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
 

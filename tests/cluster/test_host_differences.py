@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kit import arithmetic
+from kit.arithmetic import Arithmetic
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.host_calls import HostFacts
 from kit.cluster.processes.host_differences import (
     check_addresses,
     check_versions,
-    compare_kernels,
+    compare_arithmetic,
     pins,
 )
 from kit.errors import StartFailed
@@ -39,10 +41,15 @@ def host(name: str, **changes: Any) -> HostFacts:
         address="10.0.0.1",
         folder="/tmp/psring-x",
         versions=host_calls.versions(),
-        cpu="AMD EPYC",
-        blas="openblas 0.3.31 Zen",
-        simd=("X86_V3", "X86_V4"),
+        cores=2,
+        arithmetic=Arithmetic(
+            "2.4.6", "openblas 0.3.31 Zen", ("X86_V3", "X86_V4"), "AMD EPYC"
+        ),
     )
+    other = {
+        name: changes.pop(name) for name in {"cpu", "blas", "simd"} & changes.keys()
+    }
+    facts = replace(facts, arithmetic=replace(facts.arithmetic, **other))
     return replace(facts, **changes)
 
 
@@ -53,7 +60,7 @@ def host_with(name: str, other: str) -> HostFacts:
 def warned(*hosts: HostFacts) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        compare_kernels(hosts)
+        compare_arithmetic(hosts)
     return [str(one.message) for one in caught]
 
 
@@ -138,10 +145,10 @@ def test_variables_of_the_notebook_hold_on_all_hosts(
     assert pins() == ["NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL"]
 
 
-@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
+@pytest.mark.skipif(not arithmetic.simd(), reason="numpy uses the least of this CPU")
 def test_instructions_that_numpy_is_told_not_to_use_are_not_those_it_uses() -> None:
-    last = host_calls.simd()[-1]
-    program = "from kit.cluster.processes import host_calls; print(*host_calls.simd())"
+    last = arithmetic.simd()[-1]
+    program = "from kit import arithmetic; print(*arithmetic.simd())"
 
     found = subprocess.check_output(
         [sys.executable, "-c", program],
@@ -149,4 +156,4 @@ def test_instructions_that_numpy_is_told_not_to_use_are_not_those_it_uses() -> N
         text=True,
     )
 
-    assert found.split() == [*host_calls.simd()[:-1]]
+    assert found.split() == [*arithmetic.simd()[:-1]]

@@ -92,6 +92,21 @@ with kit.Cluster(ps=1, worker=3, launcher=launcher) as cluster:
     print("processes", len(uses.processes_of(folders)) > 5)
 print("left", uses.left_of(folders))
 """
+UNEQUAL = """
+import sys
+import kit
+from tests.training import products
+
+launcher = kit.launchers.Slurm(address=sys.argv[1])
+with kit.Cluster(ps=1, worker=2, launcher=launcher) as cluster:
+    run = products.begin(cluster, topology="ps", steps=40)
+    run.switch("ring", at=20)
+    params = run.wait(60).params
+    expected = products.alone(cluster.threads, steps=40)
+    print("hosts", *run.job.hosts)
+    print("threads", {*cluster.call("all", products.n_threads)} == {cluster.threads})
+    print("bits", products.digest(params) == products.digest(expected))
+"""
 TWO = f"""{TRAIN}
 def make():
     launcher = kit.launchers.Slurm(address=sys.argv[1])
@@ -243,6 +258,15 @@ def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
     assert "killed by signal 9" in told, told
     assert "again nodeb\nbits again True\n" in told, told
     assert "folders psring psring psring .psring\nprocesses True\nleft []\n" in told
+    until(lambda: slurm.queue == "", 30)
+
+
+def test_two_and_one_tasks_on_hosts_of_slurm_have_the_bits_of_one_process(
+    slurm: Slurm,
+) -> None:
+    told = slurm.script(UNEQUAL)
+
+    assert "hosts nodea nodea nodeb\nthreads True\nbits True\n" in told, told
     until(lambda: slurm.queue == "", 30)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster.processes import host_calls
+from kit import arithmetic
 from kit.cluster.report import ClusterState
 from kit.errors import (
     FailedPreconditionError,
@@ -141,10 +141,10 @@ def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
     return str(python)
 
 
-def arithmetic() -> tuple[str, tuple[str, ...], bytes]:
+def computes_with() -> tuple[str, tuple[str, ...], bytes]:
     """Return what a task computes with, and the bits of what depends on it."""
     values = np.linspace(-4, 4, 1000, dtype=np.float32)
-    return host_calls.blas(), host_calls.simd(), np.exp(values).tobytes()
+    return arithmetic.blas(), arithmetic.simd(), np.exp(values).tobytes()
 
 
 def computed_with(
@@ -154,7 +154,7 @@ def computed_with(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
-            found = cluster.call("all", arithmetic)
+            found = cluster.call("all", computes_with)
     return found, [str(one.message) for one in caught]
 
 
@@ -173,17 +173,17 @@ def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
     assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
 
 
-@pytest.mark.skipif(not host_calls.simd(), reason="numpy uses the least of this CPU")
+@pytest.mark.skipif(not arithmetic.simd(), reason="numpy uses the least of this CPU")
 def test_hosts_with_different_instructions_are_told_how_to_compute_the_same_bits(
     hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
-    without = ",".join(host_calls.simd())
+    without = ",".join(arithmetic.simd())
     python = python_of(hosts, tmp_path, f"export NPY_DISABLE_CPU_FEATURES={without}")
 
     (mine, theirs), warned = computed_with(launcher(hosts, slots=1, python=python))
 
-    assert mine[1] == host_calls.simd()
+    assert mine[1] == arithmetic.simd()
     assert theirs[1] == ()
     assert mine[2] != theirs[2]
     found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", warned[0])

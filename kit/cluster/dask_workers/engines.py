@@ -41,8 +41,8 @@ class DaskEngines(FarEngines):
 
     _launcher: DaskWorkers
 
-    def __init__(self, *args: Any, launcher: DaskWorkers, threads: int) -> None:
-        super().__init__(*args, launcher=launcher, threads=threads)
+    def __init__(self, *args: Any, launcher: DaskWorkers) -> None:
+        super().__init__(*args, launcher=launcher)
         self._name = self._folder.name  # of our plugins
         self._connection = ""
         self._workers: dict[str, DaskWorker] = {}  # with our plugin, by address
@@ -75,12 +75,12 @@ class DaskEngines(FarEngines):
         self._asker = asyncio.create_task(self._ask_dask())
 
     async def _begin(self, worker: DaskWorker, slots: int) -> None:
-        # The threads of a worker are its share of the machine.
-        threads = self._threads or max(1, worker.nthreads // slots)
         program = (
             *("-P", "-m", "kit.cluster.processes.host"),
-            *host_options(self._deadline_s, threads),
+            *host_options(self._deadline_s, self.threads),
             *(f"--label={worker.address}", f"--slots={slots}"),
+            # The threads of a worker are its share of the machine.
+            f"--cores={worker.nthreads}",
         )
         order = plugin.HostOrder(self._name, program, self._connection)
         # First: if this is cancelled, its plugin may have begun, and has to be ended.

@@ -18,10 +18,10 @@ _SERVER = "kit.server.engine"
 class Bootstrap:
     """Three functions that run on an engine.
 
-    `start` gets job, index, credentials, transport, insecure, runtime_dir, settings and
-    host (its address; empty if all tasks are on one host), and returns address, pid and
-    the host's name; after a restart it also gets the address. `connect` gets the full
-    spec, `{job: [address]}`.
+    `start` gets job, index, credentials, transport, insecure, runtime_dir, settings,
+    threads (of BLAS) and host (its address; empty if all tasks are on one host), and
+    returns address, pid and the host's name; after a restart it also gets the address.
+    `connect` gets the full spec, `{job: [address]}`.
     """
 
     start: Callable[[dict[str, Any]], dict[str, Any]]

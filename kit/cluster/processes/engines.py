@@ -84,6 +84,7 @@ class Engines:
         self,
         folder: Path,
         names: Sequence[str],
+        threads: int,
         environment: dict[str, str],
         python: str,
         deadline_s: float,
@@ -93,6 +94,8 @@ class Engines:
         _require_curve()
         self._folder, self._forks = folder, Forks(folder)
         self._names = list(names)
+        #: BLAS threads of each; 0 until the least share of all hosts is known.
+        self.threads = threads
         self._deadline_s = deadline_s
         self._processes = processes
         self._client: Any = None

@@ -28,13 +28,13 @@ from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.host_differences import (
     check_addresses,
     check_versions,
-    compare_kernels,
+    compare_arithmetic,
     pins,
 )
 from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import tail, tail_of
+from kit.cluster.runtime import tail, tail_of, threads_per_engine
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
 
 _CHECK_S, _REFRESH_S = 0.1, 1.0
@@ -87,8 +87,8 @@ class FarProcess(NamedTuple):
 class FarEngines(Engines):
     """An ipyparallel controller here, and its engines where a launcher started them."""
 
-    def __init__(self, *args: Any, launcher: Launcher, threads: int) -> None:
-        self._launcher, self._threads = launcher, threads
+    def __init__(self, *args: Any, launcher: Launcher) -> None:
+        self._launcher = launcher
         self._shared = launcher.shared_folder(args[0])
         self._reached_at = launcher.reached_at
         self._order: list[str] = list(getattr(launcher, "hosts", ()))
@@ -102,7 +102,7 @@ class FarEngines(Engines):
         self, config: Any, environment: dict[str, str], python: str
     ) -> dict[str, Any]:
         program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
-        told = host_options(self._deadline_s, self._threads)
+        told = host_options(self._deadline_s, self.threads)
         if self._shared is not None:
             told.append(f"--connection={self._shared / _CONNECTION}")
         traits = self._launcher.traits(self._folder, [*program, *told])
@@ -196,7 +196,8 @@ class FarEngines(Engines):
         for facts in used:
             check_descriptors(len(self._names), facts.descriptors, facts.name)
         check_addresses(used)
-        compare_kernels(used)
+        compare_arithmetic(used)
+        self.threads = self.threads or self._least_share()
         for host in self._hosts:
             names = {index: self._names[index] for index in host.tasks}
             await self._call(host, host_calls.fork, names)
@@ -235,6 +236,17 @@ class FarEngines(Engines):
         for host in self._hosts:
             host.tasks = left[: host.facts.slots]
             left = left[host.facts.slots :]
+
+    def _least_share(self) -> int:
+        """Return the threads that each task gets: as many as all hosts can give.
+
+        With another number the same product of matrices has other bits.
+        """
+        return min(
+            threads_per_engine(len(host.tasks), host.facts.cores)
+            for host in self._hosts
+            if host.tasks
+        )
 
     def where(self, index: int) -> tuple[Path, str]:
         """Return the cluster's folder at engine `index`, and its host's address."""

@@ -36,7 +36,6 @@ from kit.cluster.runtime import (
     engine_environment,
     make_folder,
     prepared,
-    threads_per_engine,
 )
 
 _CONNECTION = "IPP_CONNECTION_INFO"
@@ -56,7 +55,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, help="tasks that it may hold")
     parser.add_argument("--connection", type=Path, help="file in place of the variable")
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
-    parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="of BLAS; 0 if not asked"
+    )
+    parser.add_argument("--cores", type=int, help="that its tasks share")
     parser.add_argument("--pin", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--parent", type=int, help="whose end is to be its own")
     parser.add_argument("--deadline", type=float, required=True)
@@ -134,16 +136,20 @@ def main() -> None:
         if arguments.connection
         else os.environ.pop(_CONNECTION)
     )
-    facts = {"label": arguments.label, "slots": slots}
+    cores = machine.physical_cores()
+    facts = {
+        "label": arguments.label,
+        "slots": slots,
+        "cores": arguments.cores or min(cores, _variable(_CORES, cores)),
+    }
     (folder / "host.json").write_text(json.dumps(facts))
     forks.order(HOST_ENGINE, "host")
-    cores = min(machine.cores(), _variable(_CORES, machine.cores()))
-    threads = arguments.threads or threads_per_engine(slots, cores)
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
-    environment = os.environ | engine_environment(folder, threads)
+    # The tasks of all hosts get one number; what it is, only the notebook can tell.
+    environment = os.environ | engine_environment(folder, arguments.threads or 1)
     environment |= dict(one.split("=", 1) for one in arguments.pin)
     os.execve(
         sys.executable,

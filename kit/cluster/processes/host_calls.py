@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import numpy
-import threadpoolctl
-
-from kit import machine
+from kit import arithmetic, machine
+from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.reaper import Process
@@ -52,9 +48,8 @@ class HostFacts:
     address: str
     folder: str
     versions: dict[str, str]
-    cpu: str
-    blas: str  # the library, and the kernel that it chose for this CPU
-    simd: tuple[str, ...]  # vector instructions that numpy uses beyond its baseline
+    cores: int  # physical ones, which its tasks share
+    arithmetic: Arithmetic
 
 
 @dataclass
@@ -78,26 +73,6 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version()} | known
 
 
-def blas() -> str:
-    """Return the BLAS that numpy uses here, such as `openblas 0.3.31 Zen`."""
-    told = ("internal_api", "version", "architecture")
-    found = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
-    return ", ".join(" ".join(str(one.get(k) or "") for k in told) for one in found)
-
-
-def simd() -> tuple[str, ...]:
-    """Return the vector instructions that numpy found here, by its names for them."""
-    told: Any = numpy.show_config(mode="dicts")
-    return tuple(told.get("SIMD Extensions", {}).get("found", ()))
-
-
-def cpu() -> str:
-    """Return the CPU's model as Linux names it, or else only its architecture."""
-    told = Path("/proc/cpuinfo").read_text()
-    found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
-    return found[1] if found else platform.machine()
-
-
 def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {Path('/proc/self/ns/net').stat().st_ino}"
@@ -118,9 +93,8 @@ def survey(controller: str) -> HostFacts:
         address_towards(controller),
         str(forks.folder),
         versions(),
-        cpu(),
-        blas(),
-        simd(),
+        told["cores"],
+        arithmetic.here(),
     )
 
 

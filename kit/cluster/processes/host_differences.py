@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
+from kit.arithmetic import DISABLED, KERNEL, differences
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.host_calls import HostFacts
 from kit.errors import StartFailed
 
-# OpenBLAS: the kernel to use. numpy: the instructions not to use.
-_KERNEL, _DISABLED = "OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES"
-
 
 def pins() -> list[str]:
     """Return the notebook's choice of kernels, as `NAME=VALUE` for all hosts."""
-    values = {_KERNEL: os.environ.get(_KERNEL, "")}
+    values = {KERNEL: os.environ.get(KERNEL, "")}
     # numpy takes spaces and commas, but a launcher's command line splits at spaces.
-    values[_DISABLED] = ",".join(
-        os.environ.get(_DISABLED, "").replace(",", " ").split()
-    )
+    values[DISABLED] = ",".join(os.environ.get(DISABLED, "").replace(",", " ").split())
     return [f"{name}={value}" for name, value in values.items() if value]
 
 
@@ -67,37 +64,10 @@ def check_addresses(hosts: Sequence[HostFacts]) -> None:
             )
 
 
-def compare_kernels(hosts: Sequence[HostFacts]) -> None:
+def compare_arithmetic(hosts: Sequence[HostFacts]) -> None:
     """Warn where two hosts compute with different machine code, and say what helps."""
-    if told := _unlike(hosts, lambda facts: facts.blas):
-        warnings.warn(
-            f"the hosts multiply matrices with different kernels ({told}): tasks on "
-            f"different hosts may differ in the last bits of the same product. Where "
-            f"all have OpenBLAS on CPUs of one family, set os.environ[{_KERNEL!r}] to "
-            f"a kernel that all of them can run, such as the oldest of these, before "
-            f"the cluster starts.",
-            stacklevel=2,
-        )
-    if told := _unlike(hosts, lambda facts: " ".join(facts.simd) or "none of them"):
-        some = dict.fromkeys(name for facts in hosts for name in facts.simd)
-        missing = [
-            name for name in some if not all(name in facts.simd for facts in hosts)
-        ]
-        warnings.warn(
-            f"numpy uses different vector instructions on the hosts ({told}): tasks on "
-            f"different hosts may differ in the last bits of exp, log, sin, tanh and "
-            f"the like. Where the CPUs are of one family, set os.environ[{_DISABLED!r}]"
-            f" = {','.join(missing)!r} before the cluster starts: then none uses what "
-            f"some lack.",
-            stacklevel=2,
-        )
-
-
-def _unlike(hosts: Sequence[HostFacts], of: Callable[[HostFacts], str]) -> str:
-    """Name one host for each value of a fact; empty if all have the same value."""
-    found: dict[str, HostFacts] = {}
-    for facts in hosts:
-        found.setdefault(of(facts), facts)
-    if len(found) < 2:
-        return ""
-    return "; ".join(f"{one.name} ({one.cpu}) has {it}" for it, one in found.items())
+    # Of another numpy than the notebook's, `check_versions` has warned.
+    known = hosts[0].arithmetic.numpy if hosts else ""
+    named = [(one.name, replace(one.arithmetic, numpy=known)) for one in hosts]
+    for words in differences(named):
+        warnings.warn(f"on the hosts, {words}", stacklevel=2)

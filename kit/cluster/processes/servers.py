@@ -48,13 +48,14 @@ class Servers:
         self._topologies: dict[str, bytes] = {}
 
     async def start(
-        self, tasks: Sequence[Task], where: ClusterSpec | None = None
+        self, tasks: Sequence[Task], threads: int, where: ClusterSpec | None = None
     ) -> dict[Task, Any]:
         """Start servers; return each one's reply, which has its address.
 
+        `threads` are those of BLAS, the same for all tasks of a cluster.
         With `where` each listens at its address there, else it chooses one.
         """
-        payloads = {task: self._start_payload(task, where) for task in tasks}
+        payloads = {task: self._start_payload(task, threads, where) for task in tasks}
         deadline_s = self._options.start_deadline_s
         replies = await self._calls.perform(payloads, deadline_s, "start its server")
         if self._topologies:
@@ -75,7 +76,9 @@ class Servers:
         deadline_s, what = self._options.start_deadline_s, "register a topology"
         await self._calls.perform(dict.fromkeys(tasks, payload), deadline_s, what)
 
-    def _start_payload(self, task: Task, where: ClusterSpec | None) -> bytes:
+    def _start_payload(
+        self, task: Task, threads: int, where: ClusterSpec | None
+    ) -> bytes:
         folder, host = self._where(task)
         config: dict[str, Any] = {
             "job": task.job,
@@ -84,6 +87,7 @@ class Servers:
             "transport": self._options.transport,
             "insecure": self._options.insecure,
             "runtime_dir": str(folder),
+            "threads": threads,
             "host": host,
             "settings": dict(self._options.settings or {}),
         }

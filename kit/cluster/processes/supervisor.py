@@ -156,15 +156,15 @@ class Supervisor:
         names = [task.short for task in self.options.tasks]
         environment = engine_environment(self.folder, self.options.threads)
         arguments = (
-            *(self.folder, names, environment, self.options.python),
-            *(self.options.start_deadline_s, self._processes),
+            *(self.folder, names, self.options.threads, environment),
+            *(self.options.python, self.options.start_deadline_s, self._processes),
             _logger(self.options.log_level),
         )
         self.engines = engines = (
             Engines(*arguments)
             if self.options.launcher is None
             else _far_engines(self.options.launcher)(
-                *arguments, launcher=self.options.launcher, threads=self.options.threads
+                *arguments, launcher=self.options.launcher
             )
         )
         # Before the launch: the controller may end at once.
@@ -191,7 +191,7 @@ class Supervisor:
 
     async def _start_servers(self) -> None:
         self._set_phase("starts its server")
-        replies = await self._servers.start(self.options.tasks)
+        replies = await self._servers.start(self.options.tasks, self.launched.threads)
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
@@ -203,12 +203,12 @@ class Supervisor:
 
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
-        await self._servers.start([task], self.spec)
+        await self._servers.start([task], self.launched.threads, self.spec)
         await self._connect([task])
 
     async def start_new_server(self, task: Task) -> None:
         """Start the server of an admitted task; tell all tasks its address."""
-        (reply,) = (await self._servers.start([task])).values()
+        (reply,) = (await self._servers.start([task], self.launched.threads)).values()
         self._set(task, host=str(reply.get("host", "")))
         assert self.spec is not None, "the others have their addresses"
         self.spec = changed_spec(self.spec, {task: str(reply["address"])})

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kit.arithmetic import bound_to
 from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.exchange import state_transfer
 from kit.exchange.compression.compressor import Arrays
@@ -74,6 +75,7 @@ class Recomputation:
     Attributes:
         orders: of each asynchronous epoch and server, whose pushes it took, in order.
         pushed: with backup workers, of each step who had pushed a gradient.
+        threads: of BLAS, as in the training; 0 for those that are set.
         step: how many steps are done.
         losses: of the last step, by worker.
         told: called with worker, epoch and loss of each asynchronous update.
@@ -84,6 +86,7 @@ class Recomputation:
     stretches: Sequence[Stretch]
     orders: Orders
     pushed: Mapping[int, Pushed]
+    threads: int = 0
     told: Callable[[int, int, float], None] = lambda worker, epoch, loss: None
     step: int = 0
     losses: dict[int, float] = field(default_factory=dict)
@@ -169,7 +172,8 @@ class Recomputation:
         while self.step >= stretch.end and self._at + 1 < len(self.stretches):
             stretch = self._enter_next()
         if stretch.row.is_asynchronous:
-            self._asynchronous(stretch, min(until, stretch.end))
+            with bound_to(self.threads):
+                self._asynchronous(stretch, min(until, stretch.end))
         else:
             self.compute()
             self.complete()
@@ -191,21 +195,23 @@ class Recomputation:
             busy = {*counted, *late}
         for member in self.members:
             member.endpoint.stamp.step = self.step
-        for worker, place in self._places.items():
-            if worker in busy:
-                loss, _ = place.compute(self.step, lambda bucket: None)
-                if worker not in late:
-                    self.losses[worker] = loss
+        with bound_to(self.threads):
+            for worker, place in self._places.items():
+                if worker in busy:
+                    loss, _ = place.compute(self.step, lambda bucket: None)
+                    if worker not in late:
+                        self.losses[worker] = loss
 
     def complete(self) -> None:
         """Exchange what was computed and update: the end of a synchronous step."""
-        if self._quorum is not None:
-            self._quorum.complete(self.step)
-        else:
-            self._exchange()
-            self._mix()
-            for member in self.members:
-                member.endpoint.stamp.parity ^= 1
+        with bound_to(self.threads):
+            if self._quorum is not None:
+                self._quorum.complete(self.step)
+            else:
+                self._exchange()
+                self._mix()
+                for member in self.members:
+                    member.endpoint.stamp.parity ^= 1
         self.step += 1
 
     def gradients(self) -> list[Array]:
@@ -246,7 +252,8 @@ class Recomputation:
             worker: unflatten(job.layout, flat.tobytes())
             for worker, flat in zip(job.workers, gradients, strict=True)
         }
-        return self._compressed.record(self.step, by_worker, topology, most)
+        with bound_to(self.threads):
+            return self._compressed.record(self.step, by_worker, topology, most)
 
     def flat(self) -> Array:
         """Return the flat parameters: a worker's, or the servers' where they lead."""

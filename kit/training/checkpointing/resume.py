@@ -10,12 +10,14 @@ import fcntl
 import json
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from kit import arithmetic
+from kit.arithmetic import Arithmetic
 from kit.checkpoint import (
     FILES,
     Files,
@@ -33,6 +35,7 @@ from kit.errors import (
 )
 from kit.exchange.ports.memory import Array
 from kit.faults import points
+from kit.message_fields import shown
 from kit.regular_file import check_regular
 from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
 from kit.training.checkpointing.save_coordinator import (
@@ -162,12 +165,17 @@ class Resumed:
         lost_steps: how many steps the training before it had done after that; they are
             done again. 0 if it ended in good order.
         passed_over: newer checkpoints that are damaged, and what is wrong with each.
+        threads: of BLAS, with which it computes as before, whatever is set here; 0 if
+            the checkpoint does not say.
+        differs: what it computes with here and not before, each with what helps.
     """
 
     step: int
     path: str
     lost_steps: int = 0
     passed_over: tuple[tuple[str, str], ...] = ()
+    threads: int = 0
+    differs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"went on from step {self.step:,}"
@@ -175,7 +183,7 @@ class Resumed:
             text += f", {self.lost_steps:,} steps were lost and are done again"
         for path, why in self.passed_over:
             text += f"; {path} is damaged and was passed over: {why}"
-        return text
+        return "; ".join([text, *self.differs])
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
@@ -185,7 +193,14 @@ class Resumed:
     def from_plain(cls, plain: dict[str, Any]) -> Resumed:
         """Rebuild it from `to_plain`."""
         over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
-        return cls(int(plain["step"]), plain["path"], plain["lost_steps"], over)
+        differs = tuple(map(str, plain["differs"]))
+        return cls(
+            *(int(plain["step"]), plain["path"], plain["lost_steps"], over),
+            *(int(plain["threads"]), differs),
+        )
+
+
+_TOO_MANY: Final = 4  # threads for each that has a core
 
 
 class CheckpointStore:
@@ -214,6 +229,7 @@ class CheckpointStore:
             self._folder.prepare()
             self.save_coordinator = SaveCoordinator(job, self._folder, begun, ended)
             self.values: Values | None = None
+            self.arithmetic: Arithmetic | None = None  # of the checkpoint, if it says
             self._states: dict[int, bytes] = {}  # packed, by member
             self.resumed = self._begin(job, wanted)
         except BaseException:
@@ -258,8 +274,9 @@ class CheckpointStore:
         self._claim.close()
         self.forget()
 
-    def _read(self, job: Job, values: Values) -> None:
+    def _read(self, job: Job, found: FoundCheckpoint, values: Values) -> None:
         """Take what a checkpoint holds."""
+        self.arithmetic = _arithmetic_of(found)
         self._states = {
             member: values.pop(name).tobytes()
             for name, member in job.states.items()
@@ -287,7 +304,7 @@ class CheckpointStore:
         else:
             found, values = self._folder.load_newest()
         self._compare(job, found)
-        self._read(job, values)
+        self._read(job, found, values)
         step, last = found.manifest.step, self._claim.left_at
         self.save_coordinator.go_on_from(
             step, found.path, drops_later=bool(job.restore)
@@ -295,7 +312,23 @@ class CheckpointStore:
         # A training that goes back to an older checkpoint on request has lost nothing.
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in found.passed_over)
-        return Resumed(step, str(found.path), lost, over)
+        return Resumed(step, str(found.path), lost, over, *self._other(job))
+
+    def _other(self, job: Job) -> tuple[int, tuple[str, ...]]:
+        """Return the threads of before, and what else was not as it is here."""
+        before, mine = self.arithmetic, arithmetic.here()
+        if before is None:
+            return 0, ()
+        named = [("the checkpoint", before), (job.tasks[job.coordinator].short, mine)]
+        wrong = arithmetic.differences(named)
+        if mine.threads and before.threads >= _TOO_MANY * mine.threads:
+            wrong.append(
+                f"each task computes with {before.threads} BLAS threads as before, for "
+                f"the same bits, where {mine.threads} would suit the cores: slowly. If "
+                f"other bits will do, begin in another folder with "
+                f"params=kit.load_checkpoint(...)"
+            )
+        return before.threads, tuple(wrong)
 
     def _own(self, job: Job, steps: list[int]) -> Resumed | None:
         """Go on from what an earlier generation has saved, if it has.
@@ -308,7 +341,7 @@ class CheckpointStore:
         for step in reversed(own):
             with suppress(CheckpointFailed):
                 found = self._folder.at(step)
-                self._read(job, load(found))
+                self._read(job, found, load(found))
                 self.save_coordinator.go_on_from(step, found.path, drops_later=False)
                 return Resumed(step, str(found.path))
         return None
@@ -345,6 +378,34 @@ class CheckpointStore:
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
+
+
+def going_on_with(
+    store: CheckpointStore | None, requests: Mapping[str, Any] | None
+) -> Arithmetic:
+    """Return what a training computes with here, and has its checkpoints say so.
+
+    Its BLAS threads are those of the generation before, or of the checkpoint, else
+    those that are set here. With another number the bits would not be those of a
+    training that was not disturbed.
+    """
+    saved = store.arithmetic if store is not None else None
+    known = requests["threads"] if requests else 0
+    found = arithmetic.here(known or (saved.threads if saved else 0) or None)
+    if store is not None:
+        store.save_coordinator.arithmetic = found
+    return found
+
+
+def _arithmetic_of(found: FoundCheckpoint) -> Arithmetic | None:
+    plain = found.manifest.extra.get("arithmetic")
+    try:
+        return None if plain is None else Arithmetic.from_plain(plain)
+    except InvalidArgumentError as error:
+        raise CheckpointFailed(
+            f"{found.path} has {shown(plain)} for what it was computed with: "
+            f"{error.message}"
+        ) from error
 
 
 def texts_of(found: FoundCheckpoint, name: str) -> list[str]:

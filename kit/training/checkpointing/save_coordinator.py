@@ -64,6 +64,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from kit.arithmetic import Arithmetic
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
 from kit.trace.named_rows import SaveRow
@@ -125,7 +126,9 @@ class SaveAttempt:
         is_whole = self.entries.keys() >= self.writers
         return bool(self.wrong) or (is_whole and self.confirmed >= self.witnesses)
 
-    def manifest(self, job: Job, graph: str) -> Manifest:
+    def manifest(
+        self, job: Job, graph: str, arithmetic: Arithmetic | None = None
+    ) -> Manifest:
         """Return what the checkpoint says of itself; `graph` marks names and shapes."""
         extra = {
             "run": name_of(job),
@@ -138,6 +141,8 @@ class SaveAttempt:
             "seed": job.seed,
             "steps": job.steps,
         }
+        if arithmetic is not None:
+            extra["arithmetic"] = arithmetic.to_plain()
         shards = tuple(self.entries[one] for one in sorted(self.entries))
         return Manifest(self.key[0], self.epoch, graph, shards, extra)
 
@@ -186,6 +191,7 @@ class SaveCoordinator:
         self.own: frozenset[int] = frozenset()  # what generations before have saved
         self._damage, self._confirmed = "", dict[Key, set[int]]()
         self._graph = graph_hash(tensors_of(job.specs, job.slots))
+        self.arithmetic: Arithmetic | None = None  # what the training computes with
 
     def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
         """Note that the training goes on from a checkpoint.
@@ -456,7 +462,7 @@ class SaveCoordinator:
             self._folder.remove_after(self._drop_after)
             self._drop_after = None
         return self._folder.commit(
-            attempt.draft, attempt.manifest(self._job, self._graph)
+            attempt.draft, attempt.manifest(self._job, self._graph, self.arithmetic)
         )
 
     def _settle(self, attempt: SaveAttempt, path: Path | None) -> None:

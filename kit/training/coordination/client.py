@@ -6,9 +6,11 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from kit.arithmetic import MOST_THREADS
 from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
+from kit.message_fields import check, flag, whole
 from kit.settings import Settings
 from kit.training.checkpointing.save_coordinator import Key, SaveClient, ShardPath
 from kit.training.coordination.coordinator import TrainingCoordinator
@@ -17,6 +19,7 @@ from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 Reports = Sequence[DigestReport]
+_BEGUN: Final = {"begun": flag(), "threads": whole(0, MOST_THREADS)}
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before it says WAIT
 
 
@@ -33,7 +36,13 @@ class HeartbeatReply(NamedTuple):
 
 
 class CoordinatorClient(SaveClient, Protocol):
-    """What a member asks of the coordinator. All raise the training's failure."""
+    """What a member asks of the coordinator. All raise the training's failure.
+
+    Attributes:
+        threads: of BLAS, which all members compute with; known once it has begun.
+    """
+
+    threads: int
 
     def arrive(self, number: int, step: int) -> Answer:
         """Come to boundary `number`, before `step`."""
@@ -72,6 +81,7 @@ class LocalCoordinatorClient:
 
     def __init__(self, coordinator: TrainingCoordinator, member: int) -> None:
         self._coordinator, self._member = coordinator, member
+        self.threads = coordinator.arithmetic.threads
 
     def arrive(self, number: int, step: int) -> Answer:
         """See `CoordinatorClient`."""
@@ -144,6 +154,7 @@ class RemoteCoordinatorClient:
         """`dial` reaches the coordinator before a point of the monotonic clock."""
         self._about = {"run": run, "member": member, "incarnation": incarnation}
         self._process = secrets.token_hex(8)
+        self.threads = 0
         self._deadline_s = settings.dead_after_s
         self._control = ReconnectingCaller(dial, settings.redial_after_s)
         # A large block may rightly take long, so this line is not dialled anew as soon;
@@ -158,7 +169,9 @@ class RemoteCoordinatorClient:
         limit_s = max(0.0, deadline - time.monotonic())
         about = {"run": self._about["run"]}
         reply, _ = self._control.call("run.begun", limit_s, about)
-        return bool(reply["begun"])
+        answer = check("answer", _BEGUN, reply)
+        self.threads = answer["threads"]
+        return bool(answer["begun"])
 
     def arrive(self, number: int, step: int) -> Answer:
         """See `CoordinatorClient`."""

@@ -20,7 +20,7 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
-from kit.training.checkpointing.resume import CheckpointStore
+from kit.training.checkpointing.resume import CheckpointStore, going_on_with
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import RequestLog, check_command
 from kit.training.coordination import member_errors
@@ -80,6 +80,8 @@ class TrainingCoordinator:
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
         self._log = RequestLog(requests)
+        #: What it computes with; its number of threads is that of all members.
+        self.arithmetic = going_on_with(self.store, requests)
         if requests:
             self.began = int(requests["began"])
             saved = requests["saves"]
@@ -224,7 +226,8 @@ class TrainingCoordinator:
                 **self._log.to_plain(),
                 "saves": self.store.account() if self.store is not None else None,
                 "began": self.began,
-                "placing": wanted.placing.to_plain() if wanted is not None else None,
+                "threads": self.arithmetic.threads,
+                "placing": wanted.placing.to_plain() if wanted else None,
             }
 
     def kept(self, member: int) -> bytes:
@@ -354,8 +357,7 @@ class TrainingCoordinator:
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
             if self._agreement.is_over or has_begun:
                 return None
-            found = difference(terms_of(self._job), terms)
-            if found:
+            if found := difference(terms_of(self._job), terms):
                 error = member_errors.mismatch(self._job, member, found)
                 self._end(error)
                 raise error
@@ -590,4 +592,5 @@ class TrainingCoordinator:
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
+                "arithmetic": self.arithmetic.to_plain(),
             }

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kit.arithmetic import bound_to
 from kit.errors import (
     DeadlineExceededError,
     KitError,
@@ -224,6 +225,7 @@ class Member:
         stack.callback(client.close)
         if self.incarnation:
             client.come_back()
+        stack.enter_context(bound_to(client.threads))
         # Not before: a process that was not taken back has nothing to report.
         self._client = client
         own_arena = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))

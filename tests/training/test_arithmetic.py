@@ -1,0 +1,310 @@
+"""The number of BLAS threads belongs to a training, and with it the last bits."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import kit
+from kit import arithmetic
+from kit.arithmetic import Arithmetic, bound_to
+from kit.errors import CheckpointFailed, FailedPreconditionError, InvalidArgumentError
+from kit.testing.cluster import local_cluster
+from tests.cases import for_each
+from tests.server.ports import free_ports
+from tests.training import products
+from tests.training.products import Params, begin
+
+
+@pytest.fixture(scope="module")
+def two() -> Params:
+    """What the training ends with on two threads, if not on one as well."""
+    found = products.alone(2)
+    if products.digest(found) == products.digest(products.alone(1)):
+        pytest.skip("this BLAS computes the same bits with one and with two threads")
+    return found
+
+
+def same(one: Mapping[str, np.ndarray], other: Params) -> bool:
+    """Whether two sets of parameters have the same bits."""
+    return all(one[name].tobytes() == other[name].tobytes() for name in other)
+
+
+# -- the number of a process -----------------------------------------------------------
+
+
+def test_a_block_sets_the_threads_and_gives_the_number_before_back() -> None:
+    def fail() -> None:
+        with bound_to(1):
+            assert products.n_threads() == 1
+            with bound_to(3):
+                assert products.n_threads() == 3
+            assert products.n_threads() == 1
+            raise RuntimeError("inside")
+
+    with threadpool_limits(2):
+        with pytest.raises(RuntimeError, match="inside"):
+            fail()
+
+        assert products.n_threads() == 2
+
+
+def test_a_thread_sets_the_number_though_the_main_thread_holds_a_limit() -> None:
+    seen: list[int] = []
+
+    def compute() -> None:
+        with bound_to(2):
+            seen.append(products.n_threads())
+
+    with threadpool_limits(1):
+        other = threading.Thread(target=compute)
+        other.start()
+        other.join()
+
+        assert seen == [2]
+        assert products.n_threads() == 1
+
+
+def test_more_threads_than_blas_can_have_are_refused_and_change_nothing() -> None:
+    before = products.n_threads()
+
+    words = "needs 1024 BLAS threads"
+    with pytest.raises(FailedPreconditionError, match=words), bound_to(1024):
+        pass
+
+    assert products.n_threads() == before
+
+
+def test_the_setting_of_a_process_is_not_what_a_block_needs_meanwhile() -> None:
+    with threadpool_limits(2), bound_to(1):
+        assert products.n_threads() == 1
+        assert arithmetic.threads() == 2
+
+
+def test_the_first_of_two_threads_that_leaves_takes_no_number_from_the_other() -> None:
+    first, second = bound_to(1), bound_to(1)
+    with threadpool_limits(2):
+        first.__enter__()
+        other = threading.Thread(target=second.__enter__)
+        other.start()
+        other.join()
+
+        first.__exit__(None, None, None)
+
+        assert products.n_threads() == 1
+        second.__exit__(None, None, None)
+        assert products.n_threads() == 2
+
+
+def test_another_number_in_another_thread_is_refused_with_both() -> None:
+    refused: list[FailedPreconditionError] = []
+
+    def enter() -> None:
+        try:
+            with bound_to(2):
+                pass
+        except FailedPreconditionError as error:
+            refused.append(error)
+
+    with bound_to(1):
+        other = threading.Thread(target=enter)
+        other.start()
+        other.join()
+
+    assert "needs 2 BLAS threads" in refused[0].message
+    assert "computes with 1" in refused[0].message
+
+
+@for_each(
+    "change",
+    [{"threads": -1}, {"threads": 10**9}, {"blas": 7}, {"simd": "X86"}, {"more": 1}],
+)
+def test_what_a_file_says_it_was_computed_with_is_checked(
+    change: dict[str, object],
+) -> None:
+    good = arithmetic.here(2).to_plain()
+    assert Arithmetic.from_plain(good) == arithmetic.here(2)
+
+    with pytest.raises(InvalidArgumentError):
+        Arithmetic.from_plain({**good, **change})
+
+
+# -- trainings -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_replay_computes_with_the_recorded_threads_whatever_is_set(
+    tmp_path: Path, two: Params
+) -> None:
+    with threadpool_limits(2), local_cluster(ps=1, worker=2) as cluster:
+        run = begin(cluster, record=tmp_path / "run").wait(60)
+        assert same(run.params, two)
+
+    with threadpool_limits(1):
+        replayed = kit.replay(tmp_path / "run", data=products.DATA, step=products.step)
+        assert products.n_threads() == 1
+
+    assert same(replayed.params, two)
+    assert replayed.content.arithmetic == arithmetic.here(2)
+
+
+@pytest.mark.slow
+def test_a_training_that_resumes_computes_with_the_threads_of_the_checkpoint(
+    tmp_path: Path, two: Params
+) -> None:
+    half = products.STEPS // 2
+    with threadpool_limits(2), local_cluster(ps=1, worker=2) as cluster:
+        begin(cluster, steps=half, checkpoint=tmp_path / "saved").wait(60)
+
+    with threadpool_limits(1), local_cluster(ps=1, worker=2) as cluster:
+        run = begin(cluster, checkpoint=tmp_path / "saved").wait(60)
+
+        assert run.resumed_from is not None
+        assert run.resumed_from.step == half
+        assert run.resumed_from.threads == 2
+        assert same(run.params, two)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_another_blas_is_resumed_with_a_warning_that_names_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_cluster(ps=1, worker=2) as cluster:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(arithmetic, "blas", lambda: "openblas 0.1 Nehalem")
+            begin(cluster, steps=4, checkpoint=tmp_path / "saved").wait(60)
+
+        with pytest.warns(UserWarning, match="went on from step 4") as caught:
+            begin(cluster, steps=6, checkpoint=tmp_path / "saved").wait(60)
+
+    told = str(caught[0].message)
+    assert "the checkpoint (" in told
+    assert "has openblas 0.1 Nehalem; worker:0 (" in told
+    assert "os.environ['OPENBLAS_CORETYPE']" in told
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_many_more_threads_than_suit_warns_of_slowness(
+    tmp_path: Path,
+) -> None:
+    with local_cluster(ps=1, worker=2) as cluster:
+        with threadpool_limits(4):
+            begin(cluster, steps=4, checkpoint=tmp_path / "saved").wait(60)
+
+        with threadpool_limits(1):
+            words = "computes with 4 BLAS threads as before, for the same bits, where 1"
+            with pytest.warns(UserWarning, match=words):
+                begin(cluster, steps=6, checkpoint=tmp_path / "saved").wait(60)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_impossible_threads_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_cluster(ps=1, worker=2) as cluster:
+        with monkeypatch.context() as elsewhere:
+            plain = arithmetic.here().to_plain() | {"threads": 10**6}
+            elsewhere.setattr(Arithmetic, "to_plain", lambda self: plain)
+            begin(cluster, steps=4, checkpoint=tmp_path / "saved").wait(60)
+
+        with pytest.raises(CheckpointFailed, match="threads is 1000000; give a whole"):
+            begin(cluster, steps=6, checkpoint=tmp_path / "saved")
+
+
+@pytest.mark.slow
+def test_a_difference_of_threads_is_named_and_found_in_the_first_gradient(
+    tmp_path: Path, two: Params
+) -> None:
+    for n in (1, 2):
+        with threadpool_limits(n), local_cluster(ps=1, worker=2) as cluster:
+            begin(cluster, record=tmp_path / str(n)).wait(60)
+
+    paths = tmp_path / "1", tmp_path / "2"
+    found = kit.diff(*paths, data=products.DATA, step=products.step)
+
+    assert "the first computes with 1 BLAS threads and the second with 2" in found.facts
+    assert (found.step, found.what) == (0, "gradient")
+
+
+SERVE = """
+import hashlib, json, sys, warnings
+import kit
+from tests.training import products
+
+spec, index = json.loads(sys.argv[1]), int(sys.argv[2])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with kit.Server(spec, job_name="worker", task_index=index) as server:
+        params = products.begin(server, topology="ring").wait(60).params
+told = [str(one.message) for one in caught if "BLAS" in str(one.message)]
+print(json.dumps([products.digest(params), products.n_threads(), told]))
+"""
+
+
+@pytest.mark.slow
+def test_programs_with_other_settings_compute_with_the_threads_of_the_first_worker(
+    tmp_path: Path, two: Params
+) -> None:
+    spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", SERVE, json.dumps(spec), str(index)],
+            env={**products.environment(tmp_path), "OPENBLAS_NUM_THREADS": str(n)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for index, n in enumerate((2, 1))
+    ]
+    (first, *_), (second, n_after, told) = (
+        json.loads(one.communicate(timeout=90)[0]) for one in programs
+    )
+
+    assert first == second == products.digest(two)
+    assert n_after == 1  # the setting of the process
+    (words,) = told
+    assert words.startswith("worker:0 computes this training with 2 BLAS threads and ")
+    assert "worker:1 is set to 1: " in words
+    assert "worker:1 takes 2 too." in words
+    assert words.endswith("start all programs with OPENBLAS_NUM_THREADS=1.")
+
+
+@pytest.mark.slow
+def test_tasks_with_other_threads_are_named_to_a_program_that_attaches(
+    tmp_path: Path,
+) -> None:
+    spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    with ExitStack() as stack:
+        environment = products.environment(tmp_path)
+        for index, n in enumerate((2, 1)):
+            command = [sys.executable, "-m", "kit", "serve", "--job", "worker"]
+            server = stack.enter_context(
+                subprocess.Popen(
+                    [*command, "--index", str(index), "--cluster", json.dumps(spec)],
+                    env={**environment, "OPENBLAS_NUM_THREADS": str(n)},
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(server.kill)
+            assert server.stdout is not None
+            server.stdout.readline()  # it listens
+
+        settings = kit.Settings(runtime_dir=str(tmp_path))
+        cluster = kit.attach(spec["worker"][0], settings=settings)
+        with pytest.warns(UserWarning, match="different numbers of threads") as caught:
+            found = cluster.status
+
+    assert [one.arithmetic and one.arithmetic.threads for one in found] == [2, 1]
+    told = str(caught[0].message)
+    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", told)
+    assert told.endswith("Start all programs with OPENBLAS_NUM_THREADS=1.")
