@@ -2,7 +2,8 @@
 
 Each member's arena begins with control words: for each other member a line with the
 number of messages posted so far, and a ring with what each message carries (when it was
-posted, when it reaches the other end, step and halt). Posting stores the counter once
+posted, when it reaches the other end, step and halt, and which bytes of which region it
+announces: the receiver compares these with its plan). Posting stores the counter once
 the data are complete; taking reads it. Both are single aligned 64-bit accesses, and
 x86-64 makes stores visible in their order: a peer that sees the counter sees data and
 notes as well.
@@ -21,12 +22,14 @@ from collections.abc import Callable, Sequence
 
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory
-from kit.exchange.ports.port import Expected, Stamp
+from kit.exchange.ports.port import Expected, Stamp, Taken
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
 _LINE = 8  # 64-bit words in a cache line
-_NOTE = 4  # words a message: posted, reaches, step, halt
+# Words a message: those of an `Arrival`, and one that is free. So a note is a cache
+# line, and writing one does not take another one away from its reader.
+_NOTE, _ARRIVAL = _LINE, 7
 _POSTED, _TAKEN, _BELL = range(3)
 
 
@@ -121,6 +124,8 @@ class SharedPort:
         )
         notes[place + 2] = stamp.step
         notes[place + 3] = stamp.halt
+        notes[place + 4] = region
+        notes[place + 5], notes[place + 6] = part
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
@@ -136,12 +141,19 @@ class SharedPort:
         """Return how much more the peer has posted than we took."""
         return int(self._in[0] - self._own[_TAKEN])
 
-    def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival` without field names, which cost time."""
-        own = self._own
-        own[_TAKEN] = number = own[_TAKEN] + 1
-        place, notes = (number & self.mask) * _NOTE, self._notes_in
-        return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]
+    def next(self) -> Taken:
+        """Return the next message, an `Arrival` without field names, which cost time.
+
+        Only after `has_arrived` was true. The message is not taken.
+        """
+        place = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE
+        return tuple(self._notes_in[place : place + _ARRIVAL])  # type: ignore[return-value]  # seven
+
+    def take(self) -> Taken:
+        """Take the next message."""
+        arrival = self.next()
+        self._own[_TAKEN] += 1
+        return arrival
 
     def pump(self) -> bool:
         """Find out whether the peer is gone; it never sends anything on this stream."""
