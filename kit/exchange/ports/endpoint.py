@@ -137,7 +137,8 @@ class Endpoint:
         if not port.has_arrived():
             self._wait(port.has_arrived, port)
         posted, usable, step, halt, region, lo, hi = arrival = port.take()
-        if region != due.region or (lo, hi) != due.range:
+        due_region, part, _ = due
+        if region != due_region or (lo, hi) != part:
             raise self.refusal(port, arrival, due)
         if halt < self.stamp.halt:
             self.stamp.halt = halt

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from struct import Struct
 
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory
@@ -29,7 +30,8 @@ from kit.wire.stream import Stream
 _LINE = 8  # 64-bit words in a cache line
 # Words a message: those of an `Arrival`, and one that is free. So a note is a cache
 # line, and writing one does not take another one away from its reader.
-_NOTE, _ARRIVAL = _LINE, 7
+_NOTE, _ARRIVAL = _LINE, Struct("7Q")
+_NOTE_BYTES = 8 * _NOTE
 _POSTED, _TAKEN, _BELL = range(3)
 
 
@@ -118,14 +120,14 @@ class SharedPort:
         own[_POSTED] = number = own[_POSTED] + 1
         place = (number & self.mask) * _NOTE
         notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
+        lo, hi = part
         notes[place] = now = self._clock()
-        notes[place + 1] = (
-            line_out.reaches_at(now, part.hi - part.lo) if line_out else now
-        )
+        notes[place + 1] = line_out.reaches_at(now, hi - lo) if line_out else now
         notes[place + 2] = stamp.step
         notes[place + 3] = stamp.halt
         notes[place + 4] = region
-        notes[place + 5], notes[place + 6] = part
+        notes[place + 5] = lo
+        notes[place + 6] = hi
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
@@ -146,13 +148,15 @@ class SharedPort:
 
         Only after `has_arrived` was true. The message is not taken.
         """
-        place = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE
-        return tuple(self._notes_in[place : place + _ARRIVAL])  # type: ignore[return-value]  # seven
+        place = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
+        return arrival
 
     def take(self) -> Taken:
         """Take the next message."""
-        arrival = self.next()
-        self._own[_TAKEN] += 1
+        self._own[_TAKEN] = number = self._own[_TAKEN] + 1
+        place = (number & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
         return arrival
 
     def pump(self) -> bool:
