@@ -846,7 +846,8 @@ class Cluster:
         Returns
         -------
         object or list
-            The result of one task if one is named, else a list in the order of `tasks`.
+            The result of one task if one is named, else a list in the order of `tasks`,
+            which is empty if `where` names none.
 
         Raises
         ------

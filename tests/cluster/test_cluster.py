@@ -55,6 +55,11 @@ def test_a_single_task_gives_a_single_result(cluster: Cluster) -> None:
     assert [pid] == cluster.call(["/job:worker/task:1"], os.getpid)
 
 
+def test_a_call_to_no_task_has_no_results(cluster: Cluster) -> None:
+    assert cluster.call([], os.getpid) == []
+    assert cluster.on([], "1 / 0") == []
+
+
 def test_the_server_was_started_with_its_name_and_then_got_the_spec(
     cluster: Cluster,
 ) -> None:
