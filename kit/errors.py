@@ -21,6 +21,9 @@ from __future__ import annotations
 import copyreg
 from typing import Any, ClassVar
 
+_MOST_TEXT = 20_000  # characters of a message or a traceback that crosses a process
+_NOTE = 50  # and at most of what stands for the others
+
 
 class KitError(Exception):
     """Base of all errors of this package.
@@ -449,8 +452,23 @@ def _tree(root: type[KitError]) -> dict[str, type[KitError]]:
     return found
 
 
+def shortened(text: str, most: int = _MOST_TEXT) -> str:
+    """Return a text, or, if it has more than `most` characters, both of its ends.
+
+    What a task says may be of any length, and whoever shows or keeps it has to bear it.
+
+    >>> shortened("a" * 50 + "z" * 50, 70)
+    'aaaaaaaaaa[80 characters are left out here]zzzzzzzzzz'
+    """
+    if len(text) <= most:
+        return text
+    half = (most - _NOTE) // 2  # so that the result is short enough for another time
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}[{left_out:,} characters are left out here]{text[-half:]}"
+
+
 def to_plain(error: BaseException) -> dict[str, Any]:
-    """Return the error as plain data that JSON can carry.
+    """Return the error as plain data that JSON can carry; of long texts both ends.
 
     >>> to_plain(PeerLost("ps:0 is gone", task="/job:ps/task:0"))["type"]
     'PeerLost'
@@ -458,13 +476,13 @@ def to_plain(error: BaseException) -> dict[str, Any]:
     if isinstance(error, KitError):
         return {
             "type": type(error).__name__,
-            "message": error.message,
+            "message": shortened(error.message),
             "task": error.task,
             "step": error.step,
             "node": error.node,
-            "traceback": error.remote_traceback,
+            "traceback": error.remote_traceback and shortened(error.remote_traceback),
         }
-    text = f"{type(error).__name__}: {error}"
+    text = shortened(f"{type(error).__name__}: {error}")
     return {"type": "UnknownError", "message": text, "task": None, "step": None}
 
 
@@ -481,11 +499,11 @@ def from_plain(plain: Any) -> KitError:
     kind = _tree(KitError).get(str(plain.get("type")), UnknownError)
     step = plain.get("step")
     task, node, printed = (
-        value if isinstance(value := plain.get(name), str) else None
+        shortened(value) if isinstance(value := plain.get(name), str) else None
         for name in ("task", "node", "traceback")
     )
     return kind(
-        str(plain.get("message", "")),
+        shortened(str(plain.get("message", ""))),
         task=task,
         step=step if isinstance(step, int) else None,
         node=node,

@@ -253,3 +253,16 @@ def test_texts_of_an_error_that_are_none_are_left_out() -> None:
 
     assert isinstance(error, errors.PeerLost)
     assert (error.task, error.node, error.remote_traceback) == (None, None, None)
+
+
+def test_a_text_of_any_length_travels_with_both_its_ends() -> None:
+    text = "begin" + "x" * 10_000_000 + "end"
+    error = KitError(text, remote_traceback=text)
+    plain = {"type": "PeerLost", "message": text, "traceback": text}
+
+    sent = to_plain(error)
+    for travelled in (from_plain(sent), from_plain(plain)):
+        for found in (travelled.message, travelled.remote_traceback or ""):
+            assert re.fullmatch("beginx+.9,98.,... characters.*x+end", found)
+    assert len(json.dumps(sent)) < 50_000
+    assert len(to_plain(ValueError(text))["message"]) < 25_000

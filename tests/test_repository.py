@@ -30,8 +30,6 @@ NAMES_IN_CONDA = {
 }
 # What is called otherwise where it is imported.
 MODULES = {"scikit-learn": "sklearn"}
-# Required for its version only: ipyparallel imports it in each engine.
-NOT_IMPORTED_BY_US = {"ipykernel"}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
 
 
@@ -166,9 +164,7 @@ def importers(name: str) -> set[str]:
 def test_each_required_package_is_imported() -> None:
     names = {req.name for req in requirements()}
 
-    unused = {name for name in names if not importers(name)}
-
-    assert unused == NOT_IMPORTED_BY_US
+    assert not {name for name in names if not importers(name)}
 
 
 def test_what_the_demonstration_needs_is_imported_by_it_alone() -> None:

@@ -499,7 +499,9 @@ class Cluster:
     ) -> list[Outcome]:
         """Run code as a cell on the named tasks; return the output of each. Blocks.
 
-        The cell sees the task's own variables, as with `%%on`.
+        The cell sees the task's own variables, as with `%%on`. Of what it prints on a
+        task beyond a million characters, only the end arrives, with a line before it
+        that says how much is left out; what it shows is bounded as well.
 
         Parameters
         ----------
@@ -571,6 +573,9 @@ class Cluster:
 
     def log(self, task: str | Task, n_lines: int = 20) -> str:
         """Return the last lines of a task's log.
+
+        A log of more than 8 MiB is cut: both of its ends are kept, with a line between
+        them that says how much is left out. So it is with very long lines here.
 
         Parameters
         ----------
@@ -856,7 +861,8 @@ class Cluster:
         Returns
         -------
         object or list
-            The result of one task if one is named, else a list in the order of `tasks`.
+            The result of one task if one is named, else a list in the order of `tasks`,
+            which is empty if `where` names none.
 
         Raises
         ------

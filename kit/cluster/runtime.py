@@ -17,7 +17,9 @@ from pathlib import Path
 
 from kit import arithmetic, machine
 from kit.cluster.processes import reaper
-from kit.errors import InvalidArgumentError, StartFailed
+from kit.errors import InvalidArgumentError, StartFailed, shortened
+
+_LINE_BYTES, _TAIL_BYTES = 2_000, 4 << 20  # of one line, and of all that is read
 
 
 def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -83,21 +85,29 @@ def python_path(current: str) -> str:
 
 
 def tail_of(path: Path, n_lines: int) -> str:
-    """Return the last lines of a file that are not blank; empty without a file."""
+    """Return the last lines of a file as `tail` does; empty without a file.
+
+    However long the file is, no more of it is read than its last mebibytes.
+    """
     try:
-        return tail(path.read_text(encoding="utf-8", errors="replace"), n_lines)
+        with path.open("rb") as file:
+            n_bytes = min(max(n_lines, 1) * _LINE_BYTES + _LINE_BYTES, _TAIL_BYTES)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - n_bytes))
+            return tail(file.read(n_bytes).decode("utf-8", "replace"), n_lines)
     except OSError:
         return ""
 
 
 def tail(text: str, n_lines: int = 12) -> str:
-    r"""Return the last lines that are not blank.
+    r"""Return the last lines that are not blank; of a very long line both ends.
 
     >>> tail("a\n\nb\nc\n", n_lines=2)
     'b\nc'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return "\n".join(lines[-n_lines:])
+    return "\n".join(
+        shortened(line, _LINE_BYTES) for line in lines[max(0, len(lines) - n_lines) :]
+    )
 
 
 def default_python() -> str:

@@ -80,7 +80,9 @@ def gradients(
             f"grad_ys has {len(weights)} entries for {len(sources)} ys; give one each."
         )
     stops = {_target(one) for one in _listed(stop_gradients or [])}
-    graph = sources[0].graph
+    if not sources and not targets:
+        return []
+    graph = (sources or targets)[0].graph
     with graph.as_default(), graph.name_scope(name):
         flow = _Flow(targets, sources, stops, colocate, gated)
         for y, weight in zip(sources, weights, strict=True):

@@ -103,6 +103,9 @@ class PuzzleTask:
                 f"{self.name} sends {what} to {self.names[to]}, which is {told(array)} "
                 f"and not an array of numbers; send a numpy array."
             )
+        array = np.asarray(
+            array
+        )  # a class derived from it may say anything of its size
         number = self._n_sent[to]
         self._n_sent[to] += 1
         # Before it is sent, so also before the task reports a wait: see `waiting`.
@@ -252,7 +255,8 @@ class TrackedMemory:
             key, self._n = self._n, self._n + 1
             gone = weakref.ref(owner, lambda _: self._gone(place))
             self._known[place] = key, gone
-        self._report(MemoryKept(self._known[place][0], name, owner.nbytes))
+        n_bytes = np.asarray(owner).nbytes  # a derived class may say anything
+        self._report(MemoryKept(self._known[place][0], name, n_bytes))
 
     def _gone(self, place: int) -> None:
         key, _ = self._known.pop(place)

@@ -125,6 +125,9 @@ TOTAL = np.dtype(
 )
 
 
+MOST_NAMES = 1_000  # of the measures of one task
+
+
 class Meter:
     """The account of one task in one training. One thread writes, any may read."""
 
@@ -136,7 +139,7 @@ class Meter:
         self.steps = Log(STEP, limit)
         self.measures: Log | None = None  # made with the first measure: most have none
         self.n_steps: dict[int, int] = {}  # of each epoch, exact like the totals
-        self._limit = limit
+        self._limit, self._names = limit, set[bytes]()
         self._totals: dict[tuple[int, int, int], list[int]] = {}
 
     def total(self, source: int, kind: int, epoch: int) -> list[int]:
@@ -174,11 +177,19 @@ class Meter:
         self.n_steps[row.epoch] = self.n_steps.get(row.epoch, 0) + 1
         self.steps.add(row)
 
-    def measured(self, row: MeasureRow) -> None:
-        """Note a number besides the loss."""
+    def measured(self, row: MeasureRow) -> bool:
+        """Note a number besides the loss; False if there are too many names already.
+
+        What is made of the numbers has a column, or a curve, for each name.
+        """
         if self.measures is None:
             self.measures = Log(MEASURE, self._limit)
+        if row.name not in self._names:
+            if len(self._names) == MOST_NAMES:
+                return False
+            self._names.add(row.name)
         self.measures.add(row)
+        return True
 
     def totals(self) -> Rows:
         """Return the exact totals of everything received so far."""

@@ -150,3 +150,9 @@ def test_the_first_failure_does_not_wait_for_the_others() -> None:
 
     with pytest.raises(UnknownError, match="invalid literal"):
         asyncio.run(scene())
+
+
+def test_no_calls_have_no_results() -> None:
+    calls = TaskCalls([A, B], Engines().submit)
+
+    assert asyncio.run(calls.perform({}, 5, "answer")) == {}

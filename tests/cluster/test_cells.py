@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
-from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.cells import MOST_SHOWN, CellRun
 from kit.cluster.cells.on import CellFailed, CellInterrupted, collected, on_tasks
 from kit.errors import DeadlineExceededError
 from kit.task import Task
@@ -286,3 +286,18 @@ def test_an_update_keeps_the_id_of_what_it_updates() -> None:
 
     assert found is not None
     assert (found.kind, found.display_id) == (OutputKind.UPDATE, "bar")
+
+
+def test_a_cell_that_shows_things_without_end_is_cut_once_and_says_so() -> None:
+    engines = Engines()
+    run = CellRun([ONE, TWO], "...", engines)
+    for _ in range(10):
+        engines.write(ONE, "x" * (MOST_SHOWN // 4))
+    engines.write(TWO, "fine")
+
+    outputs = run.outputs()
+
+    assert sum(len(one.text) for one in outputs) < MOST_SHOWN + 1_000
+    (told,) = [one.text for one in outputs if one.kind is OutputKind.STDERR]
+    assert "worker:0 has shown more than 33,554,432 characters" in told
+    assert outputs[-1].text == "fine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from kit.cluster import Bootstrap, Cluster, ClusterState, current
+from kit.cluster.cells.on import CellFailed
+from kit.cluster.cells.output_limit import MOST
+from kit.cluster.processes.log_bound import MOST_BYTES
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -19,6 +23,8 @@ from kit.errors import (
     UnknownError,
 )
 from kit.task import Task
+from kit.testing.task_process import until
+from tests.cases import for_each
 
 pytestmark = [
     pytest.mark.engines,
@@ -53,6 +59,11 @@ def test_a_single_task_gives_a_single_result(cluster: Cluster) -> None:
 
     assert pid == cluster.call(Task("worker", 1), os.getpid)
     assert [pid] == cluster.call(["/job:worker/task:1"], os.getpid)
+
+
+def test_a_call_to_no_task_has_no_results(cluster: Cluster) -> None:
+    assert cluster.call([], os.getpid) == []
+    assert cluster.on([], "1 / 0") == []
 
 
 def test_the_server_was_started_with_its_name_and_then_got_the_spec(
@@ -93,6 +104,55 @@ def test_what_an_engine_prints_arrives(cluster: Cluster) -> None:
     result.wait_for_output(10)
 
     assert result.stdout == ["42\n"]
+
+
+FLOODS = {
+    "print": "for _ in range(200): print('x' * 99_999)",
+    "one long line": "import sys; sys.stdout.write('x' * 20_000_000)",
+}
+
+
+@for_each("how", FLOODS)
+def test_of_what_a_task_prints_without_end_both_ends_arrive(
+    how: str, cluster: Cluster
+) -> None:
+    code = f"print('first')\n{FLOODS[how]}\nprint('\\nlast')"
+
+    (outcome,) = cluster.on("worker:0", code)
+
+    assert outcome.stdout.startswith("first\nxxx")
+    assert "characters are left out here" in outcome.stdout
+    assert outcome.stdout.rstrip().endswith("last")
+    assert len(outcome.stdout) < 2 * MOST
+    assert cluster.on("worker:0", "print('next')")[0].stdout == "next\n"
+
+
+def test_of_a_very_long_message_of_an_error_both_ends_arrive(cluster: Cluster) -> None:
+    code = "raise ValueError('begin' + 'x' * 1_000_000 + 'end')"
+    with pytest.raises(CellFailed) as failed:
+        cluster.on("worker:0", code)
+    assert re.search("begin.*characters are left out here.*end", str(failed.value))
+    assert len(str(failed.value)) < 50_000
+
+    def fail() -> None:
+        raise ValueError("begin" + "x" * 1_000_000 + "end")
+
+    with pytest.raises(UnknownError) as raised:
+        cluster.call("worker:0", fail)
+    assert re.search("begin.*characters are left out here.*end", str(raised.value))
+    assert len(raised.value.remote_traceback or "") < 50_000
+
+
+def test_the_log_of_a_task_that_writes_without_end_is_cut(cluster: Cluster) -> None:
+    def flood() -> None:
+        for _ in range(2 * MOST_BYTES // 100_000):
+            os.write(2, b"x" * 99_999 + b"\n")
+
+    cluster.call("ps:0", flood)
+
+    path = cluster.log_path("ps:0")
+    until(lambda: "bytes of this log are left out" in path.read_text(), 30.0)
+    assert path.stat().st_size < MOST_BYTES
 
 
 def test_engines_share_the_cores_and_the_working_folder(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, PeerLost
 from kit.exchange import Topology, register
 from kit.exchange.layout import Bucket, Layout
 from kit.exchange.plan import (
@@ -277,3 +277,18 @@ def test_tasks_that_are_started_later_have_it_too(
         cluster.add("worker")
 
         assert cluster.call("all", titles, "circle") == ["of a cell"] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_where_all_tasks_are_lost_it_is_the_loss_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "_table", dict(table._table))
+    define("circle", "of a cell")
+    with kit.Cluster(ps=0, worker=1) as cluster:
+        cluster.kill("worker:0")
+        until(lambda: cluster.status[0].state == "lost", 30.0)
+
+        with pytest.raises(PeerLost, match="worker:0"):
+            begin(cluster, topology="circle", steps=2)

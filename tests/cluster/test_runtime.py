@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from kit import machine
+from kit.cluster.processes.log_bound import MOST_BYTES, LogBound
 from kit.cluster.runtime import (
     choose_threads,
     engine_environment,
     make_folder,
     remove_folder,
+    tail_of,
 )
 from kit.errors import InvalidArgumentError
 
@@ -76,3 +80,68 @@ def test_cores_are_shared_unless_asked_otherwise() -> None:
     assert choose_threads(7, 4) == 7
     with pytest.raises(InvalidArgumentError, match="threads=0"):
         choose_threads(0, 4)
+
+
+def write(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def said_left_out(path: Path) -> int:
+    (text,) = re.findall(r"at least ([0-9,]+) bytes of this log", path.read_text())
+    return int(text.replace(",", ""))
+
+
+def test_a_log_that_grows_keeps_its_ends_and_says_what_is_left_out(
+    tmp_path: Path,
+) -> None:
+    path, bound = tmp_path / "worker-0.log", LogBound(tmp_path)
+    with path.open("ab", buffering=0) as task:  # as a task writes: it never opens again
+        task.write(b"the beginning\n")
+        for number in range(3):
+            task.write(b"%d" % number * (2 * MOST_BYTES) + b"\n")
+            bound.check()
+            assert path.stat().st_size < MOST_BYTES / 4
+        task.write(b"the end\n")
+
+    text = path.read_text()
+    assert text.startswith("the beginning\n0")
+    assert text.endswith("2\nthe end\n")
+    written = len(b"the beginning\nthe end\n") + 3 * (2 * MOST_BYTES + 1)
+    kept = len(re.sub(r"\n\[psring: [^]]*\]\n", "", text))
+    assert said_left_out(path) == written - kept
+
+
+def test_a_log_of_usual_length_stays_as_it_is_and_other_things_too(
+    tmp_path: Path,
+) -> None:
+    outside = tmp_path / "theirs"
+    write(outside, b"x" * (MOST_BYTES + 1))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "link.log").symlink_to(outside)
+    write(folder / "worker-0.log", b"y" * MOST_BYTES)
+
+    LogBound(folder).check()
+    LogBound(tmp_path / "missing").check()
+
+    assert (folder / "worker-0.log").stat().st_size == MOST_BYTES
+    assert outside.stat().st_size == MOST_BYTES + 1
+
+
+def test_the_last_lines_of_a_file_take_no_more_memory_than_they_have(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    write(path, b"first\n" + b"x" * (64 << 20) + b"\nlast but one\n\nlast\n")
+
+    tracemalloc.start()
+    lines = tail_of(path, 12).splitlines()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert lines[-2:] == ["last but one", "last"]
+    assert "characters are left out here" in lines[-3]
+    assert most < 1 << 20
+    assert tail_of(path, 1) == "last"
+    assert tail_of(path, 0) == ""

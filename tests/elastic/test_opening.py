@@ -126,7 +126,7 @@ def test_a_member_that_was_stopped_for_long_says_who_is_gone() -> None:
         port.expect([[wanted], [wanted]], 0)
 
         with pytest.raises(PeerLost) as lost:
-            endpoint.receive(port, 32)
+            endpoint.receive(port, wanted)
 
     assert lost.value.task == "/job:member/task:1"
 

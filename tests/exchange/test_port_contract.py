@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
-from kit.exchange.ports.port import NO_HALT, Arrival, Stamp
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp
 from kit.exchange.stepping.held_links import HeldMessage, HeldMessages, HeldPort
 from kit.testing import check_port
 from kit.testing.contracts.port import MakePorts
@@ -145,6 +145,26 @@ class Doubling(Delivered):
         self._arrived.append(message.arrival)
 
 
+class Planned(Delivered):
+    """Says of what it takes what the plan says."""
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        self._due = [*scripts[first], *scripts[1 - first]] * 2
+
+    def take(self) -> Arrival:
+        due = self._due.pop(0)
+        lo, hi = due.range
+        return super().take()._replace(region=due.region, lo=lo, hi=hi)
+
+
+class Rounding(Delivered):
+    """Counts no message as less than a whole cache line."""
+
+    def take(self) -> Arrival:
+        arrival = super().take()
+        return arrival._replace(hi=max(arrival.hi, arrival.lo + 64))
+
+
 class Stuck(Delivered):
     def pump(self) -> bool:
         return False
@@ -174,6 +194,11 @@ class Deaf(Delivered):
         ),
         (Fixed, "of region 2 shows"),
         (Doubling, "n_arrived is 2, and 1 were posted"),
+        (
+            Planned,
+            r"bytes 8 to 12 of region 0 \(4 bytes\) is taken as one of bytes 8 to 16",
+        ),
+        (Rounding, r"bytes 0 to 16 of .* is taken as one of bytes 0 to 64"),
         (Stuck, "0.5 s were not enough for a message that was posted"),
         (Busy, "is_idle is False before anything was posted"),
         (Deaf, "0.5 s were not enough for an end to be lost"),

@@ -70,7 +70,7 @@ def carry(near: LocalMember, far: LocalMember, expected: Expected) -> None:
     """Send a range of `near` to `far`."""
     far.endpoint.expect({near.number: ([expected], [])}, 0)
     near.endpoint.ports[far.number].post(expected.region, expected.range)
-    far.endpoint.receive(far.endpoint.ports[near.number], expected.range.size)
+    far.endpoint.receive(far.endpoint.ports[near.number], expected)
 
 
 @for_each("wrap", [sliced, as_it_is])

@@ -16,7 +16,7 @@ from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import Stamp
+from kit.exchange.ports.port import Expected, Stamp
 from kit.testing.group import local_group
 from kit.trace.traffic import Meter
 
@@ -73,7 +73,7 @@ def test_a_post_stays_before_a_wait_and_before_work_of_another_size() -> None:
     small, large = np.zeros(4, np.float32), np.zeros(5, np.float32)
     with local_group(LAYOUT, 2) as members:
         port = members[0].endpoint.ports[1]
-        post, take = Post(port, GRAD, FIRST), Take(port, 1, 8)
+        post, take = Post(port, GRAD, FIRST), Take(port, 1, Expected(GRAD, FIRST))
         one, two = Sum(small, small, small), Sum(large, large, large)
 
         orders: list[list[BoundOp]] = [

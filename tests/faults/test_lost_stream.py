@@ -7,6 +7,7 @@ import pytest
 from kit.errors import LinkLost, PeerLost
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
+from kit.exchange.ports.port import Expected
 from kit.testing.group import local_group
 
 
@@ -27,5 +28,5 @@ def test_a_write_that_fails_blames_the_peer_and_nobody_else(
 
         assert port.lost is True
         with pytest.raises(PeerLost) as lost:
-            endpoint.receive(port, 32)
+            endpoint.receive(port, Expected(GRAD, Range(0, 32)))
         assert lost.value.task == "/job:member/task:2"

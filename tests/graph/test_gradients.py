@@ -30,6 +30,14 @@ def value(tensor: Tensor, **feeds: Any) -> Any:
     return evaluate(np, [tensor], by_tensor)[0]
 
 
+def test_of_nothing_nothing_depends_on_anything() -> None:
+    x = constant(3.0)
+
+    assert gradients([], [x]) == [None]
+    assert gradients([], []) == []
+    assert value(gradients([], [x], unconnected="zero")[0]) == 0.0
+
+
 def test_paths_that_meet_again_add_up() -> None:
     x = constant(3.0)
 

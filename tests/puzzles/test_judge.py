@@ -97,6 +97,26 @@ def test_the_best_of_a_puzzle_has_what_a_learner_has_done_better(
     assert result.best == Figures(4000, 1, 16_000, 0.0)
 
 
+class Weightless(np.ndarray[Any, Any]):
+    """An array that says it has no bytes."""
+
+    nbytes = 0
+
+
+def test_bytes_are_those_of_the_memory_whatever_an_array_says_of_itself(
+    processes: PuzzleProcesses,
+) -> None:
+    def understate(task: Any) -> None:
+        mine = task["x"].view(Weightless).copy()
+        task.keep("mine", mine)
+        task.send(mine, to=1 - task.rank, name="x")
+        task["x"] = task.recv(1 - task.rank, name="x")
+
+    result = judged(processes, understate)
+
+    assert (result.figures.n_bytes, result.figures.memory) == (8_000, 24_000)
+
+
 def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
     processes: PuzzleProcesses,
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kit.errors import ResourceExhaustedError
 from kit.trace.log import Log
-from kit.trace.traffic import SPAN, STEP, StepRow
+from kit.trace.traffic import MOST_NAMES, SPAN, STEP, MeasureRow, Meter, StepRow
 
 
 def row(number: int) -> tuple[int, ...]:
@@ -152,3 +152,17 @@ def test_log_takes_its_memory_as_it_is_used_although_the_heap_has_some_left() ->
 
     assert log.added == 0
     assert process.memory_info().rss - before < 0.2 * 700_000 * SPAN.itemsize
+
+
+def test_a_meter_keeps_the_numbers_of_so_many_names_and_no_more() -> None:
+    meter = Meter(0)
+    first, further = MeasureRow(0, 0, b"m0", 0.5, 1, 1), b"one more"
+    for number in range(MOST_NAMES):
+        assert meter.measured(first._replace(name=b"m%d" % number))
+
+    assert not meter.measured(first._replace(name=further))
+    assert meter.measured(first._replace(step=1))
+
+    assert meter.measures is not None
+    names = meter.measures.since(0)[0]["name"].tolist()
+    assert (len(names), names[-1], further in names) == (MOST_NAMES + 1, b"m0", False)

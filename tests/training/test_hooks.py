@@ -157,6 +157,18 @@ def test_line_has_the_order_of_a_list_and_the_seconds_between(
     assert re.fullmatch(r"global_step = 1, scale:0 = \S+ \(\d\.\d{3} sec\)", second)
 
 
+def test_of_a_very_long_line_both_ends_are_told(cluster: LocalCluster) -> None:
+    def text(values: object) -> str:
+        return "begin" + "x" * 1_000_000 + "end"
+
+    hook = LoggingTensorHook(["loss"], every_n_iter=1, formatter=text)
+    run = begin(cluster, hook).wait()
+
+    assert len(run.messages) == 4
+    for line in run.messages:
+        assert re.fullmatch("beginx+.[0-9,]+ characters are left out here.x+end", line)
+
+
 def test_values_at_the_end_alone_are_told_once(cluster: LocalCluster) -> None:
     run = begin(cluster, LoggingTensorHook(["global_step"], at_end=True)).wait(30)
 

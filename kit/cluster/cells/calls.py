@@ -64,6 +64,8 @@ class TaskCalls:
         `what` completes "worker:1 did not ... within 5 s" in the error. If this is
         cancelled, `give_up` gets the tasks that have not answered yet.
         """
+        if not payloads:  # which `asyncio.wait` refuses
+            return {}
         calls = {t: asyncio.ensure_future(self._one(t, p)) for t, p in payloads.items()}
         try:
             done, _ = await asyncio.wait(

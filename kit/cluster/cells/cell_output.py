@@ -47,11 +47,21 @@ class CellOutput:
         return self.kind in (OutputKind.STDOUT, OutputKind.STDERR)
 
     @property
+    def size(self) -> int:
+        """About how many characters it takes to keep it."""
+        shown = (
+            one if isinstance(one, str) else repr(one) for one in self.data.values()
+        )
+        return _OVERHEAD + len(self.text) + sum(map(len, shown))
+
+    @property
     def is_plain(self) -> bool:
         """Whether it has no richer format than text."""
         return set(self.data) <= {"text/plain"}
 
 
+# What an output takes besides its characters.
+_OVERHEAD = 1_000
 _SHOWN = {
     "display_data": OutputKind.DISPLAY,
     "update_display_data": OutputKind.UPDATE,

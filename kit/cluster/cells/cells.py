@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kit.cluster.cells.cell_output import CellOutput, OnMessage, read
+from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
 from kit.cluster.cells.failures import ENDED, TaskFailure, tells_of_an_end
 from kit.task import Task
 
 # How long output may come after the reply that the cell is done.
 _LAST_OUTPUT_S = 1.0
+MOST_SHOWN = 32 << 20  # characters that one cell may show on one task
 
 
 class TaskAccess(Protocol):
@@ -51,6 +52,7 @@ class CellRun:
         self.tasks = tuple(tasks)
         self._access, self._clock = access, clock
         self._outputs: deque[CellOutput] = deque()
+        self._kept = dict.fromkeys(self.tasks, 0)
         self._replied: dict[Task, float] = {}
         self._reasons: dict[Task, str] = {}
         self._replies = {task: self._begin(task, code) for task in self.tasks}
@@ -59,11 +61,24 @@ class CellRun:
         def take(message: Mapping[str, Any]) -> None:
             output = read(task, message)
             if output is not None:
-                self._outputs.append(output)
+                self._keep(output)
 
         if self._reason_of_loss(task):
             return None
         return self._access.execute(task, code, take)
+
+    def _keep(self, output: CellOutput) -> None:
+        # A task in an endless loop may show things until there is no memory left.
+        before = self._kept[output.task]
+        self._kept[output.task] = now = before + output.size
+        if now <= MOST_SHOWN:
+            self._outputs.append(output)
+        elif before <= MOST_SHOWN:
+            text = (
+                f"\n[{output.task.short} has shown more than {MOST_SHOWN:,} characters "
+                f"in this cell; this and all that it shows later in it is left out.]\n"
+            )
+            self._outputs.append(CellOutput(output.task, OutputKind.STDERR, text))
 
     def _reason_of_loss(self, task: Task) -> str:
         # For good: a restarted task can be used again, but this cell is lost.

@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from kit.errors import shortened
 from kit.task import Task
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,9 +39,8 @@ class TaskFailure:
         name = getattr(error, "ename", None) or type(error).__name__
         text = getattr(error, "evalue", None)
         traceback = getattr(error, "traceback", None) or ""
-        return cls(
-            task, str(name), str(error) if text is None else str(text), traceback
-        )
+        text = shortened(str(error) if text is None else str(text))
+        return cls(task, str(name), text, shortened(traceback))
 
     @property
     def line(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import cloudpickle
 
-from kit.errors import KitError, UnknownError, from_plain, to_plain
+from kit.errors import KitError, UnknownError, from_plain, shortened, to_plain
 
 
 class Perform:
@@ -24,7 +24,8 @@ class Perform:
             function, args, kwargs = cloudpickle.loads(payload)
             return cast(bytes, cloudpickle.dumps({"value": function(*args, **kwargs)}))
         except BaseException as error:  # SystemExit too: it must not end the engine
-            plain = to_plain(error) | {"traceback": traceback.format_exc()}
+            text = shortened(traceback.format_exc())
+            plain = to_plain(error) | {"traceback": text}
             return cast(bytes, cloudpickle.dumps({"error": plain}))
 
 

@@ -31,6 +31,7 @@ from kit.cluster.runtime import python_path, tail
 
 _END_S = 3.0  # the host process has its tasks end; then it is killed
 _CHECK_S = 0.1
+_WORDS_BYTES = 1 << 16  # of what the process has written, for its last lines
 _REMEMBER_S = 5.0  # for a notebook that asks how the process ended
 
 
@@ -109,8 +110,8 @@ class HostPlugin(WorkerPlugin):
             return "it was not started"
         if self._process.poll() is None:
             return None
-        self._words.seek(0)
-        told = tail(self._words.read().decode("utf-8", "replace"), 12)
+        self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - _WORDS_BYTES))
+        told = tail(self._words.read(_WORDS_BYTES).decode("utf-8", "replace"), 12)
         return told or f"it ended with status {self._process.returncode}"
 
 

@@ -9,17 +9,28 @@ program, which saves half a second of imports for each engine.
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import signal
 import sys
+import termios
+import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
+from ipykernel.iostream import OutStream
+from ipykernel.zmqshell import ZMQInteractiveShell
 from ipyparallel.engine import app as engine_app
 from ipyparallel.engine.nanny import KernelNanny
+from IPython import get_ipython
 from traitlets.config import Config
 
+from kit.cluster.cells.output_limit import OutputLimit
 from kit.cluster.processes.forks import HOST_ENGINE
+from kit.errors import shortened
+
+_PIPE_LOOKS, _PIPE_LOOK_S = 200, 0.005  # until what a cell wrote has come to its stream
 
 
 class ForkedNanny:
@@ -73,6 +84,73 @@ def _be_nanny(read: int, write: int) -> None:
         os._exit(0)  # without the engine's own handlers at exit, which run there
 
 
+class LimitedStream(OutStream):
+    """The engine's stdout or stderr, of which a bounded part goes to the notebook."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Reentrant: a handler of a signal may print in the midst of a print.
+        self._limit, self._guard = OutputLimit(), threading.RLock()
+        self._is_finished_by_shell = False
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def write(self, string: str) -> int:
+        """Send what the limit lets through; return the length of all."""
+        if not isinstance(string, str):
+            return int(super().write(string))  # raises
+        with self._guard:
+            sent = self._limit.take(self._request, string)
+        if len(sent) != len(string):
+            self._have_it_finished()
+        if sent:
+            super().write(sent)
+        return len(string)
+
+    @property
+    def _request(self) -> str:
+        return str(self.parent_header.get("msg_id", ""))
+
+    def _have_it_finished(self) -> None:
+        shell = get_ipython()
+        if shell is not None and not self._is_finished_by_shell:
+            self._is_finished_by_shell = True
+            shell.events.register("post_run_cell", self._finish)
+
+    def _finish(self, *_: object) -> None:
+        # What was written to the descriptor comes through a pipe, by another thread.
+        pipe: int | None = getattr(self, "_fid", None)
+        left, looks = bytearray(4), _PIPE_LOOKS
+        while pipe is not None and looks:
+            fcntl.ioctl(pipe, termios.FIONREAD, left)
+            looks = looks - 1 if any(left) else 0
+            time.sleep(_PIPE_LOOK_S)
+        with self._guard:
+            rest = self._limit.finish(self._request)
+        if rest:
+            super().write(rest)
+
+
+class LimitedShell(ZMQInteractiveShell):
+    """The engine's shell, which keeps both ends of a very long traceback."""
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
+        lines = [shortened(line) for line in stb]
+        text = shortened(str(evalue))
+        super()._showtraceback(etype, text, lines)  # type: ignore[no-untyped-call]
+
+
+class LimitedKernel(engine_app.Kernel):  # type: ignore[misc]  # untyped base
+    """The engine's kernel, which sends both ends of a very long message of an error."""
+
+    shell_class = LimitedShell
+
+    async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run a cell."""
+        reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
+        if "evalue" in reply:
+            reply["evalue"] = shortened(str(reply["evalue"]))
+        return reply
+
+
 def _reseed() -> None:
     """Reseed numpy, or all forks draw the same numbers (`random` reseeds itself)."""
     numpy = sys.modules.get("numpy")
@@ -85,9 +163,10 @@ def run(index: int, connection: Path, deadline_s: float) -> None:
 
     It ends if the controller has not answered within the deadline.
     """
-    # Assigned by name, because ipyparallel has no parameter for it; an ipyparallel
-    # without this name starts its nanny the slow way and works the same.
+    # Assigned by name, because ipyparallel has no parameters for these; an ipyparallel
+    # without these names starts its nanny the slow way, and sends errors of any length.
     engine_app.start_nanny = ForkedNanny().start
+    engine_app.Kernel = LimitedKernel
     _reseed()
     # Each is 0.7 s. A host that is cut off gives up sooner, and its tasks end with it.
     misses = 20 if index == HOST_ENGINE else 50
@@ -97,5 +176,6 @@ def run(index: int, connection: Path, deadline_s: float) -> None:
             f"--IPEngine.id={index}",
             f"--IPEngine.url_file={connection}",
             f"--IPEngine.timeout={deadline_s}",
+            f"--IPEngine.out_stream_factory={__name__}.{LimitedStream.__name__}",
         ]
     )

@@ -32,6 +32,7 @@ from kit.cluster.processes.host_differences import (
     pins,
 )
 from kit.cluster.processes.launch import SSHHostsLauncher
+from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail, tail_of, threads_per_engine
@@ -335,6 +336,7 @@ class FarEngines(Engines):
         clock = asyncio.get_running_loop().time
         asked = clock()
         missed: frozenset[int] = frozenset()
+        launched = LogBound((self._folder / LAUNCH_LOG).parent)
         while True:
             await asyncio.sleep(_CHECK_S)
             known = self._known_engines
@@ -345,6 +347,7 @@ class FarEngines(Engines):
             if gone != missed or clock() - asked > _REFRESH_S:
                 missed = gone
                 await self._refresh()
+                launched.check()  # what ssh and its like write here
                 asked = clock()
             self._tell_ended()
 

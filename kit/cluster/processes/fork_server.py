@@ -8,8 +8,9 @@ the controller starts, and the forks share the pages. Before a fork it uses noth
 a fork would break: no thread, no event loop, no zmq context, no GPU.
 
 Its orders and its reports are files in its folder (`forks.py`); at SIGUSR1 it reads the
-orders. It goes on without engines until SIGTERM. On other hosts than the notebook's,
-one engine is the host's own (`host.py`): when that one ends, all others end.
+orders, and meanwhile it keeps the engines' logs short (`log_bound.py`). It goes on
+without engines until SIGTERM. On other hosts than the notebook's, one engine is the
+host's own (`host.py`): when that one ends, all others end.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.reaper import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -102,9 +104,10 @@ class EngineForkServer:
     def attend(self) -> tuple[int, str] | None:
         """Fork as ordered and report ends until stopped; in a fork, return its order.
 
-        The signals are blocked: each waits for `sigwait`, and none is lost meanwhile.
+        The signals are blocked: each waits for `sigtimedwait`, none is lost meanwhile.
         """
-        news = signal.SIGUSR1  # there are orders already
+        bound = LogBound(self._forks.logs)
+        news: int | None = signal.SIGUSR1  # there are orders already
         while True:
             if news == signal.SIGUSR1:
                 for index, name in self._new_orders():
@@ -115,7 +118,8 @@ class EngineForkServer:
             self._reap()
             if self._is_stopping and not self._engines:
                 return None
-            news = signal.Signals(signal.sigwait(_NEWS))
+            found = signal.sigtimedwait(_NEWS, bound.check())
+            news = None if found is None else found.si_signo
 
     def _new_orders(self) -> list[tuple[int, str]]:
         orders = self._forks.orders()

@@ -36,7 +36,12 @@ class Forks:
 
     def log(self, name: str) -> Path:
         """Return where the log of the task `name` is, such as `worker:1`."""
-        return self.folder / "logs" / f"{name.replace(':', '-')}.log"
+        return self.logs / f"{name.replace(':', '-')}.log"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of all logs."""
+        return self.folder / "logs"
 
     def order(self, index: int, name: str, server: Process | None = None) -> None:
         """Order a process for engine `index`; wake the server, if it runs already."""

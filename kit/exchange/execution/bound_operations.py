@@ -33,7 +33,7 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory, is_apart
-from kit.exchange.ports.port import Port
+from kit.exchange.ports.port import Expected, Port
 from kit.trace.traffic import Phase, TransferKind
 
 
@@ -47,11 +47,11 @@ class Post(NamedTuple):
 
 
 class Take(NamedTuple):
-    """Wait for a neighbour's next message and count its bytes."""
+    """Wait for a neighbour's next message, compare it with what is due, count it."""
 
     port: Port
     kind: int
-    size: int
+    due: Expected
     phase: Phase = Phase.WAIT
 
 
@@ -155,8 +155,9 @@ class Binder:
             case Send():
                 yield from self._send(op, parity)
             case Receive():
-                port = self.endpoint.ports[op.source]
-                yield Take(port, int(op.kind), op.range.size)
+                region = self.endpoint.stamp.at(op.region, parity)
+                due = Expected(region, op.range)
+                yield Take(self.endpoint.ports[op.source], int(op.kind), due)
             case Add(part, terms, into):
                 views = [self._view(term, part, parity) for term in terms]
                 yield from _sum(views, self._own(into, part, parity))

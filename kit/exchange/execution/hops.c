@@ -25,11 +25,12 @@
 #define WIDE
 #endif
 
-#define FORM 3 /* of the tables; native_executor.py refuses another one */
+#define FORM 4 /* of the tables; native_executor.py refuses another one */
 
 enum { POST, TAKE, MOVE, SUM_32, SUM_64, DESCEND_32, DESCEND_64 }; /* kinds of operations */
 /* Ends a span, which is a wait; has bytes; the next operation works on the same range. */
 enum { LAST = 1, WAITS = 2, COUNTS = 4, JOINED = 8 };
+enum { NOTE = 8 }; /* words */
 enum { TILE = 1 << 14, MOST_JOINED = 16 }; /* bytes of a piece that stays in the cache */
 
 /* Rows of the records, packed: what is written here, behind what stays the same. */
@@ -37,14 +38,15 @@ enum { SPAN = 27, SPAN_STEP = 3, TRANSFER = 41, TRANSFER_STEP = 9, TRANSFER_STAR
 
 typedef struct {
     int64_t kind, flags, port, size; /* in bytes */
-    void *out;
-    const void *a, *b;
+    union { void *out; uint64_t region; }; /* arrays, or what is posted or due: */
+    union { const void *a; uint64_t lo; }; /* bytes `lo` up to `hi` of a region */
+    union { const void *b; uint64_t hi; };
     double weight, rate;
 } Op;
 
 typedef struct {
     uint64_t *out, *in;             /* messages posted, in both directions */
-    uint64_t *notes_out, *notes_in; /* four words a message, see shared_port.py */
+    uint64_t *notes_out, *notes_in; /* a cache line a message, see shared_port.py */
     uint64_t *asleep;               /* whether the peer sleeps */
     uint64_t *own;                  /* messages that we posted and took, and its doorbell */
     uint64_t mask;
@@ -73,13 +75,16 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void post(const Port *port, const State *state)
+static void post(const Op *op, const Port *port, const State *state)
 {
     uint64_t number = ++port->own[0];
-    uint64_t *note = port->notes_out + 4 * (number & port->mask);
+    uint64_t *note = port->notes_out + NOTE * (number & port->mask);
     note[0] = note[1] = (uint64_t)now_ns();
     note[2] = (uint64_t)state->step;
     note[3] = (uint64_t)state->halt;
+    note[4] = op->region;
+    note[5] = op->lo;
+    note[6] = op->hi;
     __atomic_store_n(port->out, number, __ATOMIC_RELEASE);
     /* The peer sets `asleep` and then looks at `out`; we set `out` and then look at `asleep`.
        Without a full fence between the two, the processor may let our load overtake our
@@ -109,18 +114,23 @@ static int await(const Port *port, const State *state)
     return 0;
 }
 
-static void take(const Op *op, const Port *port, State *state)
+/* Take the next message and return 1; 0, and leave it, if it is not the one that is due. */
+static int take(const Op *op, const Port *port, State *state)
 {
-    uint64_t number = ++port->own[1];
-    const uint64_t *note = port->notes_in + 4 * (number & port->mask);
+    uint64_t number = port->own[1] + 1;
+    const uint64_t *note = port->notes_in + NOTE * (number & port->mask);
+    if (note[4] != op->region || note[5] != op->lo || note[6] != op->hi)
+        return 0;
+    port->own[1] = number;
     int64_t times[2] = {(int64_t)note[0], now_ns()};
     if ((int64_t)note[3] < state->halt)
         state->halt = (int64_t)note[3];
     if (!(op->flags & COUNTS))
-        return;
+        return 1;
     memcpy(state->transfers + TRANSFER_STEP, &state->step, sizeof state->step);
     memcpy(state->transfers + TRANSFER_START, times, sizeof times);
     state->transfers += TRANSFER;
+    return 1;
 }
 
 static void end_span(const Op *op, State *state, int64_t now)
@@ -207,18 +217,18 @@ static void compute_joined(const Op *ops, int64_t n, State *state)
 }
 
 /* Carry out the operations from `place` on. If `place` is not the end afterwards, it is
-   that of a TAKE whose message did not come in time; call again once it has. */
+   that of a TAKE whose message did not come in time: call again once it has. Or it is not
+   the one that is due: Python looks, and says so. */
 void kit_run(State *state)
 {
     for (; state->place < state->n; state->place++) {
         const Op *op = state->ops + state->place;
         const Port *port = state->ports + op->port;
         if (op->kind == POST) {
-            post(port, state);
+            post(op, port, state);
         } else if (op->kind == TAKE) {
-            if (!await(port, state))
+            if (!await(port, state) || !take(op, port, state))
                 return;
-            take(op, port, state);
         } else if (op->flags & JOINED) {
             int64_t n = 1;
             while (op[n - 1].flags & JOINED)

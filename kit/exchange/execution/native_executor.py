@@ -43,7 +43,7 @@ from kit.trace.traffic import SPAN, TRANSFER, Meter, Phase
 _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # As in hops.c. The form is compared with the library's: one that was built from older
 # source would read our tables wrongly, and is not used.
-_FORM = 3
+_FORM = 4
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
 _OP = Struct("7q2d")
 _LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
@@ -99,7 +99,7 @@ class NativeExecutor:
         self._loop, self._ops = run, ops
         self._endpoint, self._meter = endpoint, meter
         self._ports = list(dict.fromkeys(port for op in ops for port in _port(op)))
-        self._takes = [op for op in ops if isinstance(op, Take) and op.size]
+        self._takes = [op for op in ops if isinstance(op, Take) and op.due.range.size]
         self._known, self._account = (-1, -1), list[Account]()
         last = [one.phase != two.phase for one, two in pairwise(ops)] + [True]
         flags = [
@@ -114,7 +114,7 @@ class NativeExecutor:
         self._transfers = rows(
             TRANSFER,
             [
-                (op.port.peer, meter.task, op.kind, 0, 0, op.size, 0, 0)
+                (op.port.peer, meter.task, op.kind, 0, 0, op.due.range.size, 0, 0)
                 for op in self._takes
             ],
         )
@@ -137,7 +137,7 @@ class NativeExecutor:
 
         `begun` is when what came before was done. Raises what `Endpoint.take` raises.
         """
-        endpoint, stamp = self._endpoint, self._endpoint.stamp
+        stamp = self._endpoint.stamp
         spans, transfers, where = self._places
         state, loop, n = self._state, self._loop, len(self._ops)
         now = (stamp.step, stamp.halt, begun, 0, spans, transfers, 0)
@@ -145,9 +145,10 @@ class NativeExecutor:
         try:
             loop(where)
             # Short of the end: the message at `place` did not come within the loop's
-            # patience. Python sleeps for it, and the loop goes on where it stopped.
+            # patience, or is not the one that is due. Python sleeps for it and compares
+            # it, and the loop goes on where it stopped.
             while (place := _CHANGES.unpack_from(state)[-1]) < n:
-                endpoint.until_arrived(*_port(self._ops[place]))
+                self._await(self._ops[place])
                 loop(where)
         finally:
             # Also when a wait has failed: what was done until then is recorded.
@@ -174,6 +175,15 @@ class NativeExecutor:
             meter.spans.extend_packed(self._span_bytes[:span_bytes])
             meter.transfers.extend_packed(self._transfer_bytes[:transfer_bytes])
 
+    def _await(self, op: BoundOp) -> None:
+        """Wait for a message; raise `ProtocolError` if it is not what is due."""
+        assert isinstance(op, Take)
+        (port,) = _port(op)
+        self._endpoint.until_arrived(port)
+        arrival = port.next()
+        if arrival[4:] != (op.due.region, *op.due.range):
+            raise self._endpoint.refusal(port, arrival, op.due)
+
     def _number(self, op: BoundOp) -> int:
         """Return the place of an operation's port in the table of ports."""
         (port,) = _port(op)
@@ -183,11 +193,12 @@ class NativeExecutor:
         """Return an operation as hops.c reads it."""
         flags |= _WAITS * (op.phase == Phase.WAIT)
         match op:
-            case Post():
-                return _POST, flags, self._number(op), 0, 0, 0, 0, 0, 0
-            case Take():
-                flags |= _COUNTS * bool(op.size)
-                return _TAKE, flags, self._number(op), 0, 0, 0, 0, 0, 0
+            case Post(_, region, part):
+                return _POST, flags, self._number(op), 0, region, *part, 0, 0
+            case Take(_, _, due):
+                flags |= _COUNTS * bool(due.range.size)
+                words = due.region, *due.range
+                return _TAKE, flags, self._number(op), 0, *words, 0, 0
             case BoundCopy(out, source):
                 places = address(out), address(source), 0
                 return _MOVE, flags, 0, out.nbytes, *places, 0, 0
@@ -228,7 +239,7 @@ def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:
     found: dict[tuple[int, int], list[int]] = {}
     for take in takes:
         sums = found.setdefault((take.port.peer, take.kind), [0, 0])
-        sums[0] += take.size
+        sums[0] += take.due.range.size  # the loop has compared it with what came
         sums[1] += 1
     return [
         (meter.total(source, kind, epoch), n_bytes, n_messages)

@@ -79,12 +79,12 @@ class PythonExecutor:
         # since they change.
         endpoint, received = self._endpoint, self._meter.received
         take, clock, stamp = endpoint.take, endpoint.clock, endpoint.stamp
-        port, kind, size = op.port, op.kind, op.size
+        port, kind, due = op.port, op.kind, op.due
         source = port.peer
 
         def receive() -> None:
-            posted, usable, _, _ = take(port, size)
-            if size:
+            posted, usable, _, _, _, lo, hi = take(port, due)
+            if size := hi - lo:
                 now = clock()
                 # On a shaped link a payload has arrived when its line has carried it,
                 # by arithmetic; if we were late to take it, it arrived when we did.

@@ -28,8 +28,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kit.errors import DeadlineExceededError, KitError, PeerLost
-from kit.exchange.ports.port import Arrival, Expected, Port, Stamp
+from kit.errors import DeadlineExceededError, KitError, PeerLost, ProtocolError
+from kit.exchange.layout import Range
+from kit.exchange.ports.port import Arrival, Expected, Port, Stamp, Taken, named
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
@@ -122,36 +123,51 @@ class Endpoint:
             if self.doorbell >= 0:
                 os.eventfd_write(self.doorbell, 1)
 
-    def receive(self, port: Port, n_bytes: int) -> Arrival:
+    def receive(self, port: Port, due: Expected) -> Arrival:
         """Wait for a port's next message as `take` does; the result has field names."""
-        return Arrival(*self.take(port, n_bytes))
+        return Arrival(*self.take(port, due))
 
-    def take(self, port: Port, n_bytes: int) -> tuple[int, int, int, int]:
+    def take(self, port: Port, due: Expected) -> Taken:
         """Wait for a port's next message and until it may be used.
 
         Returns what an `Arrival` holds. Raises `PeerLost` when the other side is gone,
-        `DeadlineExceededError` naming it after `deadline_s`, or what the training was
-        aborted with.
+        `DeadlineExceededError` naming it after `deadline_s`, `ProtocolError` if it has
+        sent another range than is `due`, or what the training was aborted with.
         """
         if not port.has_arrived():
             self._wait(port.has_arrived, port)
-        posted, usable, step, halt = arrival = port.take()
+        posted, usable, step, halt, region, lo, hi = arrival = port.take()
+        due_region, part, _ = due
+        if region != due_region or (lo, hi) != part:
+            raise self.refusal(port, arrival, due)
         if halt < self.stamp.halt:
             self.stamp.halt = halt
         # On several hosts only the links between them are shaped.
         if self.line_in is None or port.line_out is None:
             return arrival
-        usable = self.line_in.arrives_at(usable, n_bytes)
+        usable = self.line_in.arrives_at(usable, hi - lo)
         while (rest := usable - self.clock()) > 0:
             self.check()
             self._pump()
             time.sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
-        return posted, usable, step, halt
+        return posted, usable, step, halt, region, lo, hi
 
     def until_arrived(self, port: Port) -> None:
         """Wait until a port has a message; raises as `take` does."""
         if not port.has_arrived():
             self._wait(port.has_arrived, port)
+
+    def refusal(self, port: Port, arrival: Taken, due: Expected) -> ProtocolError:
+        """Return the error for a message that is not the one that is due."""
+        _, _, step, _, region, lo, hi = arrival
+        return ProtocolError(
+            f"{self.names[port.peer]} sent {named(region, Range(lo, hi))} to "
+            f"{self.names[self.me]} in step {step}, where {named(*due[:2])} were due. "
+            f"Nothing of it was used or counted. The two do not run the same plan: "
+            f"start all tasks with the same release and the same program.",
+            task=self.names[port.peer],
+            step=step,
+        )
 
     def any_of(self, ports: Sequence[Port]) -> Port:
         """Return the first port that has a message, or else one with its member gone.

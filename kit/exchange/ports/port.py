@@ -27,12 +27,27 @@ class Expected(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What a message carries besides its range."""
+    """What a message says of itself: never what the plan says of it."""
 
     posted: int  # when it was handed over, nanoseconds
     usable: int  # when it may be used, nanoseconds
     step: int  # the sender's
     halt: int  # the first step that the sender must not begin, see `Stamp`
+    region: int  # physical, of the sender; its bytes are those from `lo` up to `hi`
+    lo: int
+    hi: int
+
+
+def named(region: int, part: Range) -> str:
+    """Return how an error calls what was posted, or is due.
+
+    >>> named(0, Range(8, 16))
+    'bytes 8 to 16 of region 0 (8 bytes)'
+    """
+    return f"bytes {part.lo} to {part.hi} of region {region} ({part.size} bytes)"
+
+
+Taken = tuple[int, int, int, int, int, int, int]  # an `Arrival`, without its names
 
 
 class Stamp:
@@ -92,8 +107,12 @@ class Port(Protocol):
     def n_arrived(self) -> int:
         """Return how many messages are here and not taken yet."""
 
-    def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival`; only after `has_arrived` was true."""
+    def take(self) -> Taken:
+        """Take the next message, an `Arrival`; only after `has_arrived` was true.
+
+        It has the region and the bytes that were posted, which `Endpoint.take` compares
+        with those that are due. A port that knows them before may refuse others itself.
+        """
 
     def pump(self) -> bool:
         """Send and receive what can be at once; return whether anything moved."""

@@ -2,7 +2,8 @@
 
 Each member's arena begins with control words: for each other member a line with the
 number of messages posted so far, and a ring with what each message carries (when it was
-posted, when it reaches the other end, step and halt). Posting stores the counter once
+posted, when it reaches the other end, step and halt, and which bytes of which region it
+announces: the receiver compares these with its plan). Posting stores the counter once
 the data are complete; taking reads it. Both are single aligned 64-bit accesses, and
 x86-64 makes stores visible in their order: a peer that sees the counter sees data and
 notes as well.
@@ -18,15 +19,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from struct import Struct
 
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory
-from kit.exchange.ports.port import Expected, Stamp
+from kit.exchange.ports.port import Expected, Stamp, Taken
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
 _LINE = 8  # 64-bit words in a cache line
-_NOTE = 4  # words a message: posted, reaches, step, halt
+# Words a message: those of an `Arrival`, and one that is free. So a note is a cache
+# line, and writing one does not take another one away from its reader.
+_NOTE, _ARRIVAL = _LINE, Struct("7Q")
+_NOTE_BYTES = 8 * _NOTE
 _POSTED, _TAKEN, _BELL = range(3)
 
 
@@ -115,12 +120,14 @@ class SharedPort:
         own[_POSTED] = number = own[_POSTED] + 1
         place = (number & self.mask) * _NOTE
         notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
+        lo, hi = part
         notes[place] = now = self._clock()
-        notes[place + 1] = (
-            line_out.reaches_at(now, part.hi - part.lo) if line_out else now
-        )
+        notes[place + 1] = line_out.reaches_at(now, hi - lo) if line_out else now
         notes[place + 2] = stamp.step
         notes[place + 3] = stamp.halt
+        notes[place + 4] = region
+        notes[place + 5] = lo
+        notes[place + 6] = hi
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
@@ -136,12 +143,21 @@ class SharedPort:
         """Return how much more the peer has posted than we took."""
         return int(self._in[0] - self._own[_TAKEN])
 
-    def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival` without field names, which cost time."""
-        own = self._own
-        own[_TAKEN] = number = own[_TAKEN] + 1
-        place, notes = (number & self.mask) * _NOTE, self._notes_in
-        return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]
+    def next(self) -> Taken:
+        """Return the next message, an `Arrival` without field names, which cost time.
+
+        Only after `has_arrived` was true. The message is not taken.
+        """
+        place = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
+        return arrival
+
+    def take(self) -> Taken:
+        """Take the next message."""
+        self._own[_TAKEN] = number = self._own[_TAKEN] + 1
+        place = (number & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
+        return arrival
 
     def pump(self) -> bool:
         """Find out whether the peer is gone; it never sends anything on this stream."""

@@ -1,7 +1,8 @@
 """A port to a member on another host: ranges travel as frames over a socket.
 
 One thread does everything: frames wait in a queue and leave when the socket takes them;
-bytes are read straight to their place. The plan says what each incoming frame must be,
+bytes are read straight to their place. A frame says where its bytes lie in the sender's
+memory, as the address of the first one. The plan says what each incoming frame must be,
 so no size, place or name from the wire is trusted; a frame that differs is a
 `ProtocolError` that names both.
 
@@ -18,15 +19,16 @@ from collections.abc import Callable, Sequence
 from kit.crc import crc32
 from kit.errors import Fenced, LinkLost, ProtocolError
 from kit.exchange.layout import Range
-from kit.exchange.ports.memory import Array, Memory
-from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp
+from kit.exchange.ports.memory import Array, Memory, region_bytes
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp, named
 from kit.wire import frame
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
 _DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
-_FAR = (1 << 32) - 1  # no halt is announced so many steps ahead
+_FAR = (1 << 31) - 1  # no halt is announced so many steps ahead
+_U32 = (1 << 32) - 1
 
 
 class StreamPort:
@@ -55,6 +57,7 @@ class StreamPort:
         self._mirror = Memory(memory.layout)
         self._bounds, self._clock = bounds, clock
         self._flags = frame.CHECKSUM if checksum else 0
+        self._region_bytes = region_bytes(memory.layout)  # the same on both sides
         self._queue: deque[memoryview] = deque()
         self._sequence = 0
         self._scripts: Sequence[Sequence[Expected]] = ((), ())
@@ -82,7 +85,7 @@ class StreamPort:
         """Queue a frame and send what the socket takes now."""
         stamp, size = self._stamp, part.hi - part.lo
         payload = self._memory.raw(region, part)
-        # The halt travels as its distance from this step, in a field of 32 bits.
+        # The halt travels as its distance from this step, above the frame's number.
         ahead = stamp.halt - stamp.step - 1
         halting, ahead = (frame.HALT, max(0, ahead)) if ahead <= _FAR else (0, 0)
         # The receiver simulates a slow line: it holds the frame back for this long. A
@@ -90,10 +93,11 @@ class StreamPort:
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
         self._sequence += 1
+        address = region * self._region_bytes + part.lo
         header = (
             *(_DATA, self._flags | halting, self._bounds.cluster, stamp.epoch),
-            *(self._me, stamp.step, self._sequence, region, ahead, size),
-            round(hold / 1000),
+            *(self._me, stamp.step, ahead << 32 | self._sequence & _U32),
+            *(address >> 32, address & _U32, size, round(hold / 1000)),
         )
         head = frame.pack_fields(header, (payload,))
         # The payload is not copied. Nothing writes to it before it has left: a plan
@@ -213,16 +217,24 @@ class StreamPort:
                 f"training is in epoch {stamp.epoch}. It must join again.",
                 step=header.step,
             )
-        got = (header.kind, header.sender, header.sequence, header.tensor)
-        want = (_DATA, self.peer, self._received + 1, expected.region)
-        if got != want or header.length != expected.range.size:
+        got = header.kind, header.sender, header.sequence & _U32
+        want = _DATA, self.peer, self._received + 1 & _U32
+        region, part = self._posted(header)
+        if (got, region, part) != (want, expected.region, expected.range):
             raise ProtocolError(
-                f"member {self.peer} sent (kind, sender, sequence, tensor) {got} of "
-                f"{header.length} bytes in step {header.step}, where {want} of "
-                f"{expected.range.size} bytes was due; the two sides do not run the "
-                f"same plan.",
+                f"member {self.peer} sent (kind, sender, sequence) {got} with "
+                f"{named(region, part)} in step {header.step}, where {want} with "
+                f"{named(*expected[:2])} were due. Nothing of it was used or counted. "
+                f"The two do not run the same plan: start all tasks with the same "
+                f"release and the same program.",
                 step=header.step,
             )
+
+    def _posted(self, header: frame.Header) -> tuple[int, Range]:
+        """Return which bytes of which region a frame says that it carries."""
+        address = header.tensor << 32 | header.chunk
+        region, lo = divmod(address, self._region_bytes)
+        return region, Range(lo, lo + header.length)
 
     def _finish(self, header: frame.Header) -> None:
         # The bytes are in place by now. A wrong checksum ends the training before
@@ -230,9 +242,11 @@ class StreamPort:
         frame.compare(header, self._sum)
         self._received += 1
         is_halting = header.flags & frame.HALT
-        halt = header.step + 1 + header.chunk if is_halting else NO_HALT
+        halt = header.step + 1 + (header.sequence >> 32) if is_halting else NO_HALT
         usable = self._clock() + header.hold_us * 1000
-        self._arrived.append(Arrival(self._begun, usable, header.step, halt))
+        region, part = self._posted(header)
+        arrival = Arrival(self._begun, usable, header.step, halt, region, *part)
+        self._arrived.append(arrival)
         self._header, self._n_head = None, 0
         self._place += 1
         if self._place == len(self._scripts[self._step_parity]):

@@ -79,7 +79,7 @@ class HeldPort:
     def post(self, region: int, part: Range) -> None:
         """Copy the range and hold it."""
         payload = bytes(self._memory.raw(region, part))
-        arrival = Arrival(0, 0, self._stamp.step, self._stamp.halt)
+        arrival = Arrival(0, 0, self._stamp.step, self._stamp.halt, region, *part)
         held = HeldMessage(self._me, self.peer, region, part, payload, arrival)
         self._hold.messages.append(held)
 

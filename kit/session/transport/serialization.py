@@ -214,6 +214,16 @@ def _converted(array: Array) -> tuple[int, Array, tuple[int, ...]]:
     return code, array.astype(_DTYPES[code]), array.shape
 
 
+def payload_bytes(array: Array) -> int:
+    """Return how many bytes an array takes in a message: of strings, their own.
+
+    >>> payload_bytes(np.zeros(3)), payload_bytes(np.array([b"ab", b""], object))
+    (24, 10)
+    """
+    is_text = array.dtype == object
+    return int((_packed_strings(array.ravel().tolist()) if is_text else array).nbytes)
+
+
 def _packed_strings(strings: list[Any]) -> Array:
     """Return the lengths of `strings` and then all of them, as bytes."""
     for string in strings:

@@ -16,6 +16,7 @@ from kit.errors import DeadlineExceededError, KitError, ProtocolError
 from kit.message_fields import shown
 from kit.session.master.partition import TensorMove
 from kit.session.transport.message import Message
+from kit.session.transport.serialization import payload_bytes
 from kit.session.worker.state import SessionState
 from kit.task import Task
 from kit.wire.link import Link
@@ -106,7 +107,7 @@ class Step:
             self.records.transfers.append(
                 (
                     *(move.tensor, str(move.peer), str(self.me)),
-                    0 if value is None else int(value.nbytes),
+                    0 if value is None else payload_bytes(value),
                     *(min(_moment(message, "sent", came), came), came),
                 )
             )

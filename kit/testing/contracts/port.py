@@ -15,14 +15,24 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kit.errors import ProtocolError
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, NEXT
 from kit.exchange.ports.memory import Array
-from kit.exchange.ports.port import NO_HALT, Expected, Port
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port, named
 from kit.testing.group import LocalMember
 
 _LARGE = 1 << 20  # elements: more bytes than a socket takes at once
 _STEP = 7  # of the senders
+_DUE = Expected(GRAD, Range(8, 16), apart=True)
+# What differs from it in its size, its beginning, its end, its region, or has nothing.
+_UNDUE = (
+    Expected(GRAD, Range(8, 12), apart=True),
+    Expected(GRAD, Range(8, 32), apart=True),
+    Expected(GRAD, Range(16, 24), apart=True),
+    Expected(NEXT, Range(8, 16)),
+    Expected(GRAD, Range(8, 8), apart=True),
+)
 
 MakePorts = Callable[[Layout, int], AbstractContextManager[list[LocalMember]]]
 
@@ -37,6 +47,9 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
     * `window` then shows the sender's numbers, those of a gradient without touching the
       receiver's own; a message without bytes arrives too;
     * a message carries the step and the halt of its sender;
+    * `take` says which bytes of which region were posted: a message that is not the one
+      that `expect` announced is refused by a `ProtocolError`, or taken as what it is,
+      and never as what was due;
     * steps with different messages alternate, as `expect` announced;
     * `post` never waits for the other side, however large a range is, and `is_idle`
       says when all of it has left;
@@ -65,14 +78,16 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
     """
     small = lay_out([Spec("w", (8,), "float32")], 2)
     large = lay_out([Spec("w", (_LARGE,), "float32")], 2, 4 * _LARGE)
-    for check, layout in (
+    checks: tuple[tuple[Callable[[_Ends], None], Layout], ...] = (
         (_Ends.check_order, small),
         (_Ends.check_windows, small),
         (_Ends.check_stamps, small),
         (_Ends.check_steps, small),
         (_Ends.check_large_ranges, large),
         (_Ends.check_the_end, small),
-    ):
+        *((partial(_Ends.check_account, posted=posted), small) for posted in _UNDUE),
+    )
+    for check, layout in checks:
         with make(layout, 2) as members:
             check(_Ends(layout, members, deadline_s))
 
@@ -103,7 +118,7 @@ class _Ends:
         for me in (0, 1):
             for place, part in enumerate(parts):
                 self.compare(me, GRAD, part, apart=True)
-                self.port(me).take()
+                self.take(me, GRAD, part)
                 left, due = self.port(me).n_arrived(), len(parts) - place - 1
                 if left != due or self.port(me).has_arrived() != bool(due):
                     self.fail(f"n_arrived is {left} where {due} are not taken yet")
@@ -124,7 +139,7 @@ class _Ends:
             self.port(0).post(one.region, one.range)
             self.until(f"a message of {one.range.size} bytes", partial(self.has, 1, 1))
             self.compare(1, one.region, one.range, apart=one.apart)
-            self.port(1).take()
+            self.take(1, one.region, one.range)
         own = self.members[1].memory.typed(GRAD, whole)
         if not np.array_equal(own, self.written(1, GRAD)):
             self.fail("the receiver's own gradient is overwritten by the sender's")
@@ -139,11 +154,11 @@ class _Ends:
             stamp.halt = halt
             self.port(0).post(GRAD, part)
             self.until("a message", partial(self.has, 1, 1))
-            _, _, *found = self.port(1).take()
-            if found != [_STEP, halt]:
+            found = self.port(1).take()[2:4]
+            if found != (_STEP, halt):
                 self.fail(
                     f"a message of step {_STEP} with halt {halt} says (step, halt) "
-                    f"{tuple(found)}"
+                    f"{found}"
                 )
 
     def check_steps(self) -> None:
@@ -161,7 +176,7 @@ class _Ends:
                 self.port(0).post(one.region, one.range)
                 self.until("the next step's message", partial(self.has, 1, 1))
                 self.compare(1, one.region, one.range, apart=one.apart)
-                self.port(1).take()
+                self.take(1, one.region, one.range)
 
     def check_large_ranges(self) -> None:
         """Post before anybody reads: a port that waited would wait for ever."""
@@ -195,6 +210,17 @@ class _Ends:
         if port.has_arrived():
             self.fail("a message has arrived that nobody posted")
 
+    def check_account(self, posted: Expected) -> None:
+        """Post another message than is due."""
+        self.expect(1, [_DUE])
+        self.fill(0, posted.region)
+        self.port(0).post(posted.region, posted.range)
+        try:
+            self.until("a message that was not due", self.port(1).has_arrived)
+            self.take(1, posted.region, posted.range)
+        except ProtocolError:
+            pass
+
     # -- both ends ---------------------------------------------------------------------
 
     def port(self, me: int) -> Port:
@@ -204,6 +230,16 @@ class _Ends:
     def expect(self, me: int, messages: list[Expected]) -> None:
         """Say what comes in an even step, which is the next one."""
         self.port(me).expect((messages, []), 0)
+
+    def take(self, me: int, region: int, part: Range) -> None:
+        """Take a message, and compare what it says of itself with what was posted."""
+        found = Arrival(*self.port(me).take())
+        if (found.region, found.lo, found.hi) != (region, *part):
+            counted = Range(found.lo, found.hi)
+            self.fail(
+                f"a message of {named(region, part)} is taken as one of "
+                f"{named(found.region, counted)}"
+            )
 
     def has(self, me: int, n_messages: int) -> bool:
         """Whether `n_messages` are here; more are an error."""

@@ -191,13 +191,13 @@ class QuorumUpdate:
 # What moves between a worker and a server that waits for the first gradients only.
 
 
-NOTE = Range(0, 0)
+NOTE = Expected(GRAD, Range(0, 0), apart=True)
 
 
 def held(job: Job, server: int) -> tuple[Range, ...]:
     """Return what a server holds; one that holds nothing gets one empty message."""
     shard = job.group.shards[job.ps.index(server)]
-    return tuple(part for part in shard if part.size) or (NOTE,)
+    return tuple(part for part in shard if part.size) or (NOTE.range,)
 
 
 def pushes(job: Job, servers: Iterable[int]) -> tuple[Op, ...]:
@@ -233,7 +233,7 @@ def pulls(job: Job, rank: int) -> tuple[Op, ...]:
 def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
     """Return the messages of an answer."""
     parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
-    return [Expected(GRAD, NOTE, apart=True), *parts]
+    return [NOTE, *parts]
 
 
 def pieces(job: Job, server: int) -> list[tuple[int, Range]]:

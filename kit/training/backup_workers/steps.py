@@ -93,8 +93,7 @@ class QuorumServer(Rounds):
         push = [Expected(GRAD, one, apart=True) for one in self._shard]
         scripts = {w: (push, push) for w in context.job.workers if w in endpoint.ports}
         if context.me != self._first:
-            turn = [Expected(GRAD, NOTE, apart=True)]
-            scripts[self._first] = (turn, turn)
+            scripts[self._first] = ([NOTE], [NOTE])
         endpoint.expect(scripts, 0)
 
     def _begin(self, step: int) -> None:
@@ -115,9 +114,9 @@ class QuorumServer(Rounds):
             for server in context.job.ps[1:]:
                 endpoint.stamp.step, is_lost = found
                 endpoint.stamp.halt = 0 if is_lost else NO_HALT
-                endpoint.ports[server].post(GRAD, NOTE)
+                endpoint.ports[server].post(*NOTE[:2])
         else:
-            turn = endpoint.receive(endpoint.ports[self._first], 0)
+            turn = endpoint.receive(endpoint.ports[self._first], NOTE)
             found = turn.step, turn.halt != NO_HALT
         endpoint.stamp.step, end = step, endpoint.clock()
         context.meter.span(Phase.WAIT, step, begin, end)
@@ -143,7 +142,7 @@ class QuorumServer(Rounds):
             return port.peer, False
         port = gone()[0]
         if port.peer == coordinator:
-            endpoint.receive(port, 0)  # raises: without it there are no boundaries
+            endpoint.receive(port, NOTE)  # raises: without it there are no boundaries
         return port.peer, True
 
     # -- what becomes of it -----------------------------------------------------
@@ -151,15 +150,15 @@ class QuorumServer(Rounds):
     def _serve(self, quorum: Quorum, worker: int) -> None:
         endpoint = self._context.endpoint
         port = endpoint.ports[worker]
-        arrivals = [endpoint.receive(port, one.size) for one in self._shard]
+        arrivals = [endpoint.receive(port, Expected(GRAD, one)) for one in self._shard]
         at, step = endpoint.clock(), arrivals[0].step
         fate = quorum.arrive(worker, step, halts=arrivals[0].halt != NO_HALT)
         kind = TransferKind.LATE if fate is Fate.LATE else TransferKind.PUSH
-        for one, found in zip(self._shard, arrivals, strict=True):
-            if one.size:
-                about = (worker, kind, endpoint.stamp.epoch, step, one.size)
-                end = max(at, found.usable)
-                self._context.meter.received(*about, found.posted, end)
+        for arrival in arrivals:
+            if size := arrival.hi - arrival.lo:
+                about = (worker, kind, endpoint.stamp.epoch, step, size)
+                end = max(at, arrival.usable)
+                self._context.meter.received(*about, arrival.posted, end)
         if fate is Fate.LATE:
             self._reply(worker, quorum.step, quorum.is_ending)
         elif fate is Fate.FILLS:
@@ -187,7 +186,7 @@ class QuorumServer(Rounds):
     def _reply(self, worker: int, step: int, is_ending: bool) -> None:
         stamp, now = self._context.endpoint.stamp, self._context.endpoint.stamp.step
         stamp.step, stamp.halt = step, 0 if is_ending else NO_HALT
-        self._context.endpoint.ports[worker].post(GRAD, NOTE)
+        self._context.endpoint.ports[worker].post(*NOTE[:2])
         self._answers[worker].reduce(0)
         stamp.step = now
 
@@ -297,7 +296,8 @@ class QuorumWorker(Rounds):
     def _hear(self) -> tuple[int, bool]:
         """Take the notes of all servers: the step they answer, whether to go on."""
         endpoint = self._context.endpoint
-        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in self._context.job.ps]
+        servers = [endpoint.ports[ps] for ps in self._context.job.ps]
+        notes = [endpoint.receive(server, NOTE) for server in servers]
         found = {(note.step, note.halt == NO_HALT) for note in notes}
         if len(found) > 1:
             raise InternalError(f"the servers do not agree on a step: {sorted(found)}.")

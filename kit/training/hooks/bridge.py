@@ -36,6 +36,7 @@ from kit.errors import (
     KitError,
     StepFailed,
     UnimplementedError,
+    shortened,
 )
 from kit.exchange.ports.memory import Array
 from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
@@ -57,7 +58,7 @@ from kit.training.member.step_events import StepObserver
 # notebook with the news of the training.
 
 
-_KEPT_LINES = 50
+_KEPT_LINES, _LONGEST_LINE = 50, 2_000
 # Lines of hooks in a later process have greater numbers than all before: the notebook
 # shows what has a greater number than the last line it has shown.
 _LINES_OF_A_GENERATION = 2**32
@@ -83,7 +84,7 @@ class Notes:
         """Keep a line; `progress` lines replace each other where they are shown."""
         with self._guard:
             self._count += 1
-            self._lines.append((self._count, kind, text))
+            self._lines.append((self._count, kind, shortened(text, _LONGEST_LINE)))
 
     def to_plain(self) -> list[list[Any]]:
         """Return them as data that JSON can carry."""

@@ -38,7 +38,7 @@ from kit.training.member.step_events import Rounds, StepEvents
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
-_NOTE = Range(0, 0)
+_NOTE = Expected(GRAD, Range(0, 0), apart=True)
 
 
 class AsyncServer(Rounds):
@@ -77,7 +77,7 @@ class AsyncServer(Rounds):
             port = endpoint.any_of(waiting)
             waiting.remove(port)
             try:
-                if endpoint.receive(port, 0).halt != NO_HALT:
+                if endpoint.receive(port, _NOTE).halt != NO_HALT:
                     leaving = True  # one goes to the boundary: send all others there
                     continue
                 may_go_on = not self._is_first or issued < context.job.steps
@@ -107,7 +107,7 @@ class AsyncServer(Rounds):
         context.reach("exchange.reduced", step)
         stamp.step, stamp.halt = step + 1, halt
         try:
-            port.post(GRAD, _NOTE)
+            port.post(*_NOTE[:2])
             program.finish()
         finally:  # a complete push counts, even if its worker never hears of it
             self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
@@ -147,7 +147,7 @@ class AsyncWorker(Rounds):
             step, goes_on = self._update(step)
         endpoint.stamp.halt = 0
         for server in context.job.ps:
-            endpoint.ports[server].post(GRAD, _NOTE)
+            endpoint.ports[server].post(*_NOTE[:2])
         endpoint.flush()
 
     def _update(self, version: int) -> tuple[int, bool]:
@@ -162,11 +162,12 @@ class AsyncWorker(Rounds):
         context.reach("compute.done", version)
         stamp.halt = NO_HALT
         for server in context.job.ps:
-            endpoint.ports[server].post(GRAD, _NOTE)
+            endpoint.ports[server].post(*_NOTE[:2])
         self._program.reduce(0)
         # The notes of all servers come before any parameters, so this measures the
         # wait for our turn and not the transfer.
-        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in context.job.ps]
+        servers = [endpoint.ports[ps] for ps in context.job.ps]
+        notes = [endpoint.receive(server, _NOTE) for server in servers]
         waited = clock()
         context.meter.span(Phase.WAIT, version, computed, waited)
         self._program.finish()
@@ -180,7 +181,7 @@ class AsyncWorker(Rounds):
 
 def _script(region: int, shard: tuple[Range, ...]) -> list[Expected]:
     parts = [Expected(region, part, apart=True) for part in shard]
-    return [Expected(GRAD, _NOTE, apart=True), *parts]
+    return [_NOTE, *parts]
 
 
 def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 
 from kit.exchange.plan import Owned
-from kit.trace.traffic import MeasureRow, StepRow
+from kit.trace.traffic import MOST_NAMES, MeasureRow, StepRow
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
 from kit.training.worker.worker import TrainingWorker
+
+_LOG = logging.getLogger("kit.training")
 
 
 class StepObserver:
@@ -37,6 +40,7 @@ class MeasureRecorder(StepObserver):
 
     def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
         self._context, self._worker = context, worker
+        self._has_told = False
 
     def after(self, step: int, loss: float) -> None:
         """See `StepObserver`."""
@@ -46,7 +50,18 @@ class MeasureRecorder(StepObserver):
             end = context.endpoint.clock()
             for name, value in found.items():
                 row = (context.me, step, name, value, examples, end)
-                context.meter.measured(MeasureRow(*row))
+                if not context.meter.measured(MeasureRow(*row)) and not self._has_told:
+                    self._has_told = True
+                    _LOG.warning(
+                        "%s has measured numbers by %d names; %r and those by further "
+                        "names are not recorded. Let step() give the same few names in "
+                        "each step.",
+                        *(
+                            context.endpoint.names[context.me],
+                            MOST_NAMES,
+                            name.decode(),
+                        ),
+                    )
 
 
 class StepEvents:
