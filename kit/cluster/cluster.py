@@ -40,6 +40,7 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
+from kit.cluster.changes import Change
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.site import launcher_for
@@ -608,7 +609,8 @@ class Cluster:
         Raises
         ------
         ClusterBusy
-            A training that needs the task is running, or another restart of it.
+            A training that needs the task is running, or the task is being restarted
+            or removed already.
         StartFailed
             The new process did not come up; the message holds its log.
 
@@ -744,7 +746,8 @@ class Cluster:
         Raises
         ------
         ClusterBusy
-            A training that is not elastic needs it.
+            A training that is not elastic needs it, or it is being removed or restarted
+            already.
         FailedPreconditionError
             It is the only worker, or a launcher started the tasks.
         PlacementError
@@ -779,8 +782,12 @@ class Cluster:
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all tasks; `kit.train` calls this.
 
-        Raises `ClusterBusy` while another one runs here; then no task begins.
+        Raises `ClusterBusy` while another one runs here, or a task is being restarted
+        or removed; then no task begins.
         """
+        changes = self._life.ready()[0].changes
+        ending = [*changes.of(Change.REMOVE), *changes.of(Change.RESTART)]
+        changes.check(*ending, what_waits="cannot begin a training: ")
         if not job.link:
             job = replace(job, link=self.options.link)
         self._run = launch(self, job, work)

@@ -56,15 +56,17 @@ class Servers:
         """
         payloads = {task: self._start_payload(task, where) for task in tasks}
         deadline_s = self._options.start_deadline_s
-        replies = await self._calls.perform(payloads, deadline_s, "start its server")
+        return await self._calls.perform(payloads, deadline_s, "start its server")
+
+    async def catch_up(self, tasks: Sequence[Task]) -> None:
+        """Give the user's topologies to tasks that were started after `bring`."""
         if self._topologies:
             await self._give(tasks, self._topologies)
-        return replies
 
     async def bring(
         self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
     ) -> None:
-        """Give the user's topologies to tasks, and to those that start later."""
+        """Give the user's topologies to tasks; `catch_up` gives them to later ones."""
         self._topologies |= topologies
         await self._give(tasks, topologies)
 
