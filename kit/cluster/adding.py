@@ -26,6 +26,7 @@ from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     KitError,
+    noted_at,
 )
 from kit.task import Task
 from kit.training.client.run import Run
@@ -137,10 +138,12 @@ async def add(supervisor: Supervisor, task: Task) -> None:
     except (TimeoutError, KitError, OSError) as error:
         # Its log has to be read before the task is forgotten.
         failed = did_not_come_up(supervisor, task, error)
-        await _end(supervisor, task)
+        with noted_at(failed):
+            await _end(supervisor, task)
         raise failed from error
-    except BaseException:  # the cluster stops, or the caller no longer waits
-        await _end(supervisor, task)
+    except BaseException as error:  # the cluster stops
+        with noted_at(error):
+            await _end(supervisor, task)
         raise
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
-from kit.errors import InvalidArgumentError, PeerLost
+from kit.errors import InvalidArgumentError, PeerLost, noted_at
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
 from kit.server.target import ClusterTarget
@@ -452,7 +452,8 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        with nullcontext() if error is None else noted_at(error):
+            self.stop()
 
     async def __aenter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
@@ -466,7 +467,8 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop_async()
+        with nullcontext() if error is None else noted_at(error):
+            await self.stop_async()
 
     # -- use --------------------------------------------------------------------
 
