@@ -14,6 +14,7 @@ import kit
 from kit.cluster.adding import check_may_change
 from kit.cluster.cluster import Cluster
 from kit.cluster.launchers import SSH
+from kit.cluster.loop import LoopTask
 from kit.errors import (
     CancelledError,
     ClusterBusy,
@@ -110,7 +111,10 @@ def test_changes_that_begin_before_others_end_do_not_meddle(
 
 def test_a_stop_ends_the_changes_under_way(gone: Callable[[], None]) -> None:
     cluster = Cluster(ps=0, worker=2).start()
-    works = [cluster.begin_add(), cluster.begin_add(), cluster.begin_remove("worker:1")]
+    works: list[LoopTask[Any]] = [
+        *(cluster.begin_add(), cluster.begin_add()),
+        cluster.begin_remove("worker:1"),
+    ]
 
     cluster.stop()
 
