@@ -184,3 +184,66 @@ def test_job_of_a_kernel_that_is_killed_is_cancelled(
     until(lambda: stand.read("cancelled") != "", 31)
     until(lambda: not psutil.pid_exists(stand.started), 31)
     until(lambda: not [*tmp_path.glob(".psring-*")], 31)
+
+
+# --------------------------------------------------------------------------------------
+# An ssh that logs in to this machine, whatever the host is called. Three hosts pass the
+# check; then one cannot be logged in to when the early one runs and the late one has not
+# begun, which goes on only after that.
+
+LOGIN = """#!/bin/sh
+while true; do
+    case $1 in
+        -o|-p|-S|-O) shift 2 ;;
+        *) break ;;
+    esac
+done
+host=$1
+shift
+case "$host $*" in
+    *kit.cluster\\'*) ;;
+    broken*)
+        until ls /tmp/psring-*-EARLY/host.json; do sleep 0.05; done > STATE/seen 2>&1
+        touch STATE/failed
+        echo "no route to host" >&2
+        exit 255 ;;
+    LATE*) until [ -e STATE/failed ]; do sleep 0.05; done ;;
+esac
+exec env -i HOME="$HOME" PATH="$PATH" PYTHONPATH="$PYTHONPATH" sh -c "$*"
+"""
+
+
+def left_at(*hosts: str) -> list[object]:
+    """Return the processes and the folders that a cluster has left on such hosts."""
+    found: list[object] = [
+        path for host in hosts for path in Path("/tmp").glob(f"psring-*-{host}")
+    ]
+    for process in psutil.process_iter():
+        try:
+            folder = process.environ().get("IPP_PROFILE_DIR", "")
+        except psutil.Error:
+            continue
+        if folder.endswith(hosts):
+            found.append(process)
+    return found
+
+
+def test_launch_that_fails_on_one_host_leaves_nothing_on_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early, late = f"early{os.getpid()}", f"late{os.getpid()}"
+    ssh = tmp_path / "ssh"
+    text = LOGIN.replace("EARLY", early).replace("LATE", late)
+    ssh.write_text(text.replace("STATE", str(tmp_path)))
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    launcher = kit.launchers.SSH(
+        {early: 1, "broken": 1, late: 1}, python=sys.executable, address="127.0.0.1"
+    )
+    cluster = kit.Cluster(ps=0, worker=3, launcher=launcher)
+
+    with pytest.raises(StartFailed, match=r"(?s)with ssh: broken: .*no route to host"):
+        cluster.start()
+
+    assert (tmp_path / "failed").exists()
+    assert left_at(early, late) == []

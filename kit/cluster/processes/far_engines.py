@@ -143,6 +143,7 @@ class FarEngines(Engines):
             await self._cluster.start_engines()
         except Exception as error:
             told = tail_of(self._folder / LAUNCH_LOG, 3) or str(error)
+            told = error.message if isinstance(error, StartFailed) else told
             raise StartFailed(
                 f"the tasks could not be launched with {self._launcher.launches}: "
                 f"{told}"

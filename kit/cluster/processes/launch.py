@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from ipyparallel.cluster.launcher import (
@@ -17,7 +18,10 @@ from ipyparallel.cluster.launcher import (
     SSHEngineSetLauncher,
 )
 
+from kit.cluster.launchers import LAUNCH_LOG
 from kit.cluster.loop import together
+from kit.cluster.runtime import tail_of
+from kit.errors import StartFailed
 
 _END_S = 5.0  # of a process on another host
 
@@ -76,7 +80,7 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
     async def start(self, n: int) -> list[str]:
         """Start them; raises the first error of a start when all have ended.
 
-        Those that were started then wait for `end_started`.
+        Those that were started then go on until they are ended.
         """
         starts = [
             self._start_one(host, traits)
@@ -99,9 +103,14 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
             **traits,
         )
         self.launchers[host] = one
-        await asyncio.to_thread(
-            one.start, user=user or None, hostname=name, port=port or None
-        )
+        try:
+            await asyncio.to_thread(
+                one.start, user=user or None, hostname=name, port=port or None
+            )
+        except Exception as error:
+            # Now: the starts that go on write into the same file.
+            told = tail_of(Path(self.profile_dir).parents[1] / LAUNCH_LOG, 3)
+            raise StartFailed(f"{host}: {told or error}") from error
 
 
 class SlurmJobLauncher(SlurmEngineSetLauncher):  # type: ignore[misc]  # untyped base
