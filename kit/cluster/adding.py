@@ -15,7 +15,7 @@ from typing import Any
 
 from kit import machine
 from kit.cluster import memory
-from kit.cluster.changes import Change
+from kit.cluster.changes import TaskChange
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.options import ClusterOptions
 from kit.cluster.processes.supervisor import Supervisor
@@ -59,7 +59,7 @@ def adding(
     joins = join(supervisor, run, work) if run is not None else None
 
     def choose() -> Task:
-        coming = changes.of(Change.ADD)
+        coming = changes.of(TaskChange.ADD)
         # A task that has just come is in both.
         tasks = [*dict.fromkeys((*life.options.tasks, *coming))]
         check_may_add(job, tasks, coming, run)
@@ -67,7 +67,7 @@ def adding(
         memory.check(jobs, machine.memory(), used_mib)
         return next_task(job, tasks)
 
-    task = changes.claim(Change.ADD, choose)
+    task = changes.claim(TaskChange.ADD, choose)
 
     async def start() -> Task:
         await add(supervisor, task)
@@ -87,14 +87,14 @@ def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any
 
     def choose() -> Task:
         changes.check(task)
-        leaving = changes.of(Change.REMOVE)
+        leaving = changes.of(TaskChange.REMOVE)
         staying = [one for one in life.options.tasks if one not in leaving]
         check_may_remove(task, staying, run)
         if run is not None and takes_part(run, task):
             run.leave(task)
         return task
 
-    changes.claim(Change.REMOVE, choose)
+    changes.claim(TaskChange.REMOVE, choose)
 
     async def end() -> None:
         await remove(supervisor, task, run)

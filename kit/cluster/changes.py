@@ -20,7 +20,7 @@ from kit.task import Task
 T = TypeVar("T")
 
 
-class Change(StrEnum):
+class TaskChange(StrEnum):
     """What happens to a task; the value completes "is being ..."."""
 
     ADD = "added"
@@ -33,15 +33,15 @@ class Changes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claimed: dict[Task, Change] = {}
+        self._claimed: dict[Task, TaskChange] = {}
         self._works: set[asyncio.Task[Any]] = set()
         self._is_over = False
 
-    def of(self, what: Change) -> list[Task]:
+    def of(self, what: TaskChange) -> list[Task]:
         """Return the tasks to which this happens now."""
         return [task for task, change in list(self._claimed.items()) if change is what]
 
-    def claim(self, what: Change, choose: Callable[[], Task]) -> Task:
+    def claim(self, what: TaskChange, choose: Callable[[], Task]) -> Task:
         """Claim the task that `choose` returns; no other claim comes between.
 
         Raises `ClusterBusy` while another change of it is under way.

@@ -40,7 +40,7 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
-from kit.cluster.changes import Change
+from kit.cluster.changes import TaskChange
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.site import launcher_for
@@ -788,7 +788,7 @@ class Cluster:
         or removed; then no task begins.
         """
         changes = self._life.ready()[0].changes
-        ending = [*changes.of(Change.REMOVE), *changes.of(Change.RESTART)]
+        ending = [*changes.of(TaskChange.REMOVE), *changes.of(TaskChange.RESTART)]
         changes.check(*ending, what_waits="cannot begin a training: ")
         if not job.link:
             job = replace(job, link=self.options.link)

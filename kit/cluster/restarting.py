@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
-from kit.cluster.changes import Change
+from kit.cluster.changes import TaskChange
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
@@ -44,7 +44,7 @@ def restart(
         if then is not None:
             await then(task)
 
-    supervisor.changes.claim(Change.RESTART, lambda: task)
+    supervisor.changes.claim(TaskChange.RESTART, lambda: task)
     return supervisor.changes.follow(task, replace)
 
 

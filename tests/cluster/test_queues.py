@@ -188,8 +188,8 @@ def test_job_of_a_kernel_that_is_killed_is_cancelled(
 
 # --------------------------------------------------------------------------------------
 # An ssh that logs in to this machine, whatever the host is called. Three hosts pass the
-# check; then one cannot be logged in to when the early one runs and the late one has not
-# begun, which goes on only after that.
+# check; then one cannot be logged in to when the early one runs and the late one waits,
+# which goes on only after that.
 
 LOGIN = """#!/bin/sh
 while true; do

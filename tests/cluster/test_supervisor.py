@@ -13,7 +13,7 @@ import pytest
 
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
-from kit.cluster.changes import Change
+from kit.cluster.changes import TaskChange
 from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import supervisor as supervisor_module
 from kit.cluster.processes.engines import Engines
@@ -137,7 +137,7 @@ def test_a_restart_under_way_is_cancelled_when_the_supervisor_is_stopped() -> No
         async with ready_supervisor() as (supervisor, _):
             work = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
-            assert supervisor.changes.of(Change.RESTART) == [ONE]
+            assert supervisor.changes.of(TaskChange.RESTART) == [ONE]
         assert work.cancelled()
 
     asyncio.run(scene())
@@ -212,6 +212,6 @@ def test_a_task_can_be_restarted_again_after_a_restart_has_failed() -> None:
             await turn()
             work.cancel()
             await turn()
-            return supervisor.changes.of(Change.RESTART)
+            return supervisor.changes.of(TaskChange.RESTART)
 
     assert asyncio.run(scene()) == []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -83,8 +83,6 @@ class Supervisor:
         # The loop itself keeps only weak references to its tasks.
         self._endings: set[asyncio.Task[None]] = set()
         self.changes = Changes()
-        # A task that gets a new server meanwhile would miss what the others are told.
-        self._telling = asyncio.Lock()
         self.folder = make_folder()
         try:
             self._reaper = ReaperHandle(
@@ -207,7 +205,7 @@ class Supervisor:
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
         await self._servers.start([task], self.spec)
-        async with self._telling:
+        async with self._servers.telling:
             await self._servers.catch_up([task])
             await self._connect([task])
 
@@ -216,41 +214,27 @@ class Supervisor:
         (reply,) = (await self._servers.start([task])).values()
         self._set(task, host=str(reply.get("host", "")))
         assert self.spec is not None, "the others have their addresses"
-        async with self._telling:
+        async with self._servers.telling:
             self.spec = changed_spec(self.spec, {task: str(reply["address"])})
             await self._servers.catch_up([task])
-            await self._tell(self._give_addresses, task)
+            await self._connect_all(task)
             self.set_ready(task)
 
     async def connect_all(self) -> None:
         """Give the addresses of all tasks to those that can be reached."""
-        async with self._telling:
-            await self._tell(self._give_addresses)
+        async with self._servers.telling:
+            await self._connect_all()
 
-    async def _give_addresses(self, tasks: Sequence[Task]) -> None:
+    async def _connect_all(self, *new: Task) -> None:
         assert self.spec is not None, "it was made of their addresses"
-        await self._servers.connect(tasks, self.spec)
+        connect = partial(self._servers.connect, spec=self.spec)
+        await self._servers.tell(self._in_reach, connect, *new)
 
     async def bring(self, topologies: Mapping[str, bytes]) -> None:
         """Give the user's own topologies to all present and future tasks."""
-        async with self._telling:
-            await self._tell(partial(self._servers.bring, topologies=topologies))
-
-    async def _tell(
-        self, tell: Callable[[list[Task]], Awaitable[None]], *new: Task
-    ) -> None:
-        """Tell all tasks that can be reached, and new ones, which have to be."""
-        while True:
-            here = [*self._in_reach(), *new]
-            try:
-                await tell(here)
-            except PeerLost:
-                # The others can do without the lost task. If nothing is lost as far as
-                # we know, trying again would never end.
-                if [*self._in_reach(), *new] == here:
-                    raise
-            else:
-                return
+        bring = partial(self._servers.bring, topologies=topologies)
+        async with self._servers.telling:
+            await self._servers.tell(self._in_reach, bring)
 
     def _in_reach(self) -> list[Task]:
         # Others that start learn it later, when they have their servers.
