@@ -94,6 +94,8 @@ def test_two_clusters_of_one_folder_write_scripts_of_their_own(tmp_path: Path) -
         ("Slurm", {"address": "10.0.0.1\n"}),
         ("MPI", {"args": ["-x\0"]}),
         ("MPI", {"command": []}),
+        ("MPI", {"python": "--hostfile=x"}),
+        ("SSH", {"hosts": {"a": 1}, "python": ""}),
         ("SSH", {"hosts": {"a": 1}, "ssh_args": ["-i\nkey"]}),
     ],
 )

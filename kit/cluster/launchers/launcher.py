@@ -63,6 +63,11 @@ class Launcher(ABC):
                 raise InvalidArgumentError(
                     f"{told}: leave out line breaks and other control characters."
                 )
+        if not self.python or self.python.startswith("-"):
+            raise InvalidArgumentError(
+                f"python={self.python!r} is no interpreter; write it like "
+                f"python='/opt/psring/bin/python'."
+            )
 
     def n_processes(self, n_tasks: int) -> int:
         """Return how many processes to launch for so many tasks; by default one each.

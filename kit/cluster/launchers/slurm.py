@@ -40,8 +40,7 @@ HANDED_ON = (
         "LOADEDMODULES",
     ),
     *("SLURM_*", "SBATCH_*", "CUDA_*", "NVIDIA_*", "OMP_*", "OPENBLAS_*", "MKL_*"),
-    *("BLIS_*", "NUMEXPR_*", "NPY_*", "KIT_*", "PSRING_*", "IPP_CLUSTER_ID"),
-    "IPP_PROFILE_DIR",
+    *("BLIS_*", "NUMEXPR_*", "NPY_*", "KIT_*"),
 )
 # A busy controller does not answer; the queue must not keep the job for that.
 _CANCEL = """

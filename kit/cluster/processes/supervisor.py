@@ -495,8 +495,7 @@ class Supervisor:
             await self._servers.stop(alive)
         if self.engines is not None and not self.controller_lost:
             await self.engines.leave()
-        # Last: a restart that is cancelled while it ends an engine ends its children
-        # too, and that blocks this loop.
+        # Last: one that is cancelled while it ends an engine ends its children too.
         await self.changes.cancel()
 
     def end(self, grace_s: float) -> None:
