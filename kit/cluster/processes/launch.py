@@ -119,8 +119,10 @@ class SlurmJobLauncher(SlurmEngineSetLauncher):  # type: ignore[misc]  # untyped
     ipyparallel's own blocks the loop until a busy controller answers.
     """
 
+    def find_args(self) -> list[str]:
+        """Return the command."""
+        return [*self.submit_command, f"--ntasks={self.n}", self.batch_file]
+
     async def start(self, n: int) -> str:
         """Submit the job; return its id."""
-        words: list[str] = self.submit_command
-        self.submit_command = [*words, f"--ntasks={n}"]
         return str(await asyncio.to_thread(super().start, n))
