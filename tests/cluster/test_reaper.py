@@ -325,7 +325,7 @@ def test_command_at_the_end_neither_waits_for_others_nor_is_given_up(
         [sys.executable, "-c", RUN_ALL, json.dumps(commands)], cwd=tmp_path, check=True
     )
 
-    assert (tmp_path / "first").exists()
+    until((tmp_path / "first").exists, 20)
     assert not (tmp_path / "cancelled_late").exists()
     (tmp_path / "released").touch()
     until((tmp_path / "cancelled_late").exists, 20)
