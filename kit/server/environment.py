@@ -234,7 +234,7 @@ def _counts(text: str) -> Iterator[int]:
     """Yield how many tasks each node has, of a text such as `2(x3),1`."""
     for part in text.split(","):
         match = _COUNT.fullmatch(part)
-        if match is None or max(int(match[1]), int(match[2] or 1)) > _MOST:
+        if match is None or int(match[1]) > _MOST:
             raise _wrong(
                 "SLURM_STEP_TASKS_PER_NODE",
                 text,
