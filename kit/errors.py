@@ -19,6 +19,8 @@ An error crosses a process as plain data (`to_plain`, `from_plain`), never as a 
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 _MOST_TEXT = 20_000  # characters of a message or a traceback that crosses a process
@@ -443,6 +445,24 @@ def error_code_from_exception_type(cls: type[KitError]) -> int:
             f"{cls!r} is not a class of errors with a code, see kit.errors."
         )
     return cls.code
+
+
+@contextmanager
+def noted_at(first: BaseException) -> Iterator[None]:
+    """Note what goes wrong in a clean-up at the error that led to it, and go on.
+
+    Otherwise the error of the clean-up would hide the first one from the caller.
+
+    >>> error = PeerLost("worker:1 is gone")
+    >>> with noted_at(error):
+    ...     raise OSError("no space left")
+    >>> error.__notes__
+    ['The clean-up failed too: OSError: no space left']
+    """
+    try:
+        yield
+    except Exception as error:
+        first.add_note(f"The clean-up failed too: {type(error).__name__}: {error}")
 
 
 def _tree(root: type[KitError]) -> dict[str, type[KitError]]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kit import machine
 from kit.cluster import memory
+from kit.cluster.changes import TaskChange
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.options import ClusterOptions
 from kit.cluster.processes.supervisor import Supervisor
@@ -24,6 +26,7 @@ from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     KitError,
+    noted_at,
 )
 from kit.task import Task
 from kit.training.client.run import Run
@@ -51,38 +54,63 @@ def adding(
     now. See `Cluster.add`.
     """
     supervisor, _ = life.ready()
-    options = life.options
-    check_may_change(options)
-    check_may_add(job, options.tasks, run)
-    memory.check(
-        options.jobs | {job: options.jobs[job] + 1}, machine.memory(), used_mib
-    )
-    task = next_task(job, options.tasks)
-    joins = join(supervisor, task, run, work) if run is not None else None
+    check_may_change(life.options)
+    changes = supervisor.changes
+    joins = join(supervisor, run, work) if run is not None else None
+
+    def choose() -> Task:
+        coming = changes.of(TaskChange.ADD)
+        # A task that has just come is in both.
+        tasks = [*dict.fromkeys((*life.options.tasks, *coming))]
+        check_may_add(job, tasks, coming, run)
+        jobs = Counter([job, *(task.job for task in tasks)])
+        memory.check(jobs, machine.memory(), used_mib)
+        return next_task(job, tasks)
+
+    task = changes.claim(TaskChange.ADD, choose)
 
     async def start() -> Task:
         await add(supervisor, task)
-        life.options = replace(life.options, tasks=supervisor.options.tasks)
+        _show(life, supervisor, task)
         if joins is not None:
-            await joins()
+            await joins(task)
         return task
 
-    return start()
+    return changes.follow(task, start)
 
 
 def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any, None]:
     """Return a coroutine that removes a task; raises at once if it cannot."""
     supervisor, _ = life.ready()
     check_may_change(life.options)
-    check_may_remove(task, life.options.tasks, run)
-    if run is not None and takes_part(run, task):
-        run.leave(task)
+    changes = supervisor.changes
+
+    def choose() -> Task:
+        changes.check(task)
+        leaving = changes.of(TaskChange.REMOVE)
+        staying = [one for one in life.options.tasks if one not in leaving]
+        check_may_remove(task, staying, run)
+        if run is not None and takes_part(run, task):
+            run.leave(task)
+        return task
+
+    changes.claim(TaskChange.REMOVE, choose)
 
     async def end() -> None:
         await remove(supervisor, task, run)
-        life.options = replace(life.options, tasks=supervisor.options.tasks)
+        _show(life, supervisor)
 
-    return end()
+    return changes.follow(task, end)
+
+
+def _show(life: Lifecycle, supervisor: Supervisor, *new: Task) -> None:
+    """Let users see the tasks that are left, and a new one that is ready.
+
+    Others may be on their way; they are shown when they are ready.
+    """
+    shown = {*life.options.tasks, *new}
+    tasks = tuple(task for task in supervisor.options.tasks if task in shown)
+    life.options = replace(life.options, tasks=tasks)
 
 
 def check_may_change(options: ClusterOptions) -> None:
@@ -110,10 +138,12 @@ async def add(supervisor: Supervisor, task: Task) -> None:
     except (TimeoutError, KitError, OSError) as error:
         # Its log has to be read before the task is forgotten.
         failed = did_not_come_up(supervisor, task, error)
-        await _end(supervisor, task)
+        with noted_at(failed):
+            await _end(supervisor, task)
         raise failed from error
-    except BaseException:  # the cluster stops, or the caller no longer waits
-        await _end(supervisor, task)
+    except BaseException as error:  # the cluster stops
+        with noted_at(error):
+            await _end(supervisor, task)
         raise
 
 
@@ -156,8 +186,13 @@ def takes_part(run: Run, task: Task) -> bool:
     return generation is not None and task.short in generation.processes
 
 
-def check_may_add(job: str, tasks: Sequence[Task], run: Run | None) -> None:
-    """Raise if the cluster, or the training that it runs, has no use for a new task."""
+def check_may_add(
+    job: str, tasks: Sequence[Task], coming: Sequence[Task], run: Run | None
+) -> None:
+    """Raise if the cluster, or the training that it runs, has no use for a new task.
+
+    `coming` are those that are being added already.
+    """
     known = list(dict.fromkeys(task.job for task in tasks))
     if job not in known:
         raise InvalidArgumentError(
@@ -169,7 +204,8 @@ def check_may_add(job: str, tasks: Sequence[Task], run: Run | None) -> None:
     if generation is None:
         return  # it trains on as it is; the next training takes all tasks
     n_members = len(run.job.workers)
-    n_here = sum(not one.startswith("ps:") for one in generation.processes)
+    here = {*generation.processes, *(task.short for task in coming)}
+    n_here = sum(not name.startswith("ps:") for name in here)
     if n_here >= n_members:
         raise ClusterBusy(
             f"{n_here} worker tasks take part in a training of {n_members} logical "

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
+from kit.cluster.changes import TaskChange
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.site import launcher_for
@@ -54,7 +55,7 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
-from kit.errors import InvalidArgumentError, PeerLost
+from kit.errors import InvalidArgumentError, PeerLost, noted_at
 from kit.markup import Html
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
@@ -461,7 +462,8 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        with nullcontext() if error is None else noted_at(error):
+            self.stop()
 
     async def __aenter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
@@ -475,7 +477,8 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop_async()
+        with nullcontext() if error is None else noted_at(error):
+            await self.stop_async()
 
     # -- use --------------------------------------------------------------------
 
@@ -623,7 +626,8 @@ class Cluster:
         Raises
         ------
         ClusterBusy
-            A training that needs the task is running, or another restart of it.
+            A training that needs the task is running, or the task is being restarted
+            or removed already.
         StartFailed
             The new process did not come up; the message holds its log.
 
@@ -759,7 +763,8 @@ class Cluster:
         Raises
         ------
         ClusterBusy
-            A training that is not elastic needs it.
+            A training that is not elastic needs it, or it is being removed or restarted
+            already.
         FailedPreconditionError
             It is the only worker, or a launcher started the tasks.
         PlacementError
@@ -794,8 +799,12 @@ class Cluster:
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all tasks; `kit.train` calls this.
 
-        Raises `ClusterBusy` while another one runs here; then no task begins.
+        Raises `ClusterBusy` while another one runs here, or a task is being restarted
+        or removed; then no task begins.
         """
+        changes = self._life.ready()[0].changes
+        ending = [*changes.of(TaskChange.REMOVE), *changes.of(TaskChange.RESTART)]
+        changes.check(*ending, what_waits="cannot begin a training: ")
         if not job.link:
             job = replace(job, link=self.options.link)
         self._run = launch(self, job, work)

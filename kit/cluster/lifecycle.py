@@ -30,6 +30,7 @@ from kit.errors import (
     ControllerLost,
     FailedPreconditionError,
     StartFailed,
+    noted_at,
 )
 
 _THREAD = "kit-cluster-loop"
@@ -77,8 +78,9 @@ class Lifecycle:
         work = self._begin(holder)
         try:
             work.result()
-        except BaseException:
-            self.stop()  # Ctrl-C may come just after the cluster became ready
+        except BaseException as error:
+            with noted_at(error):
+                self.stop()  # Ctrl-C may come just after the cluster became ready
             self._close()
             raise
 
@@ -89,8 +91,9 @@ class Lifecycle:
             while not work.done():
                 yield _CHECK_S
             work.result()
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            with noted_at(error):
+                self.stop()
             self._close()
             raise
 
@@ -99,8 +102,9 @@ class Lifecycle:
         work = self._begin(holder)
         try:
             await work.awaited()
-        except BaseException:
-            await self.stop_async()
+        except BaseException as error:
+            with noted_at(error):
+                await self.stop_async()
             self._close()
             raise
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -178,6 +178,21 @@ async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+async def together(works: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all to their ends; then return their results, or raise the first error.
+
+    `asyncio.gather` raises it at once, and the others go on with nobody to wait for
+    them.
+    """
+    ended = await asyncio.gather(*works, return_exceptions=True)
+    results = []
+    for result in ended:
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results
 
 
 async def in_thread(

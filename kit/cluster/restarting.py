@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
+from kit.cluster.changes import TaskChange
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
@@ -23,28 +24,28 @@ from kit.training.job import Work
 _CHECK_S = 0.01
 
 
-async def restart(supervisor: Supervisor, task: Task) -> None:
-    """End the task's process, if it is running, and start another in its place.
+def restart(
+    supervisor: Supervisor,
+    task: Task,
+    then: Callable[[Task], Awaitable[None]] | None = None,
+) -> Coroutine[Any, Any, None]:
+    """Return a coroutine that ends a task's process and starts another in its place.
 
-    Raises `StartFailed`, with the task's log, if the new process does not come up
-    within the supervisor's start deadline; the task is lost then. Raises `ClusterBusy`
-    while another restart of the task is under way, and `FailedPreconditionError`, with
-    nothing changed, if the fork server is gone or stopped.
+    The task is claimed at once: this raises `ClusterBusy` while another change of it is
+    under way. The coroutine raises `StartFailed`, with the task's log, if the new
+    process does not come up within the supervisor's start deadline; the task is lost
+    then. It raises `FailedPreconditionError`, with nothing changed, if the fork server
+    is gone or stopped. `then` is what the new process does first.
     """
-    if task in supervisor.restarts:
-        raise ClusterBusy(
-            f"{task.short} is being restarted already; wait until "
-            f"cluster.restart({task.short!r}) has returned."
-        )
-    supervisor.check_can_fork(task)
-    here = asyncio.current_task()
-    assert here is not None, "a coroutine runs in a task"
-    # So that a stop can cancel it: `must_finish` shields it from its caller's Ctrl-C.
-    supervisor.restarts[task] = here
-    try:
+
+    async def replace() -> None:
+        supervisor.check_can_fork(task)
         await _replace(supervisor, task)
-    finally:
-        del supervisor.restarts[task]
+        if then is not None:
+            await then(task)
+
+    supervisor.changes.claim(TaskChange.RESTART, lambda: task)
+    return supervisor.changes.follow(task, replace)
 
 
 def rejoin(
@@ -56,32 +57,25 @@ def rejoin(
     needs.
     """
     if run.job.generation is not None:
-        join_it = join(supervisor, task, run, work)
-
-        async def replace_and_join() -> None:
-            await restart(supervisor, task)
-            await join_it()
-
-        return replace_and_join()
+        return restart(supervisor, task, join(supervisor, run, work))
     _check_may_rejoin(supervisor, task, run)
     begun = run.job, work, run.next_incarnation(task)
     # Here, in the caller's thread: to pickle large data would block the cluster's loop.
     payload = remote.pack(engine.begin, begun, {})
     limit_s = run.job.settings.start_deadline_s
 
-    async def replace() -> None:
-        await restart(supervisor, task)
+    async def begin(task: Task) -> None:
         if not run.done:
             payloads = {task: payload}
             await supervisor.calls.perform(payloads, limit_s, "begin its part")
             run.watch_again(task)
 
-    return replace()
+    return restart(supervisor, task, begin)
 
 
 def join(
-    supervisor: Supervisor, task: Task, run: Run, work: Work | None
-) -> Callable[[], Awaitable[None]]:
+    supervisor: Supervisor, run: Run, work: Work | None
+) -> Callable[[Task], Awaitable[None]]:
     """Return a function that lets a task with a new process join a training.
 
     It does nothing if the training is over by then, or is not elastic.
@@ -90,7 +84,7 @@ def join(
     # In the caller's thread, as in `rejoin`.
     payload = remote.pack(engine.join, (run.newest_job, work), {})
 
-    async def ask() -> None:
+    async def ask(task: Task) -> None:
         if not run.done and run.job.generation is not None:
             await supervisor.calls.perform({task: payload}, limit_s, "join")
 

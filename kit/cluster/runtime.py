@@ -12,7 +12,7 @@ import shutil
 import site
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kit import arithmetic, machine
@@ -72,6 +72,20 @@ def engine_environment(folder: Path, threads: int) -> dict[str, str]:
         reaper.MARK: str(folder),
     }
     return set_apart | dict.fromkeys(arithmetic.VARIABLES, str(threads))
+
+
+def number_in(
+    names: Iterable[str], default: int, environment: Mapping[str, str] = os.environ
+) -> int:
+    """Return the first of the variables that is a number.
+
+    Launchers and queues set them, and some set others' to words, or to nothing.
+
+    >>> number_in(["A", "B"], 0, {"A": "undefined", "B": "3"})
+    3
+    """
+    values = (environment.get(name, "") for name in names)
+    return next((int(v) for v in values if v.isascii() and v.isdecimal()), default)
 
 
 def python_path(current: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kit.cluster.mapped_pickle import MappedPickle as Mapped
 from kit.cluster.mapped_pickle import Pickled
+from kit.errors import noted_at
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -50,9 +51,10 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
                 cluster.call(servers, engine.begin, job, None)
             if others:
                 cluster.call(others, begin, job, mapped)
-    except BaseException:
+    except BaseException as error:
         # Some tasks may have begun, and would wait for the others until a deadline.
-        cluster.call("all", engine.give_up, job.run)
+        with noted_at(error):
+            cluster.call("all", engine.give_up, job.run)
         raise
     return Run(job, dial, bring=cluster.bring)
 
@@ -86,8 +88,11 @@ def _sent(
     try:
         held = dict(zip(hosts, cluster.call(holders, hold, run, work), strict=True))
         yield {task: held[host_of[task]] for task in tasks}
-    finally:
-        cluster.call(holders, let_go, run)
+    except BaseException as error:
+        with noted_at(error):
+            cluster.call(holders, let_go, run)
+        raise
+    cluster.call(holders, let_go, run)
 
 
 # In a task: the descriptor that it holds for the tasks of its host, by run.

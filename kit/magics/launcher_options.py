@@ -19,6 +19,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from kit.cluster.launchers import Launcher
+from kit.cluster.launchers.dask_queues import refuse_queue
 from kit.cluster.launchers.fields import COMMON, fields, known, nearest
 from kit.magics.line_parsing import option
 
@@ -105,6 +106,8 @@ def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
     found = variables.get(name)
     if isinstance(found, Launcher):
         return found
+    if name not in variables:
+        refuse_queue(name)
     is_what = (
         f"a variable of type {type(found).__name__}"
         if name in variables

@@ -29,6 +29,7 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     KitError,
+    noted_at,
 )
 from kit.server.directory import Directory
 from kit.server.trainings import Trainings
@@ -85,9 +86,11 @@ class TrainingRendezvous:
         except BaseException as error:
             # Before giving up: the first error counts, and workers that have joined
             # should hear this one.
-            if isinstance(error, KitError) and member.coordinator is not None:
-                member.coordinator.fail(error)
-            self.trainings.give_up(job.run)
+            with noted_at(error):
+                if isinstance(error, KitError) and member.coordinator is not None:
+                    member.coordinator.fail(error)
+            with noted_at(error):
+                self.trainings.give_up(job.run)
             raise
         return member
 

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
@@ -352,9 +352,10 @@ def _launch(
 ) -> Run:
     try:
         return _begin(cluster, work, elastic, recorder, **agreed)
-    except BaseException:
+    except BaseException as error:
         if recorder is not None:
-            recorder.give_up()
+            with noted_at(error):
+                recorder.give_up()
         raise
 
 

@@ -14,7 +14,9 @@ import kit
 from kit.cluster.adding import check_may_change
 from kit.cluster.cluster import Cluster
 from kit.cluster.launchers import SSH
+from kit.cluster.loop import LoopTask
 from kit.errors import (
+    CancelledError,
     ClusterBusy,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -70,6 +72,67 @@ def test_an_added_task_is_as_good_as_the_others_until_it_is_removed(
         cluster.restart("worker:1")
         assert cluster.call("worker:1", os.getpid) not in (first, second, third)
     gone()
+
+
+def test_changes_that_begin_before_others_end_do_not_meddle(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=2) as cluster:
+        works = [cluster.begin_add(), cluster.begin_add()]
+        restarting = cluster.begin_restart("worker:0")
+        with pytest.raises(ClusterBusy, match="worker:0 is being restarted already"):
+            cluster.begin_remove("worker:0")
+        with pytest.raises(ClusterBusy, match="training: worker:0 is being restarted"):
+            train(cluster, fit, steps=3)
+        added = [work.result(60) for work in works]
+        restarting.result(60)
+
+        assert added == [Task("worker", 2), Task("worker", 3)]
+        assert cluster.tasks == [Task("worker", index) for index in range(4)]
+        assert [one.task for one in cluster.status] == cluster.tasks
+        # Each finds each: over a mesh, all of them dial all others.
+        assert len(train(cluster, topology="mesh", steps=3).wait(60).job.workers) == 4
+
+        removing = [cluster.begin_remove(f"worker:{index}") for index in (0, 2, 3)]
+        for change in cluster.begin_remove, cluster.begin_restart:
+            with pytest.raises(ClusterBusy, match="worker:2 is being removed already"):
+                change("worker:2")
+        with pytest.raises(FailedPreconditionError, match="worker:1 is the only"):
+            cluster.begin_remove("worker:1")
+        more = cluster.begin_add()
+        for work in removing:
+            work.result(60)
+
+        assert more.result(60) == Task("worker", 4)
+        assert cluster.tasks == [Task("worker", 1), Task("worker", 4)]
+        assert len(set(cluster.call("all", os.getpid))) == 2
+    gone()
+
+
+def test_a_stop_ends_the_changes_under_way(gone: Callable[[], None]) -> None:
+    cluster = Cluster(ps=0, worker=2).start()
+    works: list[LoopTask[Any]] = [
+        *(cluster.begin_add(), cluster.begin_add()),
+        cluster.begin_remove("worker:1"),
+    ]
+
+    cluster.stop()
+
+    gone()
+    for work in works:
+        with pytest.raises(CancelledError, match="was stopped"):
+            work.result(0)
+
+
+def test_a_cell_on_a_task_that_is_removed_says_so() -> None:
+    with Cluster(ps=0, worker=2) as cluster:
+        cell = cluster.begin_cell("worker:1", "import time; time.sleep(60)")
+
+        cluster.remove("worker:1")
+
+        until(lambda: not cell.waiting, 20)
+        (failure,) = cell.failures
+        assert "worker:1 was removed from the cluster" in failure.line
 
 
 def test_an_elastic_training_takes_in_a_task_that_is_added_and_lets_one_go(

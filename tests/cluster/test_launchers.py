@@ -2,59 +2,130 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
+import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ipyparallel.cluster.launcher import (
-    SlurmEngineSetLauncher,
-    find_launcher_class,
-)
 from traitlets.config import Config
 
 import kit
 from kit.cluster.launchers import launcher, ssh
-from kit.cluster.processes import host
-from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
+from kit.cluster.launchers.dask_queues import QUEUES, lines_for
+from kit.cluster.processes import host, host_calls
+from kit.cluster.processes.launch import SlurmJobLauncher
+from kit.errors import (
+    InvalidArgumentError,
+    StartFailed,
+    UnavailableError,
+    UnimplementedError,
+)
 from tests.cases import for_each
 
 PROGRAM = ["python3", "-P", "-m", "kit.cluster.processes.host", "--deadline=60"]
 
 
-def slurm_script(launcher: kit.launchers.Slurm, folder: Path, n_tasks: int) -> str:
-    """Return the batch script that ipyparallel writes for so many tasks."""
-    config = Config(launcher.traits(folder, PROGRAM))
-    batch = SlurmEngineSetLauncher(config=config, profile_dir=str(folder))
-    batch.write_batch_script(n_tasks)
-    return Path(batch.batch_file).read_text()
+def slurm_command(
+    launcher: kit.launchers.Slurm, folder: Path, n_tasks: int, tmp_path: Path
+) -> list[str]:
+    """Return the words that sbatch gets for so many tasks."""
+    submit = tmp_path / "bin" / "sbatch"
+    submit.parent.mkdir(exist_ok=True)
+    submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    submit.chmod(0o755)
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", f"{submit.parent}:{os.environ['PATH']}")
+        config = Config(launcher.traits(folder, PROGRAM))
+        batch = SlurmJobLauncher(config=config, profile_dir=str(folder))
+        batch.job_id_regexp = r"(?s).*"
+        return asyncio.run(batch.start(n_tasks)).splitlines()
 
 
 def test_slurm_gets_one_of_its_tasks_for_each_of_ours(tmp_path: Path) -> None:
     launcher = kit.launchers.Slurm(
-        partition="short", time="1:00:00", account="me", options=["--exclusive"]
+        partition="short",
+        time="1:00:00",
+        account="me",
+        memory="4G",
+        options=["--exclusive", "-N 2"],
+        shared="/a/100%",
     )
+    folder = tmp_path / "psring-x"
 
-    lines = slurm_script(launcher, tmp_path, 5).splitlines()
+    *options, script = slurm_command(launcher, folder, 5, tmp_path)
 
-    for option in (
-        *("--ntasks=5", "--partition=short", "--time=1:00:00"),
-        *("--account=me", "--exclusive"),
-    ):
-        assert f"#SBATCH {option}" in lines
-    assert lines[-1] == f"exec srun --cpu-bind=none {' '.join(PROGRAM)}"
+    assert sorted(options) == [
+        *("--account=me", "--exclusive", "--export=ALL", "--job-name=psring-x"),
+        *("--mem=4G", "--ntasks=5", "--output=/a/100%%/.psring-x/output"),
+        *("--partition=short", "--time=1:00:00", "-N", "2"),
+    ]
+    assert Path(script).read_text() == (
+        f"#!/bin/sh\nexec srun --cpu-bind=none {' '.join(PROGRAM)}\n"
+    )
 
 
 def test_two_clusters_of_one_folder_write_scripts_of_their_own(tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
-    for n_tasks, folder in enumerate(folders, 1):
-        folder.mkdir()
-        slurm_script(kit.launchers.Slurm(), folder, n_tasks)
 
-    scripts = [(folder / "slurm.script").read_text() for folder in folders]
+    scripts = {
+        slurm_command(kit.launchers.Slurm(), folder, 1, tmp_path)[-1]
+        for folder in folders
+    }
 
-    assert ["--ntasks=1" in scripts[0], "--ntasks=2" in scripts[1]] == [True, True]
+    assert scripts == {str(folder / "slurm.script") for folder in folders}
+
+
+@for_each(
+    ("kind", "values"),
+    [
+        *(("Slurm", {name: "x\ny"}) for name in ("partition", "time", "account")),
+        *(("Slurm", {name: "x\ny"}) for name in ("memory", "shared", "python")),
+        ("Slurm", {"options": ["--nice=5\ntouch it_ran"]}),
+        ("Slurm", {"options": ["--nice=5\x85touch it_ran"]}),
+        ("Slurm", {"options": ["script.sh"]}),
+        ("Slurm", {"options": ["--comment='no end"]}),
+        ("Slurm", {"options": ["--nice=5", ""]}),
+        ("Slurm", {"address": "10.0.0.1\n"}),
+        ("MPI", {"args": ["-x\0"]}),
+        ("MPI", {"command": []}),
+        ("MPI", {"python": "--hostfile=x"}),
+        ("SSH", {"hosts": {"a": 1}, "python": ""}),
+        ("SSH", {"hosts": {"a": 1}, "ssh_args": ["-i\nkey"]}),
+    ],
+)
+def test_text_that_could_be_read_as_something_else_is_refused(
+    kind: str, values: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"write it like|leave out line"):
+        getattr(kit.launchers, kind)(**values)
+
+
+@for_each(
+    "host",
+    [
+        *("-oProxyCommand=touch it_ran", "-lroot", "-w", "me@-oProxyCommand=x"),
+        *("-F@nodea", "a b", "a;b", "$(x)", "`x`@nodea", "a:22 -w", "a:x", "a:-1"),
+        *("a\nb", "@a", "a'b", "/tmp/x", "a|b", "\t"),
+    ],
+)
+def test_host_that_ssh_could_take_for_an_option_or_a_shell_is_refused(
+    host: str,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no name of a host|line breaks"):
+        kit.launchers.SSH({"nodea": 1, host: 1})
+
+
+@for_each(
+    "host", ["nodea", "me@nodea.example.org:2222", "DOMAIN\\me@10.0.0.7", "a_b-c:22"]
+)
+def test_host_may_have_a_user_and_a_port(host: str) -> None:
+    assert kit.launchers.SSH({host: 2}).n_processes(2) == 1
 
 
 @for_each(["n_tasks", "n_hosts"], [(1, 1), (3, 1), (4, 2), (5, 2)])
@@ -107,7 +178,7 @@ def test_launcher_may_be_named_as_the_site_describes_it(
     [
         ("shh", r"no launcher is called 'shh'\. Did you mean ssh\?"),
         ("ssh", "SSH cannot be made of"),  # of no hosts: the site says nothing
-        (kit.launchers.SSH, "is not one of kit.launchers, nor the name of one: htcon"),
+        (kit.launchers.SSH, "is not one of kit.launchers, nor the name of one: mpi, s"),
         (["ssh"], r"launcher=\['ssh'\] is not one of kit.launchers"),
     ],
 )
@@ -192,6 +263,9 @@ def test_ssh_that_is_not_installed_is_told_for_each_host(
         ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "3"}, 1),
         ({"MPI_LOCALNRANKS": "4", "SLURM_STEP_TASKS_PER_NODE": "1"}, 4),
         ({"OMPI_COMM_WORLD_LOCAL_SIZE": "5"}, 5),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "", "MPI_LOCALNRANKS": "undefined"}, 1),
+        ({"SLURM_STEP_TASKS_PER_NODE": "undefined", "SLURM_NODEID": "-1"}, 1),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3,2", "SLURM_NODEID": "x"}, 3),
     ],
 )
 def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
@@ -203,126 +277,81 @@ def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
     assert host._launched_here() == n_here
 
 
-SCRIPTS = {
-    kit.launchers.PBS: """\
-#!/bin/sh
-#PBS -V
-#PBS -N psring
-#PBS -j oe
-#PBS -o /shared/.psring-x/output
-#PBS -q short
-#PBS -A me
-#PBS -l walltime=9
-#PBS -l mem=4G
-#PBS -x {{odd}}
-#PBS -J 1-5
-cd "$PBS_O_WORKDIR" || exit
-exec {program}
-""",
-    kit.launchers.SGE: """\
-#!/bin/sh
-#$ -S /bin/sh
-#$ -V
-#$ -cwd
-#$ -N psring
-#$ -j y
-#$ -o /shared/.psring-x/output
-#$ -t 1-5
-#$ -q short
-#$ -P me
-#$ -l h_rt=9
-#$ -l h_vmem=4G
-#$ -x {{odd}}
-exec {program}
-""",
-    kit.launchers.LSF: """\
-#!/bin/sh
-#BSUB -J psring[1-5]
-#BSUB -o /shared/.psring-x/output
-#BSUB -q short
-#BSUB -P me
-#BSUB -W 9
-#BSUB -M 4G
-#BSUB -x {{odd}}
-exec {program}
-""",
-    kit.launchers.HTCondor: """\
-universe = vanilla
-executable = {python}
-arguments = "{arguments}"
-transfer_executable = False
-getenv = True
-environment = "PSRING_RANK=$(Process)"
-output = /shared/.psring-x/output.$(Process)
-error = /shared/.psring-x/output.$(Process)
-log = /shared/.psring-x/log
-accounting_group = me
-allowed_execute_duration = 9
-request_memory = 4G
--x {{odd}}
-queue 5
-""",
-}
-
-
-@for_each("kind", list(SCRIPTS))
-def test_queue_gets_this_script(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@for_each(
+    ("variables", "rank"),
+    [
+        ({}, 0),
+        ({"SGE_TASK_ID": "undefined"}, 0),
+        ({"PBS_ARRAY_INDEX": "", "LSB_JOBINDEX": "none"}, 0),
+        ({"SLURM_PROCID": "undefined"}, 0),
+        ({"PMI_RANK": "\N{SUPERSCRIPT TWO}", "SLURM_PROCID": "3"}, 3),
+        ({"OMPI_COMM_WORLD_RANK": "2", "SLURM_PROCID": "0"}, 2),
+    ],
+)
+def test_host_of_a_queue_that_numbers_its_tasks_otherwise_is_surveyed(
+    variables: dict[str, str], rank: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")  # no qsub that tells whose it is
-    folder = tmp_path / "psring-x"
-    folder.mkdir(exist_ok=True)
-    given = {"account": "me", "time": "9", "memory": "4G", "shared": "/shared"}
-    if kind is not kit.launchers.HTCondor:
-        given["queue"] = "short"
-    one = kind(**given, options=["-x {odd}"])
-    batch = find_launcher_class(one.launches, "engine")(
-        config=Config(one.traits(folder, PROGRAM)), profile_dir=str(folder)
+    (tmp_path / "host.json").write_text(json.dumps({"label": "a", "slots": 1}))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PSRING_CLUSTER", str(tmp_path))
+        for name, value in variables.items():
+            patched.setenv(name, value)
+
+        assert host_calls.survey("127.0.0.1").rank == rank
+
+
+@for_each("name", list(QUEUES))
+def test_queue_without_a_launcher_is_told_with_the_lines_to_write(name: str) -> None:
+    asks = (
+        lambda: getattr(kit.launchers, name),
+        lambda: kit.launchers.from_site(name.lower()),
+        lambda: kit.Cluster(launcher=name.lower()),
     )
 
-    batch.write_batch_script(5)
-
-    program = [*PROGRAM, "--slots=1"]
-    assert Path(batch.batch_file).read_text() == SCRIPTS[kind].format(
-        program=" ".join(program), python=program[0], arguments=" ".join(program[1:])
-    )
-    assert one.ending(Path("/tmp/x"), "17") == [one.cancels, "17"]
+    for ask in asks:
+        with pytest.raises(UnimplementedError) as told:
+            ask()
+        assert told.value.message.endswith(lines_for(name))
+    assert not hasattr(kit.launchers, "Pbs2")
 
 
-@for_each(["version", "line"], [("Version: 6.1", "-t 1-3"), ("pbs_version", "-J 1-3")])
-def test_torque_and_openpbs_write_arrays_differently(
-    version: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    qsub = tmp_path / "qsub"
-    qsub.write_text(f"#!/bin/sh\necho '{version}'")
-    qsub.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    config = Config(kit.launchers.PBS().traits(tmp_path, PROGRAM))
-    batch = find_launcher_class("pbs", "engine")(
-        config=config, profile_dir=str(tmp_path)
-    )
-    scripts = []
-    for n in (3, 1):
-        batch.write_batch_script(n)
-        scripts.append(Path(batch.batch_file).read_text())
+@for_each("name", list(QUEUES))
+def test_lines_for_a_queue_are_what_dask_jobqueue_takes(name: str) -> None:
+    module = import_module(f"dask_jobqueue.{name.lower()}")
+    call = ast.parse(lines_for(name)).body[0]
+    assert isinstance(call, ast.Assign)
+    made = call.value
+    assert isinstance(made, ast.Call)
+    assert ast.unparse(made.func) == f"dask_jobqueue.{name}Cluster"
+    values = {
+        str(word.arg): eval(ast.unparse(word.value), {"os": os})
+        for word in made.keywords
+    }
+    of_the_scheduler = ("security", "shared_temp_directory")
+    of_a_job = {k: v for k, v in values.items() if k not in of_the_scheduler}
 
-    assert f"#PBS {line}\n" in scripts[0]
-    assert "1-1" not in scripts[1]
+    job = getattr(module, f"{name}Job")("tls://127.0.0.1:1", name="a", **of_a_job)
+
+    assert "distributed.cli.dask_worker tls://127.0.0.1:1" in job.job_script()
+    assert {*of_the_scheduler} <= {*values}
 
 
-def test_script_takes_what_the_site_says(
+def test_launcher_takes_what_the_site_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "site.toml"
-    file.write_text('[pbs]\nqueue = "short"\nmemory = "2gb"\n')
+    file.write_text('[slurm]\npartition = "short"\nmemory = "2G"\n')
     monkeypatch.setenv("KIT_LAUNCHERS", str(file))
 
-    found = kit.launchers.from_site("pbs", memory="4gb")
+    found = kit.launchers.from_site("slurm", memory="4G")
 
-    assert found == kit.launchers.PBS(queue="short", memory="4gb")
-    with pytest.raises(InvalidArgumentError, match=r"'bps'\. Did you mean pbs\?"):
-        kit.launchers.from_site("bps")
-    with pytest.raises(InvalidArgumentError, match=r"'partition'.*It takes account"):
-        kit.launchers.from_site("pbs", partition="short")
+    assert found == kit.launchers.Slurm(partition="short", memory="4G")
+    with pytest.raises(InvalidArgumentError, match=r"'slrum'\. Did you mean slurm\?"):
+        kit.launchers.from_site("slrum")
+    with pytest.raises(InvalidArgumentError, match=r"'queue'.*It takes partition"):
+        kit.launchers.from_site("slurm", queue="short")
     with pytest.raises(InvalidArgumentError, match=r"SSH cannot be made .*'hosts'"):
         kit.launchers.from_site("ssh")
+    file.write_text('[pbs]\nqueue = "short"\n')
+    with pytest.raises(UnimplementedError, match=r"PBSCluster"):
+        kit.launchers.from_site("slurm")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from asyncio import run
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,12 @@ from kit.cluster import Cluster, ClusterState, current, lifecycle
 from kit.cluster.loop import LoopTask
 from kit.cluster.options import ClusterOptions
 from kit.cluster.report import TaskStatus
-from kit.errors import CancelledError, FailedPreconditionError
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    StartFailed,
+)
 from kit.task import Task
 
 
@@ -167,3 +173,46 @@ def test_work_under_way_when_the_cluster_is_stopped_ends(
 
     with pytest.raises(CancelledError, match="the cluster was stopped"):
         work.result(5)
+
+
+class Stubborn(FakeSupervisor):
+    """Does not start, or only sometimes, and never ends."""
+
+    has_started = False
+
+    async def start(self) -> None:
+        if not self.has_started:
+            raise StartFailed("the first error")
+
+    def check_ended(self) -> None:
+        raise DeadlineExceededError("some processes have not ended")
+
+
+def test_error_of_a_stop_does_not_hide_the_one_that_led_to_it(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate.set()
+    monkeypatch.setattr(lifecycle, "Supervisor", Stubborn)
+
+    async def awaited(is_entered: bool) -> None:
+        if is_entered:
+            async with Cluster(ps=0, worker=1):
+                raise ValueError("the first error")
+        await Cluster(ps=0, worker=1).start_async()
+
+    def entered() -> None:
+        with Cluster(ps=0, worker=1):
+            raise ValueError("the first error")
+
+    def polled() -> None:
+        list(Cluster(ps=0, worker=1).begin_start())
+
+    for begins in Cluster(ps=0, worker=1).start, polled, lambda: run(awaited(False)):
+        with pytest.raises(StartFailed, match="the first error") as raised:
+            begins()
+        assert "have not ended" in raised.value.__notes__[0]
+    monkeypatch.setattr(Stubborn, "has_started", True)
+    for ends in entered, lambda: run(awaited(True)):
+        with pytest.raises(ValueError, match="the first error") as failed:
+            ends()
+        assert "have not ended" in failed.value.__notes__[0]

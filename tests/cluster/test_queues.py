@@ -1,4 +1,4 @@
-"""Queues whose commands stand in: the scripts and what they start are real."""
+"""A queue whose commands stand in for Slurm's: what they start is real."""
 
 from __future__ import annotations
 
@@ -13,149 +13,87 @@ import psutil
 import pytest
 
 import kit
-from kit.cluster.launchers import queues
 from kit.errors import StartFailed
 from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 
-# A queue that runs all at once, or nothing where FULL is set. What it starts is in
-# STATE/started, what it is asked to cancel in STATE/cancelled.
+# A queue that runs all at once. What it starts is in STATE/started, how it was asked in
+# STATE/asked, and what it is asked to cancel in STATE/cancelled.
 SUBMIT = """
-import os, re, subprocess, sys
+import json, os, subprocess, sys, time
 from pathlib import Path
 
-state, kind = Path(os.environ["QUEUE_STATE"]), os.environ["QUEUE_KIND"]
-if "--version" in sys.argv:
-    sys.exit(print("pbs_version = 23.06"))
-if kind == "lsf":  # it hands nothing on
-    assert "IPP_CONNECTION_INFO" not in os.environ
-    script = sys.stdin.read()
-else:
-    script = Path(sys.argv[-1]).read_text()
-if "nosuch" in script:
-    sys.exit("Unknown queue: nosuch")
-if kind == "htcondor":
-    lines = dict(l.split(" = ", 1) for l in script.splitlines() if " = " in l)
-    n = int(re.search(r"^queue (\\d+)", script, re.M)[1])
-    arguments = lines["arguments"].strip('"')
-    script = f"exec {lines['executable']} {arguments}\\n"
-else:
-    found = re.search(r"(?:1-|\\[1-)(\\d+)", script)
-    n = int(found[1]) if found else 1
-    output = re.search(r"-o (\\S+)", script)[1]
-assert "QUEUE_FULL" in os.environ or n == 2, n
-names = {"pbs": "PBS_ARRAY_INDEX", "sge": "SGE_TASK_ID", "lsf": "LSB_JOBINDEX"}
-job = state / "job"
-job.write_text(script)
-for i in range(0 if "QUEUE_FULL" in os.environ else n):
-    index = {names.get(kind, "PSRING_RANK"): str(i + (kind != "htcondor"))}
-    if kind == "htcondor":
-        output = lines["output"].replace("$(Process)", str(i))
-    keep = {} if kind == "lsf" else os.environ
-    one = subprocess.Popen(
-        ["bash", job],
-        env={**keep, "PATH": os.environ["PATH"], "PBS_O_WORKDIR": os.getcwd(), **index},
-        stdin=subprocess.DEVNULL,
-        stdout=open(output, "a"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    print(one.pid, file=(state / "started").open("a"))
-print(os.environ["QUEUE_ANSWER"])
+state = Path(os.environ["SLURM_STATE"])
+(state / "asked").write_text(json.dumps(sys.argv[1:]))
+while (state / "hangs").exists():
+    time.sleep(0.01)
+*options, script = sys.argv[1:]
+given = dict(option.split("=", 1) for option in options)
+job = subprocess.Popen(
+    ["sh", script],
+    env=os.environ | {"SLURM_STEP_TASKS_PER_NODE": given["--ntasks"]},
+    stdin=subprocess.DEVNULL,
+    stdout=open(given["--output"].replace("%%", "%"), "a"),
+    stderr=subprocess.STDOUT,
+    start_new_session=True,
+)
+(state / "started").write_text(str(job.pid))
+print("Submitted batch job 17")
 """
+RUN = """
+import os, sys
+os.environ |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+# It is so busy that it does not answer the first time.
 CANCEL = """
 import os, sys
 from pathlib import Path
-(Path(os.environ["QUEUE_STATE"]) / "cancelled").write_text(sys.argv[1])
+state = Path(os.environ["SLURM_STATE"])
+if not (state / "was_busy").exists():
+    (state / "was_busy").touch()
+    sys.exit("Unable to contact slurm controller")
+(state / "cancelled").write_text(sys.argv[1])
 """
-ASK = """
-import os
-print(os.environ["QUEUE_REASON"])
-"""
-# What each queue answers to a submission, the job's id in it, and how it tells why the
-# job waits.
-ANSWERS = {
-    "pbs": ("17[].here", "17[]", "Job Id: 17[]\n    comment = Not Running: no\n\t cpu"),
-    "sge": (
-        'Your job-array 17.1-2:1 ("psring") has been submitted',
-        "17",
-        "job_number: 17\nscheduling info:   queue is\n         full",
-    ),
-    "lsf": (
-        "Job <17> is submitted to default queue <normal>.",
-        "17",
-        "JOBID USER STAT\n17    me   PEND\n Not enough hosts;",
-    ),
-    "htcondor": (
-        "Submitting job(s)..\n2 job(s) submitted to cluster 17.",
-        "17",
-        "-- Schedd\n017.000:  Run analysis summary.  Of 1 machines,\n   1 are rejected",
-    ),
-}
-SAID = {
-    "pbs": "job 17[]: Not Running: no cpu",
-    "sge": "job 17: queue is full",
-    "lsf": "job 17: Not enough hosts;",
-    "htcondor": "job 17: Run analysis summary. Of 1 machines, 1 are rejected",
-}
-LAUNCHERS: dict[str, type[queues.Queue]] = {
-    "pbs": kit.launchers.PBS,
-    "sge": kit.launchers.SGE,
-    "lsf": kit.launchers.LSF,
-    "htcondor": kit.launchers.HTCondor,
-}
 
 
 class Stand:
-    """The commands of a queue, which the tests may look behind."""
+    """The commands of the queue, which the tests may look behind."""
 
-    def __init__(
-        self, kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.launcher, self.state = LAUNCHERS[kind], folder
-        answer, self.job, reason = ANSWERS[kind]
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.state = folder
         commands = folder / "bin"
         commands.mkdir()
-        texts = {
-            self.launcher.submits: SUBMIT,
-            self.launcher.cancels: CANCEL,
-            self.launcher.asks[0]: ASK,
-        }
-        for name, text in texts.items():
+        for name, text in {"sbatch": SUBMIT, "srun": RUN, "scancel": CANCEL}.items():
             path = commands / name
             path.write_text(f"#!{sys.executable}{text}")
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setenv("QUEUE_STATE", str(folder))
-        monkeypatch.setenv("QUEUE_KIND", kind)
-        monkeypatch.setenv("QUEUE_ANSWER", answer)
-        monkeypatch.setenv("QUEUE_REASON", reason)
+        monkeypatch.setenv("SLURM_STATE", str(folder))
 
     @property
-    def started(self) -> list[int]:
-        return [int(line) for line in (self.state / "started").read_text().split()]
+    def started(self) -> int:
+        return int(self.read("started"))
 
     def read(self, name: str) -> str:
         path = self.state / name
         return path.read_text() if path.exists() else ""
 
 
-@pytest.fixture(params=LAUNCHERS)
-def stand(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Stand]:
+@pytest.fixture
+def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
     monkeypatch.chdir(tmp_path)
-    one = Stand(request.param, tmp_path, monkeypatch)
-    yield one
-    left = [path.name for path in tmp_path.glob(".psring-*")]
-    assert left == []
+    state = tmp_path / "state"
+    state.mkdir()
+    yield Stand(state, monkeypatch)
+    assert [*tmp_path.rglob(".psring-*")] == []
 
 
-def test_script_that_a_queue_runs_starts_a_cluster(
+def test_job_is_cancelled_by_its_name_when_the_queue_answers_again(
     stand: Stand, tmp_path: Path
 ) -> None:
-    launcher = stand.launcher(address="127.0.0.1")
+    launcher = kit.launchers.Slurm(address="127.0.0.1")
 
     with kit.Cluster(ps=0, worker=2, launcher=launcher) as cluster:
         pids = cluster.call("worker", os.getppid)
@@ -163,46 +101,74 @@ def test_script_that_a_queue_runs_starts_a_cluster(
         modes = [
             path.stat().st_mode & 0o77 for path in (shared, *shared.glob("*.json"))
         ]
-    assert sorted(pids) == sorted(stand.started)  # by exec, each is a fork server
+        named = f"--name={shared.name[1:]}"
+
+    assert set(pids) == {stand.started}  # by exec, it is a fork server
     assert modes == [0, 0]
-    assert stand.read("cancelled") == stand.job
+    until(lambda: stand.read("cancelled") == named, 30)
+    assert (stand.state / "was_busy").exists()
 
 
-def test_queue_that_is_unknown_is_told_in_the_words_of_the_command(
-    stand: Stand,
+def test_text_of_the_user_is_not_run_and_no_secret_reaches_the_job(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = stand.launcher(options=["-q nosuch"], address="127.0.0.1")
+    python = "{__import__('pathlib').Path('it_ran').touch()}"
+    folder = tmp_path / python / "$(touch it_ran) `touch it_ran` %j\ntouch it_ran #"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("THE_TOKEN", "secret")
+    monkeypatch.setenv("MY_DATA", "needed")
+    launcher = kit.launchers.Slurm(
+        partition="{1/0}; touch it_ran",
+        options=["--comment='a b' --nice=5"],
+        environment=["MY_*"],
+        address="127.0.0.1",
+    )
 
-    with pytest.raises(StartFailed, match=r"launched with .*Unknown queue: nosuch"):
-        kit.Cluster(ps=0, worker=2, launcher=launcher).start()
+    with kit.Cluster(ps=0, worker=1, launcher=launcher) as cluster:
+        theirs = cluster.on("worker:0", "import os; print(sorted(os.environ))")[0]
+        cwd = cluster.call("worker", os.getcwd)[0]
+
+    assert cwd == str(folder)
+    assert "'MY_DATA'" in theirs.stdout
+    assert "'THE_TOKEN'" not in theirs.stdout
+    assert '"--comment=a b", "--nice=5"' in stand.read("asked")
+    assert [*tmp_path.rglob("it_ran")] == []
 
 
-def test_queue_that_does_not_start_says_why_and_is_cancelled(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QUEUE_FULL", "1")
-    launcher = stand.launcher(address="127.0.0.1")
-    cluster = kit.Cluster(ps=0, worker=2, launcher=launcher, start_deadline_s=4)
+def test_start_ends_in_time_if_the_queue_does_not_answer(stand: Stand) -> None:
+    (stand.state / "hangs").touch()
+    launcher = kit.launchers.Slurm(address="127.0.0.1")
+    cluster = kit.Cluster(ps=0, worker=1, launcher=launcher, start_deadline_s=3)
 
-    with pytest.raises(StartFailed) as told:
+    with pytest.raises(StartFailed, match="not ready within 3 s"):
         cluster.start()
 
-    assert SAID[launcher.launches] in str(told.value)
-    until(lambda: stand.read("cancelled") == stand.job, 10)
+    (stand.state / "hangs").unlink()
+    until(lambda: stand.read("cancelled") != "", 30)
+    assert stand.read("asked") != ""
+    assert stand.read("started") == ""
+
+
+def test_start_ends_in_time_if_mpiexec_does_not_answer() -> None:
+    waits = kit.launchers.MPI(command=["sh", "-c", "exec sleep 600"])
+    cluster = kit.Cluster(ps=0, worker=1, launcher=waits, start_deadline_s=3)
+
+    with pytest.raises(StartFailed, match="not ready within 3 s"):
+        cluster.start()
 
 
 KERNEL = """
 import os, time
 import kit
 
-launcher = kit.launchers.PBS(address="127.0.0.1")
+launcher = kit.launchers.Slurm(address="127.0.0.1")
 with kit.Cluster(ps=0, worker=2, launcher=launcher, lease_s=1) as cluster:
     print("ready", flush=True)
     time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("stand", ["pbs"], indirect=True)
 def test_job_of_a_kernel_that_is_killed_is_cancelled(
     stand: Stand, tmp_path: Path
 ) -> None:
@@ -215,6 +181,69 @@ def test_job_of_a_kernel_that_is_killed_is_cancelled(
 
         kernel.kill()
 
-    until(lambda: stand.read("cancelled") == stand.job, 31)
-    until(lambda: not any(map(psutil.pid_exists, stand.started)), 31)
+    until(lambda: stand.read("cancelled") != "", 31)
+    until(lambda: not psutil.pid_exists(stand.started), 31)
     until(lambda: not [*tmp_path.glob(".psring-*")], 31)
+
+
+# --------------------------------------------------------------------------------------
+# An ssh that logs in to this machine, whatever the host is called. Three hosts pass the
+# check; then one cannot be logged in to when the early one runs and the late one waits,
+# which goes on only after that.
+
+LOGIN = """#!/bin/sh
+while true; do
+    case $1 in
+        -o|-p|-S|-O) shift 2 ;;
+        *) break ;;
+    esac
+done
+host=$1
+shift
+case "$host $*" in
+    *kit.cluster\\'*) ;;
+    broken*)
+        until ls /tmp/psring-*-EARLY/host.json; do sleep 0.05; done > STATE/seen 2>&1
+        touch STATE/failed
+        echo "no route to host" >&2
+        exit 255 ;;
+    LATE*) until [ -e STATE/failed ]; do sleep 0.05; done ;;
+esac
+exec env -i HOME="$HOME" PATH="$PATH" PYTHONPATH="$PYTHONPATH" sh -c "$*"
+"""
+
+
+def left_at(*hosts: str) -> list[object]:
+    """Return the processes and the folders that a cluster has left on such hosts."""
+    found: list[object] = [
+        path for host in hosts for path in Path("/tmp").glob(f"psring-*-{host}")
+    ]
+    for process in psutil.process_iter():
+        try:
+            folder = process.environ().get("IPP_PROFILE_DIR", "")
+        except psutil.Error:
+            continue
+        if folder.endswith(hosts):
+            found.append(process)
+    return found
+
+
+def test_launch_that_fails_on_one_host_leaves_nothing_on_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early, late = f"early{os.getpid()}", f"late{os.getpid()}"
+    ssh = tmp_path / "ssh"
+    text = LOGIN.replace("EARLY", early).replace("LATE", late)
+    ssh.write_text(text.replace("STATE", str(tmp_path)))
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    launcher = kit.launchers.SSH(
+        {early: 1, "broken": 1, late: 1}, python=sys.executable, address="127.0.0.1"
+    )
+    cluster = kit.Cluster(ps=0, worker=3, launcher=launcher)
+
+    with pytest.raises(StartFailed, match=r"(?s)with ssh: broken: .*no route to host"):
+        cluster.start()
+
+    assert (tmp_path / "failed").exists()
+    assert left_at(early, late) == []

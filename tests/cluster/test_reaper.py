@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kit.cluster.processes import processes, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
+from kit.testing.task_process import until
 
 SLEEPER = "import signal,sys; print(flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN);" + SLEEPER
@@ -299,3 +300,32 @@ def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
 )
 def test_an_exit_status_is_told_in_words(status: int | None, text: str) -> None:
     assert processes.why(status) == text
+
+
+RUN_ALL = """
+import json, sys
+from kit.cluster.processes.reaper import run_all
+run_all(json.loads(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_command_at_the_end_neither_waits_for_others_nor_is_given_up(
+    tmp_path: Path,
+) -> None:
+    wait_for = "until [ -e $0 ]; do sleep 0.01; done; touch $1"
+    commands = [
+        *(["false"], ["/nowhere/command"]),
+        ["sh", "-c", wait_for, "released", "cancelled_late"],
+        ["sh", "-c", wait_for, "second", "first"],
+        ["touch", "second"],
+    ]
+
+    subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(commands)], cwd=tmp_path, check=True
+    )
+
+    until((tmp_path / "first").exists, 20)
+    assert not (tmp_path / "cancelled_late").exists()
+    (tmp_path / "released").touch()
+    until((tmp_path / "cancelled_late").exists, 20)

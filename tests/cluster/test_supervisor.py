@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
+from kit.cluster.changes import TaskChange
 from kit.cluster.options import ClusterOptions
+from kit.cluster.processes import reaper
 from kit.cluster.processes import supervisor as supervisor_module
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
@@ -136,7 +139,7 @@ def test_a_restart_under_way_is_cancelled_when_the_supervisor_is_stopped() -> No
         async with ready_supervisor() as (supervisor, _):
             work = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
-            assert supervisor.restarts == {ONE: work}
+            assert supervisor.changes.of(TaskChange.RESTART) == [ONE]
         assert work.cancelled()
 
     asyncio.run(scene())
@@ -190,6 +193,30 @@ def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
     assert asyncio.run(scene()) == 0
 
 
+def test_children_of_an_engine_that_do_not_end_do_not_hold_up_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    are_ending, may_end = threading.Event(), threading.Event()
+
+    def end(processes: object, grace_s: float) -> set[Process]:
+        are_ending.set()
+        assert may_end.wait(10), "the loop does not go on"
+        return set()
+
+    async def scene() -> None:
+        work = asyncio.ensure_future(Silent().end(1, NOBODY))
+        while not are_ending.is_set():
+            await asyncio.sleep(0.001)
+        assert not work.done()
+        may_end.set()
+        await work
+
+    monkeypatch.setattr(reaper, "descendants", lambda _: {NOBODY})
+    monkeypatch.setattr(reaper, "end", end)
+
+    asyncio.run(scene())
+
+
 def test_a_task_has_one_restart_at_a_time() -> None:
     async def scene() -> None:
         async with ready_supervisor() as (supervisor, _):
@@ -205,12 +232,12 @@ def test_a_task_has_one_restart_at_a_time() -> None:
 
 
 def test_a_task_can_be_restarted_again_after_a_restart_has_failed() -> None:
-    async def scene() -> dict[Task, asyncio.Task[Any]]:
+    async def scene() -> list[Task]:
         async with ready_supervisor() as (supervisor, _):
             work = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
             work.cancel()
             await turn()
-            return supervisor.restarts
+            return supervisor.changes.of(TaskChange.RESTART)
 
-    assert asyncio.run(scene()) == {}
+    assert asyncio.run(scene()) == []

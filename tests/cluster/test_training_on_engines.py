@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import kit
-from kit.errors import ClusterBusy, PeerLost
+from kit.errors import ClusterBusy, PeerLost, UnknownError
 from kit.exchange import Compressor, Exchanged
 from kit.testing.task_process import until
 from kit.training.client.run import Run
@@ -187,3 +187,26 @@ def test_a_killed_engine_ends_the_run_with_its_name_within_five_seconds(
     assert kit.Task.parse(victim) == kit.Task.parse(str(caught.value.task))
     assert str(kit.Task.parse(victim)) in str(caught.value)
     cluster.restart(victim)
+
+
+def test_error_of_a_clean_up_does_not_hide_why_a_training_did_not_begin() -> None:
+    def raise_when_nothing_can_be_cleaned(pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        raise ValueError("this cannot be unpickled")
+
+    class Unreadable:
+        def __reduce__(self) -> Any:
+            return raise_when_nothing_can_be_cleaned, (server,)
+
+    unreadable = Unreadable()
+
+    def with_it(params: Any, batch: Any) -> Any:
+        return unreadable, step(params, batch)
+
+    with kit.Cluster(ps=1, worker=1) as cluster:
+        server = cluster.call("ps", os.getpid)[0]
+
+        with pytest.raises(UnknownError, match="cannot be unpickled") as raised:
+            begin(cluster, with_it)
+
+        assert "The clean-up failed too: PeerLost: ps:0" in raised.value.__notes__[0]

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 
 from kit.cluster.launchers import MPI, SSH, Launcher, Slurm
 from kit.cluster.launchers.site import launcher_defaults
-from kit.errors import InvalidArgumentError, NotFoundError
+from kit.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.launcher_options import asked_launcher
 from kit.magics.line_parsing import parse
@@ -78,14 +78,13 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
         (
             "--launcher shs",
             "--launcher shs is neither a known one nor a variable. Did you mean "
-            "ssh? Give one of htcondor, lsf, mpi, pbs, sge, slurm, "
-            "ssh, or a variable that holds one of "
+            "ssh? Give one of mpi, slurm, ssh, or a variable that holds one of "
             "kit.launchers.",
         ),
         (
             "--launcher number",
-            "--launcher number is a variable of type int. Give one of htcondor, lsf, "
-            "mpi, pbs, sge, slurm, ssh, or a variable that holds one of kit.launchers.",
+            "--launcher number is a variable of type int. Give one of mpi, slurm, ssh, "
+            "or a variable that holds one of kit.launchers.",
         ),
         (
             "--launcher ssh",
@@ -102,8 +101,9 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
         ),
         (
             "--launcher slurm --hosts nodea:3",
-            "--launcher slurm has no option --hosts; it has --account, --time, "
-            "--memory, --options, --shared, --partition, --address, --python.",
+            "--launcher slurm has no option --hosts; it has --partition, --time, "
+            "--account, --memory, --options, --shared, --environment, --address, "
+            "--python.",
         ),
         ("--hosts nodea:3", "--hosts needs a launcher; add --launcher ssh."),
         (
@@ -121,6 +121,11 @@ def test_a_mistake_is_told_with_the_right_form(line: str, told: str) -> None:
         asked(line)
 
     assert str(raised.value) == f"%%cluster: {told}"
+
+
+def test_a_queue_without_a_launcher_is_told_with_the_lines_to_write() -> None:
+    with pytest.raises(UnimplementedError, match=r"Cluster\.from_dask\(client"):
+        asked("--launcher sge")
 
 
 def test_what_a_class_refuses_is_told_in_its_own_words() -> None:

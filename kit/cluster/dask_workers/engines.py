@@ -20,6 +20,7 @@ from typing import Any
 
 from kit.cluster.dask_workers import plugin
 from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
+from kit.cluster.loop import together
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import controller_args
 from kit.cluster.processes.far_engines import (
@@ -58,8 +59,6 @@ class DaskEngines(FarEngines):
     ) -> dict[str, Any]:
         return {
             "controller_args": controller_args(MISSES),
-            "controller_ip": self._reached_at,
-            "controller_location": self._reached_at,
         }
 
     async def launch(self) -> None:
@@ -70,7 +69,7 @@ class DaskEngines(FarEngines):
         self._connection = json.dumps(info["engine"])
         self._order = [worker.address for worker in places]
         begins = [self._begin(worker, slots) for worker, slots in places.items()]
-        await asyncio.gather(*begins)
+        await together(begins)
         self._watcher = asyncio.create_task(self._watch())
         self._asker = asyncio.create_task(self._ask_dask())
 

@@ -100,7 +100,7 @@ class HostPlugin(WorkerPlugin):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended(), _END_S)
             process.kill()
-            process.wait()
+            await self._ended()  # without blocking dask's loop
         if self._words is not None:
             self._words.close()
 

@@ -5,21 +5,25 @@ at least one process on each host, `python -m kit.cluster.processes.host`; the t
 there are forks of it.
 """
 
+from typing import Any
+
+from kit.cluster.launchers.dask_queues import refuse_queue
 from kit.cluster.launchers.launcher import LAUNCH_LOG, Launcher
 from kit.cluster.launchers.mpi import MPI
-from kit.cluster.launchers.queues import LSF, PBS, SGE, HTCondor, Slurm
 from kit.cluster.launchers.site import from_site
+from kit.cluster.launchers.slurm import Slurm
 from kit.cluster.launchers.ssh import SSH
 
 __all__ = [
     "LAUNCH_LOG",
-    "LSF",
     "MPI",
-    "PBS",
-    "SGE",
     "SSH",
-    "HTCondor",
     "Launcher",
     "Slurm",
     "from_site",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    refuse_queue(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

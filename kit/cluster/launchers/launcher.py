@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import shlex
 import sys
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +21,7 @@ from kit.wire.sockets import address_towards
 
 CONNECT_S = 10
 LAUNCH_LOG = "logs/launch.log"  # in the cluster's folder: stderr of what launches
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _NOWHERE = "192.0.2.1"  # for documentation (RFC 5737): it takes the default route
 
 
@@ -41,15 +43,31 @@ class Launcher(ABC):
     launches: ClassVar[str] = ""  # ipyparallel's name of the launcher
 
     def __post_init__(self) -> None:
-        """Raise `InvalidArgumentError` for a value of another type than its field's."""
+        """Raise `InvalidArgumentError` for a value that is not as its field's.
+
+        So is one with a line break or another control character: in a script or a
+        command that another program reads, it could begin something else.
+        """
         hints = typing.get_type_hints(type(self))
         for name in (one.name for one in dataclasses.fields(self)):
             value, form = getattr(self, name), form_of(hints[name])
-            if form is not None and not form.is_right(value):
+            if form is None:
+                continue
+            told = f"{type(self).__name__} cannot be made with {name}={value!r}"
+            if not form.is_right(value):
                 raise InvalidArgumentError(
-                    f"{type(self).__name__} cannot be made with {name}={value!r}; "
-                    f"write it like {name}={form.in_code}."
+                    f"{told}; write it like {name}={form.in_code}."
                 )
+            texts = value if isinstance(value, Iterable) else ()
+            if any(map(_CONTROL.search, [value] if isinstance(value, str) else texts)):
+                raise InvalidArgumentError(
+                    f"{told}: leave out line breaks and other control characters."
+                )
+        if not self.python or self.python.startswith("-"):
+            raise InvalidArgumentError(
+                f"python={self.python!r} is no interpreter; write it like "
+                f"python='/opt/psring/bin/python'."
+            )
 
     def n_processes(self, n_tasks: int) -> int:
         """Return how many processes to launch for so many tasks; by default one each.
@@ -62,14 +80,14 @@ class Launcher(ABC):
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
-        """Return the traits of ipyparallel's launcher, by class.
+        """Return the traits of ipyparallel's launcher, by class; may block.
 
         `program` is the command to start on each host; `folder` is the cluster's, here.
         """
 
     @property
     def reached_at(self) -> str:
-        """The address at which the hosts reach this machine."""
+        """The address at which the hosts reach this machine; may ask a name server."""
         if self.address:
             return self.address
         try:
@@ -91,11 +109,11 @@ class Launcher(ABC):
         """Raise `StartFailed` if a launch would surely fail; nothing starts before."""
         return None
 
-    def ending(self, folder: Path, job: str) -> list[str]:
+    def ending(self, folder: Path) -> list[str]:
         """Return the command that ends what the launch has left; empty for none.
 
-        `job` is the launched job, if the launcher has jobs. The command runs at the
-        cluster's end, whichever process brings that about.
+        The command runs at the cluster's end, whichever process brings that about, and
+        also after a launch that was given up halfway.
         """
         return []
 
@@ -104,14 +122,16 @@ class Launcher(ABC):
         return ""
 
 
-def quiet(program: str, folder: Path) -> list[str]:
+def quiet(program: str, folder: Path, without: Sequence[str] = ()) -> list[str]:
     """Return a command that writes its stderr into the cluster's folder.
 
-    A stop finds it by the cluster's mark, if it still waits for a host.
+    A stop finds it by the cluster's mark, if it still waits for a host. It does not get
+    the variables `without`.
     """
     words = shlex.quote(str(folder / LAUNCH_LOG))
     script = f'exec {program} "$@" 2>>{words}'
-    return ["env", f"{reaper.MARK}={folder}", "sh", "-c", script, program]
+    unset = [word for name in without for word in ("-u", name)]
+    return ["env", *unset, f"{reaper.MARK}={folder}", "sh", "-c", script, program]
 
 
 async def run(command: Sequence[str], limit_s: float) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import ClassVar
 
 from kit.cluster.launchers.launcher import CONNECT_S, Launcher
 from kit.cluster.processes import reaper
-from kit.errors import StartFailed
+from kit.errors import InvalidArgumentError, StartFailed
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,20 @@ class MPI(Launcher):
     command: Sequence[str] = field(default=("mpiexec",), kw_only=True)
     launches: ClassVar[str] = "mpi"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.command:
+            raise InvalidArgumentError(
+                "command=[] names no mpiexec; leave it out, or write it like "
+                "command=['/opt/mpi/bin/mpiexec']."
+            )
+
     def traits(
         self, folder: Path, program: Sequence[str]
     ) -> dict[str, dict[str, object]]:
         """Return the traits of ipyparallel's MPI launcher."""
         # Open MPI passes on only the variables that its arguments name.
-        passed = ["-x", "IPP_CONNECTION_INFO"] if self._is_open_mpi() else []
+        passed = ["-x", "IPP_CONNECTION_INFO"] if self._is_open_mpi(folder) else []
         return {
             "MPIEngineSetLauncher": {
                 "mpi_cmd": list(self.command),
@@ -57,10 +66,14 @@ class MPI(Launcher):
             }
         }
 
-    def _is_open_mpi(self) -> bool:
+    def _is_open_mpi(self, folder: Path) -> bool:
         try:
             told = subprocess.run(
-                [*self.command, "--version"], capture_output=True, timeout=CONNECT_S
+                [*self.command, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=CONNECT_S,
+                env=os.environ | {reaper.MARK: str(folder)},  # for a stop meanwhile
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StartFailed(

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kit.cluster.launchers.dask_queues import refuse_queue
 from kit.cluster.launchers.fields import fields, known, nearest
 from kit.cluster.launchers.forms import Form
 from kit.cluster.launchers.launcher import Launcher
@@ -34,7 +35,7 @@ def from_site(name: str, **given: Any) -> Launcher:
     Parameters
     ----------
     name : str
-        The launcher's name in lower case: `"ssh"`, `"slurm"`, `"pbs"`.
+        The launcher's name in lower case: `"ssh"`, `"slurm"`, `"mpi"`.
     **given
         Parameters of the launcher that override the file.
 
@@ -47,6 +48,8 @@ def from_site(name: str, **given: Any) -> Launcher:
     ------
     InvalidArgumentError
         The launcher or a parameter is unknown, or the file has an error.
+    UnimplementedError
+        It is a queue that dask-jobqueue submits to; the message says what to write.
     NotFoundError
         `KIT_LAUNCHERS` names a file that does not exist.
 
@@ -59,6 +62,7 @@ def from_site(name: str, **given: Any) -> Launcher:
     """
     kind = known().get(name)
     if kind is None:
+        refuse_queue(name)
         raise InvalidArgumentError(
             f"no launcher is called {name!r}.{nearest(name, list(known()))} There are: "
             f"{', '.join(known())}."
@@ -111,6 +115,7 @@ def launcher_defaults(
         raise InvalidArgumentError(f"{path} cannot be read: {error}.") from error
     for table in tables:
         if table not in known():
+            refuse_queue(table)
             raise InvalidArgumentError(
                 f"{path}: no launcher is called [{table}]."
                 f"{nearest(table, list(known()))} There are: {', '.join(known())}."

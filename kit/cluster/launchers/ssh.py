@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from kit.cluster.launchers.launcher import CONNECT_S, Launcher, quiet, run
+from kit.cluster.loop import together
 from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from kit.wire.sockets import address_towards
+
+# Of a host for ssh, with a user and a port perhaps: nothing that ssh or the commands of
+# its configuration, such as ProxyCommand, would take for an option or for shell.
+_NAME = re.compile(r"(?:[\w.][\w.@\\+-]*@)?[\w.][\w.-]*(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,13 @@ class SSH(Launcher):
                 f"hosts={dict(self.hosts)!r}: give at least one host, and for each how "
                 f"many tasks it can hold, such as {{'nodea': 3, 'nodeb': 2}}."
             )
+        for host in self.hosts:
+            if not _NAME.fullmatch(host):
+                raise InvalidArgumentError(
+                    f"hosts={dict(self.hosts)!r}: {host!r} is no name of a host. Write "
+                    f"it like 'nodea', 'me@nodea' or 'nodea:2222', and options of ssh "
+                    f"into ssh_args=['-i', 'key']."
+                )
 
     def n_processes(self, n_tasks: int) -> int:
         """Return how many hosts are needed, from the first on."""
@@ -90,13 +102,12 @@ class SSH(Launcher):
             },
         }
 
-    def ending(self, folder: Path, job: str) -> list[str]:
+    def ending(self, folder: Path) -> list[str]:
         """Return the command that closes the connections to all hosts."""
         # ssh writes its process title over its environment, so the mark of its
         # connections is gone and a stop does not find them.
-        sockets = f"{shlex.quote(str(folder))}/ssh-*"
-        script = f"for socket in {sockets}; do ssh -S $socket -O exit host; done"
-        return ["sh", "-c", script]
+        script = 'for socket in "$0"/ssh-*; do ssh -S "$socket" -O exit host; done'
+        return ["sh", "-c", script, str(folder)]
 
     @property
     def reached_at(self) -> str:
@@ -110,7 +121,9 @@ class SSH(Launcher):
         chosen = ["BatchMode=yes", f"ConnectTimeout={CONNECT_S}"]
         if folder is not None:  # one login for all commands at a host
             chosen += ["ControlMaster=auto", "ControlPersist=10"]
-            chosen += [f"ControlPath={folder}/ssh-%C"]
+            # Quoted as in a file of ssh; % would begin one of its own patterns.
+            path = str(folder).replace("%", "%%")
+            chosen += [f'ControlPath="{path}/ssh-%C"']
         return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
 
     async def check(self, n_tasks: int) -> None:
@@ -119,7 +132,7 @@ class SSH(Launcher):
         Raises `StartFailed` with the host, and the error of ssh or of its Python.
         """
         needed = list(self.hosts)[: self.n_processes(n_tasks)]
-        answers = await asyncio.gather(*map(self._check_host, needed))
+        answers = await together(map(self._check_host, needed))
         problems = [problem for problem in answers if problem]
         if problems:
             raise StartFailed("\n".join(problems))

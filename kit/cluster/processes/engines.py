@@ -23,7 +23,7 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from traitlets.config import Config
 from kit import machine
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform
-from kit.cluster.loop import in_thread
+from kit.cluster.loop import in_thread, to_the_end
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.launch import ForkServerLauncher
@@ -218,7 +218,8 @@ class Engines:
             await self._unregistered(index)
         finally:
             # Also when it is cancelled: later, orphans of the engine are not found.
-            reaper.end(family, _GRACE_S)
+            if family:
+                await to_the_end(_end_all(family))
 
     def unregister(self, index: int) -> None:
         """Tell the controller that engine `index` has ended, as its nanny would."""
@@ -434,6 +435,13 @@ async def _end_process(process: Process) -> None:
             if not process.is_running:
                 return
             await asyncio.sleep(_POLL_S)
+
+
+async def _end_all(family: Iterable[Process]) -> None:
+    """End processes with all their descendants, without blocking the loop."""
+    end = partial(reaper.end, family, _GRACE_S)
+    name, patience_s = "kit-cluster-end", _GRACE_S + _KILL_S
+    await in_thread(end, name=name, undo=set, patience_s=patience_s)
 
 
 def _close(client: Any) -> None:

@@ -14,12 +14,14 @@ import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import follow
 from kit.cluster.launchers import LAUNCH_LOG, Launcher
+from kit.cluster.loop import in_thread, together
 from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
@@ -31,12 +33,14 @@ from kit.cluster.processes.host_differences import (
     compare_arithmetic,
     pins,
 )
-from kit.cluster.processes.launch import SSHHostsLauncher
+from kit.cluster.processes.launch import SlurmJobLauncher, SSHHostsLauncher
 from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail, tail_of, threads_per_engine
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
+
+T = TypeVar("T")
 
 _CHECK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host
@@ -47,7 +51,7 @@ MISSES = 40
 _CONNECTION = "connection.json"  # of the controller, in the shared folder
 _OUTPUT_LINES = 4  # of a job
 # The launchers of ipyparallel that we replace; it finds the others by name.
-_LAUNCHERS = {"ssh": SSHHostsLauncher}
+_LAUNCHERS = {"ssh": SSHHostsLauncher, "slurm": SlurmJobLauncher}
 
 
 @dataclass(eq=False)
@@ -91,7 +95,7 @@ class FarEngines(Engines):
     def __init__(self, *args: Any, launcher: Launcher) -> None:
         self._launcher = launcher
         self._shared = launcher.shared_folder(args[0])
-        self._reached_at = launcher.reached_at
+        self._reached_at = ""
         self._order: list[str] = list(getattr(launcher, "hosts", ()))
         self._hosts: list[Host] = []
         self._job = ""
@@ -102,33 +106,45 @@ class FarEngines(Engines):
     def _launching(
         self, config: Any, environment: dict[str, str], python: str
     ) -> dict[str, Any]:
-        program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
-        told = host_options(self._deadline_s, self.threads)
-        if self._shared is not None:
-            told.append(f"--connection={self._shared / _CONNECTION}")
-        traits = self._launcher.traits(self._folder, [*program, *told])
-        for name, values in traits.items():
-            config[name].update(values)
         name = self._launcher.launches
         return {
             "engines": _LAUNCHERS.get(name, name),
             "n": self._launcher.n_processes(len(self._names)),
             "controller_args": controller_args(MISSES),
-            "controller_ip": self._reached_at,
-            "controller_location": self._reached_at,
             "send_engines_connection_env": self._shared is None,
         }
+
+    async def _launch_controller(self) -> None:
+        self._reached_at = await _in_thread(lambda: self._launcher.reached_at)
+        self._cluster.controller_ip = self._reached_at
+        self._cluster.controller_location = self._reached_at
+        await super()._launch_controller()
+
+    async def _configure(self) -> None:
+        """Set how the launcher starts its processes."""
+        program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
+        told = host_options(self._deadline_s, self.threads)
+        if self._shared is not None:
+            told.append(f"--connection={self._shared / _CONNECTION}")
+        make = partial(self._launcher.traits, self._folder, [*program, *told])
+        for name, values in (await _in_thread(make)).items():
+            self._cluster.config[name].update(values)
 
     async def launch(self) -> None:
         """Start the controller, and have the launcher start processes on the hosts."""
         await self._launcher.check(len(self._names))
+        await self._configure()
         await self._launch_controller()
         if self._shared is not None:
             await self._share(self._shared)
+        # Before the launch, which may be given up halfway.
+        if command := self._launcher.ending(self._folder):
+            self._processes.at_end(command)
         try:
             await self._cluster.start_engines()
         except Exception as error:
             told = tail_of(self._folder / LAUNCH_LOG, 3) or str(error)
+            told = error.message if isinstance(error, StartFailed) else told
             raise StartFailed(
                 f"the tasks could not be launched with {self._launcher.launches}: "
                 f"{told}"
@@ -153,13 +169,11 @@ class FarEngines(Engines):
             ) from error
 
     def _note_launched(self, launched: Any) -> None:
-        """Watch what was launched, and have it ended with the cluster."""
+        """Watch what was launched here, and have it ended with the cluster."""
         pid, self._job = getattr(launched, "pid", -1), getattr(launched, "job_id", "")
         if pid > 0:  # a process of this host, such as mpiexec
             self._started(launched, "what was launched")
             self._processes.add(reaper.find(pid) or Process(pid, 0))
-        if command := self._launcher.ending(self._folder, self._job):
-            self._processes.at_end(command)
 
     async def why_waiting(self) -> str:
         """Return what is known about why the start takes so long."""
@@ -209,15 +223,18 @@ class FarEngines(Engines):
 
     async def _check_launched(self) -> None:
         """Raise `StartFailed` if the process launched on a host has ended already."""
+        for label, one in self._unmet.items():
+            words = await asyncio.to_thread(one.why_ended)
+            if words is not None:
+                raise StartFailed(f"nothing runs on {label} any more.\n{tail(words)}")
+
+    @property
+    def _unmet(self) -> dict[str, Any]:
+        """The launchers of hosts that have not registered, if each host has its own."""
         met = {host.facts.label for host in self._hosts}
-        launched = getattr(self._cluster.engine_set, "launchers", {})
-        for label, one in launched.items():
-            if label not in met:
-                words = await asyncio.to_thread(one.why_ended)
-                if words is not None:
-                    raise StartFailed(
-                        f"nothing runs on {label} any more.\n{tail(words)}"
-                    )
+        sets = self._cluster.engines.values()
+        launched = [getattr(one, "launchers", {}).items() for one in sets]
+        return {k: one for items in launched for k, one in items if k not in met}
 
     async def _meet(self, engine: int) -> None:
         facts = await self._call_engine(engine, host_calls.survey, self._reached_at)
@@ -272,7 +289,7 @@ class FarEngines(Engines):
             self._call(host, host_calls.unreachable, list(targets), _ANSWER_S / 2)
             for host in used
         ]
-        for host, failed in zip(used, await asyncio.gather(*tries), strict=True):
+        for host, failed in zip(used, await together(tries), strict=True):
             for address, reason in failed.items():
                 raise UnavailableError(
                     f"{host.facts.name} ({host.facts.address}) cannot connect to "
@@ -402,8 +419,11 @@ class FarEngines(Engines):
         # Including hosts that have registered but were not surveyed, or were refused.
         for engine in self._known_engines - self.registered:
             self.submit(engine, remote.pack(host_calls.stop_host, [], {}))
+        # No order reaches the others, such as those of a launch that failed elsewhere.
+        ends = [asyncio.to_thread(one.end) for one in self._unmet.values()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
+                await asyncio.gather(*ends, return_exceptions=True)
                 while self._known_engines:
                     await asyncio.sleep(_CHECK_S)
 
@@ -419,6 +439,13 @@ class FarEngines(Engines):
         # It would wait for each host, which has ended its processes or is cut off.
         self._cluster.engines.clear()
         await super().forget()
+
+
+async def _in_thread(make: Callable[[], T]) -> T:
+    """Call what may block, such as a name server's or mpiexec's answer, elsewhere."""
+    name = "kit-cluster-launcher"
+    undo: Callable[[T], None] = lambda _: None  # noqa: E731
+    return await in_thread(make, name=name, undo=undo, patience_s=_GRACE_S)
 
 
 def host_options(deadline_s: float, threads: int) -> list[str]:

@@ -21,10 +21,10 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -35,6 +35,7 @@ from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
     engine_environment,
     make_folder,
+    number_in,
     prepared,
 )
 
@@ -43,8 +44,8 @@ _CONNECTION = "IPP_CONNECTION_INFO"
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2); it survives execve, to the fork server
-# In these queues put the number of cores that a job may use.
-_CORES = ("PBS_NUM_PPN", "NCPUS", "NSLOTS", "LSB_DJOB_NUMPROC")
+_COUNTS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_MOST_HOSTS = 1 << 16
 _CHECK_S = 0.1
 _LEASE_S = 0.01  # of the fork server, which does not come back
 
@@ -75,21 +76,15 @@ def _folder(launched_in: Path) -> Path:
     return make_folder()
 
 
-def _variable(names: Sequence[str], default: int) -> int:
-    found = (os.environ[name] for name in names if name in os.environ)
-    return int(next(found, default))
-
-
 def _launched_here() -> int:
     """Return how many processes the launcher has started on this host."""
-    if any(name in os.environ for name in LOCAL_SIZES):
-        return _variable(LOCAL_SIZES, 1)
-    counts = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "1")  # such as 2(x3),1
+    if n_here := number_in(LOCAL_SIZES, 0):
+        return n_here
+    counts = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")  # such as 2(x3),1
     each: list[int] = []
-    for part in counts.split(","):
-        number, _, times = part.rstrip(")").partition("(x")
-        each += [int(number)] * int(times or 1)
-    return each[_variable(["SLURM_NODEID"], 0) % len(each)]
+    for number, times in _COUNTS.findall(counts):
+        each += [int(number)] * min(int(times or 1), _MOST_HOSTS)
+    return each[number_in(["SLURM_NODEID"], 0) % len(each)] if each else 1
 
 
 def _wait_for_first_process(deadline_s: float) -> None:
@@ -123,7 +118,7 @@ def main() -> None:
     arguments = _arguments()
     if arguments.parent is not None:
         _end_with(arguments.parent)
-    if _variable(LOCAL_RANKS, 0) > 0:
+    if number_in(LOCAL_RANKS, 0) > 0:
         _wait_for_first_process(arguments.deadline)
         return
     slots = arguments.slots or _launched_here()
@@ -136,12 +131,8 @@ def main() -> None:
         if arguments.connection
         else os.environ.pop(_CONNECTION)
     )
-    cores = machine.physical_cores()
-    facts = {
-        "label": arguments.label,
-        "slots": slots,
-        "cores": arguments.cores or min(cores, _variable(_CORES, cores)),
-    }
+    cores = arguments.cores or machine.physical_cores()
+    facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
     forks.order(HOST_ENGINE, "host")
     # It watches this process by pid and start time, and execve keeps both.

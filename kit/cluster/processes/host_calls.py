@@ -20,16 +20,13 @@ from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import tail_of
+from kit.cluster.runtime import number_in, tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
 from kit.wire.sockets import address_towards, why_unreachable
 
 _PACKAGES = ("psring", "numpy", "ipyparallel")
 # Where launchers put the rank of a process.
-_RANKS = (
-    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PSRING_RANK"),
-    *("PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID", "LSB_JOBINDEX"),
-)
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 @dataclass(frozen=True)
@@ -82,14 +79,13 @@ def survey(controller: str) -> HostFacts:
     """Return the facts of this host; `controller` is the address of the controller."""
     forks = _forks()
     told = json.loads((forks.folder / "host.json").read_text())
-    rank = next((os.environ[name] for name in _RANKS if name in os.environ), "0")
     return HostFacts(
         told["label"] or platform.node(),
         platform.node(),
         _machine(),
         told["slots"],
         machine.raise_descriptors(),
-        int(rank),
+        number_in(_RANKS, 0),
         address_towards(controller),
         str(forks.folder),
         versions(),

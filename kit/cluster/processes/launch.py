@@ -6,13 +6,24 @@ Instead of engines they launch the processes from which engines are forked.
 from __future__ import annotations
 
 import asyncio
+import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from ipyparallel.cluster.launcher import (
     LocalEngineLauncher,
+    SlurmEngineSetLauncher,
     SSHEngineLauncher,
     SSHEngineSetLauncher,
 )
+
+from kit.cluster.launchers import LAUNCH_LOG
+from kit.cluster.loop import together
+from kit.cluster.runtime import tail_of
+from kit.errors import StartFailed
+
+_END_S = 5.0  # of a process on another host
 
 
 class ForkServerLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
@@ -42,6 +53,22 @@ class SSHHostLauncher(SSHEngineLauncher):  # type: ignore[misc]  # untyped base
             return None
         return str(self.get_output())
 
+    def end(self) -> None:
+        """End the process, if it was started, and remove its folder there. Blocks."""
+        folder = shlex.quote(self.remote_profile_dir)
+        # It may have a reaper already, which removes the folder when it has ended all.
+        script = (
+            f"kill {self.pid}; for _ in 1 2 3 4 5 6 7 8 9 10; do "
+            f"kill -0 {self.pid} || break; sleep 0.1; done; rm -rf {folder}"
+        )
+        remote = shlex.join(["sh", "-c", script])
+        # Not by `ssh_cmd`: a stop would end it.
+        if self.pid > 0:
+            command = ["ssh", *self.ssh_args, self.location, remote]
+            subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_END_S
+            )
+
 
 class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped base
     """Launch one process on each of the first `n` hosts, on all at the same time.
@@ -51,12 +78,15 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
     """
 
     async def start(self, n: int) -> list[str]:
-        """Start them; raises the error of the first start that fails."""
+        """Start them; raises the first error of a start when all have ended.
+
+        Those that were started then go on until they are ended.
+        """
         starts = [
             self._start_one(host, traits)
             for host, traits in list(self.engines.items())[:n]
         ]
-        await asyncio.gather(*starts)
+        await together(starts)
         self.notify_start(list(self.launchers))
         return list(self.launchers)
 
@@ -73,6 +103,26 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
             **traits,
         )
         self.launchers[host] = one
-        await asyncio.to_thread(
-            one.start, user=user or None, hostname=name, port=port or None
-        )
+        try:
+            await asyncio.to_thread(
+                one.start, user=user or None, hostname=name, port=port or None
+            )
+        except Exception as error:
+            # Now: the starts that go on write into the same file.
+            told = tail_of(Path(self.profile_dir).parents[1] / LAUNCH_LOG, 3)
+            raise StartFailed(f"{host}: {told or error}") from error
+
+
+class SlurmJobLauncher(SlurmEngineSetLauncher):  # type: ignore[misc]  # untyped base
+    """Submit one job with `n` of Slurm's tasks.
+
+    ipyparallel's own blocks the loop until a busy controller answers.
+    """
+
+    def find_args(self) -> list[str]:
+        """Return the command."""
+        return [*self.submit_command, f"--ntasks={self.n}", self.batch_file]
+
+    async def start(self, n: int) -> str:
+        """Submit the job; return its id."""
+        return str(await asyncio.to_thread(super().start, n))

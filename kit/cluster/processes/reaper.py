@@ -247,10 +247,27 @@ def watch(record: ProcessRecord, source: int) -> float:
 
 
 def run_all(commands: Iterable[Sequence[str]]) -> None:
-    """Run commands, each for some seconds at most; a failure does not stop the rest."""
+    """Run commands at the same time, and wait for them for some seconds.
+
+    A failure does not stop the others. What takes longer goes on by itself, such as the
+    cancelling of a job by a busy queue, which would keep the job otherwise.
+    """
+    running = []
     for command in commands:
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(command, timeout=_COMMAND_S, capture_output=True)
+        with contextlib.suppress(OSError):
+            running.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+    give_up_at = time.monotonic() + _COMMAND_S
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, give_up_at - time.monotonic()))
 
 
 def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:

@@ -5,8 +5,9 @@ The engines are asked by calls; what they then do is in the options' `Bootstrap`
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kit.cluster.cells import remote
 from kit.cluster.cells.calls import TaskCalls
 from kit.cluster.options import ClusterOptions
 from kit.cluster.own_topologies import take
+from kit.errors import PeerLost
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
@@ -46,6 +48,8 @@ class Servers:
         self._where, self._credentials = where, credentials
         # The user's own, which a task with a new process needs too.
         self._topologies: dict[str, bytes] = {}
+        # A task that gets a new server meanwhile would miss what the others are told.
+        self.telling = asyncio.Lock()
 
     async def start(
         self, tasks: Sequence[Task], threads: int, where: ClusterSpec | None = None
@@ -57,15 +61,36 @@ class Servers:
         """
         payloads = {task: self._start_payload(task, threads, where) for task in tasks}
         deadline_s = self._options.start_deadline_s
-        replies = await self._calls.perform(payloads, deadline_s, "start its server")
+        return await self._calls.perform(payloads, deadline_s, "start its server")
+
+    async def catch_up(self, tasks: Sequence[Task]) -> None:
+        """Give the user's topologies to tasks that were started after `bring`."""
         if self._topologies:
             await self._give(tasks, self._topologies)
-        return replies
+
+    async def tell(
+        self,
+        in_reach: Callable[[], list[Task]],
+        tell: Callable[[list[Task]], Awaitable[None]],
+        *new: Task,
+    ) -> None:
+        """Tell all tasks that can be reached, and new ones, which have to be."""
+        while True:
+            here = [*in_reach(), *new]
+            try:
+                await tell(here)
+            except PeerLost:
+                # The others can do without the lost task. If nothing is lost as far as
+                # we know, trying again would never end.
+                if [*in_reach(), *new] == here:
+                    raise
+            else:
+                return
 
     async def bring(
         self, tasks: Sequence[Task], topologies: Mapping[str, bytes]
     ) -> None:
-        """Give the user's topologies to tasks, and to those that start later."""
+        """Give the user's topologies to tasks; `catch_up` gives them to later ones."""
         self._topologies |= topologies
         await self._give(tasks, topologies)
 

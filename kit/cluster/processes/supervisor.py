@@ -21,6 +21,7 @@ from typing import Any
 
 from kit.cluster.cells.calls import TaskCalls, cancel
 from kit.cluster.cells.cell_output import OnMessage
+from kit.cluster.changes import Changes
 from kit.cluster.dask_workers.workers import DaskWorkers
 from kit.cluster.launchers import Launcher
 from kit.cluster.loop import to_the_end
@@ -81,7 +82,7 @@ class Supervisor:
         self._refresher: asyncio.Task[None] | None = None
         # The loop itself keeps only weak references to its tasks.
         self._endings: set[asyncio.Task[None]] = set()
-        self.restarts: dict[Task, asyncio.Task[Any]] = {}  # those under way
+        self.changes = Changes()
         self.folder = make_folder()
         try:
             self._reaper = ReaperHandle(
@@ -204,42 +205,41 @@ class Supervisor:
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
         await self._servers.start([task], self.launched.threads, self.spec)
-        await self._connect([task])
+        async with self._servers.telling:
+            await self._servers.catch_up([task])
+            await self._connect([task])
 
     async def start_new_server(self, task: Task) -> None:
         """Start the server of an admitted task; tell all tasks its address."""
         (reply,) = (await self._servers.start([task], self.launched.threads)).values()
         self._set(task, host=str(reply.get("host", "")))
         assert self.spec is not None, "the others have their addresses"
-        self.spec = changed_spec(self.spec, {task: str(reply["address"])})
-        await self.connect_all()
-        self.set_ready(task)
+        async with self._servers.telling:
+            self.spec = changed_spec(self.spec, {task: str(reply["address"])})
+            await self._servers.catch_up([task])
+            await self._connect_all(task)
+            self.set_ready(task)
 
     async def connect_all(self) -> None:
         """Give the addresses of all tasks to those that can be reached."""
+        async with self._servers.telling:
+            await self._connect_all()
+
+    async def _connect_all(self, *new: Task) -> None:
         assert self.spec is not None, "it was made of their addresses"
-        await self._servers.connect(self._in_reach(), self.spec)
+        connect = partial(self._servers.connect, spec=self.spec)
+        await self._servers.tell(self._in_reach, connect, *new)
 
     async def bring(self, topologies: Mapping[str, bytes]) -> None:
         """Give the user's own topologies to all present and future tasks."""
-        while True:
-            here = self._in_reach()
-            try:
-                await self._servers.bring(here, topologies)
-            except PeerLost:
-                # The others can do without the lost task. If nothing is lost as far as
-                # we know, trying again would never end.
-                if self._in_reach() == here:
-                    raise
-            else:
-                return
+        bring = partial(self._servers.bring, topologies=topologies)
+        async with self._servers.telling:
+            await self._servers.tell(self._in_reach, bring)
 
     def _in_reach(self) -> list[Task]:
-        return [
-            task
-            for task, status in self.status.items()
-            if status.state is not ClusterState.LOST and task not in self.restarts
-        ]
+        # Others that start learn it later, when they have their servers.
+        ready = ClusterState.READY
+        return [task for task, status in self.status.items() if status.state is ready]
 
     def admit(self, task: Task, number: int) -> None:
         """Add a new task, with the number of its engine; it cannot be called yet."""
@@ -419,12 +419,15 @@ class Supervisor:
         return self.launched.execute(self.numbers[task], code, on_message)
 
     def interrupt(self, tasks: Sequence[Task]) -> None:
-        """Send SIGINT to the tasks."""
-        self.launched.interrupt([self.numbers[task] for task in tasks])
+        """Send SIGINT to the tasks; those that were removed meanwhile need none."""
+        here = [self.numbers[task] for task in tasks if task in self.numbers]
+        self.launched.interrupt(here)
 
     def reason_of_loss(self, task: Task) -> str:
         """Return why a task is gone or away; empty while it can be used."""
-        status = self.status[task]
+        status = self.status.get(task)
+        if status is None:
+            return "was removed from the cluster"
         if self.controller_lost and status.state is not ClusterState.LOST:
             return "cannot be reached"
         return status.why_away
@@ -492,9 +495,8 @@ class Supervisor:
             await self._servers.stop(alive)
         if self.engines is not None and not self.controller_lost:
             await self.engines.leave()
-        # Last: a restart that is cancelled while it ends an engine ends its children
-        # too, and that blocks this loop.
-        await cancel(*self.restarts.values())
+        # Last: one that is cancelled while it ends an engine ends its children too.
+        await self.changes.cancel()
 
     def end(self, grace_s: float) -> None:
         """End all processes and remove the folder; blocks; for any thread.

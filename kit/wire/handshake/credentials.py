@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kit.errors import InvalidArgumentError, NotFoundError
+from kit.errors import InvalidArgumentError, NotFoundError, noted_at
 from kit.wire.handshake.private import make_private_folder, open_private
 
 CERTIFICATE_NAME: Final = "psring"
@@ -144,8 +144,9 @@ class Credentials:
             with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
                 json.dump(self.to_plain(), file)
             temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
+        except BaseException as error:
+            with noted_at(error):
+                temporary.unlink(missing_ok=True)
             raise
 
     @classmethod
