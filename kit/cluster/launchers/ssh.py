@@ -122,8 +122,8 @@ class SSH(Launcher):
         if folder is not None:  # one login for all commands at a host
             chosen += ["ControlMaster=auto", "ControlPersist=10"]
             # Quoted as in a file of ssh; % would begin one of its own patterns.
-            path = str(folder).replace("%", "%%")
-            chosen += [f'ControlPath="{path}/ssh-%C"']
+            quoted = '"' + str(folder).replace("%", "%%") + '/ssh-%C"'
+            chosen += [f"ControlPath={quoted}"]
         return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
 
     async def check(self, n_tasks: int) -> None:
