@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import gc
+import secrets
+import weakref
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import kit
 from kit import tf1 as tf
 from kit.errors import KitError, NotFinite, PeerLost, PlacementError
 from kit.tf1.session.tf_errors import originals
+from tests.session.scene import in_thread
 from tests.tf1.servers import cluster
 
 
@@ -44,6 +48,31 @@ def test_error_has_the_operation_and_its_node_def() -> None:
 
     assert caught.value.op is quotient.op
     assert caught.value.node_def.name == "quotient"
+
+
+def test_open_session_may_be_collected_while_a_server_takes_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = cluster(tf, worker=1)["worker"][0]
+    with tf.Graph().as_default():
+        seven = tf.constant(7)
+        left = [tf.Session(server.target)]
+        assert left[0].run(seven) == 7
+        known, draw = weakref.ref(left[0]), secrets.randbits
+
+        def collecting(bits: int) -> int:
+            left.clear()
+            gc.collect()
+            return draw(bits)
+
+        # The server draws a number for a session while it holds the lock of them all.
+        monkeypatch.setattr("kit.session.master.master.secrets.randbits", collecting)
+        with tf.Session(server.target) as session:
+            begun = in_thread(lambda: session.run(seven))
+
+            assert begun.result(20) == 7
+
+    assert known() is None
 
 
 def test_interactive_session_is_the_default_in_other_contexts_of_its_thread() -> None:
