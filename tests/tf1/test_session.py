@@ -6,6 +6,9 @@ import contextvars
 import gc
 import secrets
 import weakref
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -48,6 +51,51 @@ def test_error_has_the_operation_and_its_node_def() -> None:
 
     assert caught.value.op is quotient.op
     assert caught.value.node_def.name == "quotient"
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@dataclass
+class Record:
+    a: Any
+
+
+def test_sparse_tensor_is_fetched_in_every_kind_of_structure() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        sparse = tf.SparseTensor([[1, 2]], [5.0], [3, 4])
+        found = session.run(
+            [
+                sparse,
+                (sparse,),
+                {"a": [sparse]},
+                OrderedDict(a=sparse),
+                defaultdict(list, a=sparse),
+                Pair(sparse, {"b": sparse}),
+                Record(sparse),
+            ]
+        )
+
+    plain, in_tuple, in_dict, in_order, by_default, pair, record = found
+    values = [plain, in_tuple[0], in_dict["a"][0], in_order["a"], by_default["a"]]
+    for one in (*values, pair.a, pair.b["b"], record.a):
+        assert isinstance(one, tf.SparseTensorValue)
+        assert one.values.tolist() == [5.0]
+    assert [type(one) for one in found[2:]] == [
+        *(dict, OrderedDict, defaultdict, Pair, Record)
+    ]
+
+
+def test_what_may_not_be_fetched_may_not_in_a_dict_either() -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.Session() as session:
+        secret = tf.constant(1.0)
+        graph.prevent_fetching(secret.op)
+
+        with pytest.raises(ValueError, match="not fetchable"):
+            session.run({"a": secret})
 
 
 def test_open_session_may_be_collected_while_a_server_takes_another(

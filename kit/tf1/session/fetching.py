@@ -13,6 +13,7 @@ import numpy as np
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import holds_tensor
 from kit.graph.op import IndexedSlices, Op
+from kit.session.client.fetches import field_names, mapping_like
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
@@ -38,6 +39,15 @@ def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
     if isinstance(given, tuple):
         parts = [fetchable(graph, one, tensors_only=tensors_only) for one in given]
         return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
+    if isinstance(given, Mapping):
+        values = [
+            fetchable(graph, one, tensors_only=tensors_only) for one in given.values()
+        ]
+        return mapping_like(given, dict(zip(given, values, strict=True)))
+    if names := field_names(given):
+        parts = [getattr(given, name) for name in names]
+        parts = [fetchable(graph, one, tensors_only=tensors_only) for one in parts]
+        return type(given)(**dict(zip(names, parts, strict=True)))
     _check(graph, given, tensors_only)
     return given
 
