@@ -166,7 +166,13 @@ def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
     dtype = as_dtype(out_type)._base
     if value is None:
         return create(op_type, x, name=name, dtype=dtype)
-    return x.graph.create("Const", name=name, value=np.array(value, dtype)).outputs[0]
+    try:
+        array = np.array(value, dtype)
+    except OverflowError as exc:
+        raise ValueError(
+            f"{value} does not fit into {dtype.name}; give out_type=tf.int64."
+        ) from exc
+    return x.graph.create("Const", name=name, value=array).outputs[0]
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
