@@ -119,7 +119,10 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
     except (KeyError, TypeError, ValueError):
         return value
     if not graph.is_feedable(found):
-        raise ValueError(f"Tensor {found} may not be fed.")
+        raise ValueError(
+            f"Tensor {found} may not be fed: prevent_feeding was called, or an "
+            f"operation had to know its value when the line was written."
+        )
     dtype = found.static.dtype
     if isinstance(value, int) and dtype.kind in "biuf":
         _check_number(found, value)
