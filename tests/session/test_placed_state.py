@@ -296,6 +296,7 @@ def shared() -> Iterator[LocalCluster]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(500)  # with thousands of examples
 @pytest.mark.lasting("descriptor", "thread")
 @given(
     ACTIONS,
