@@ -175,8 +175,22 @@ class _Flow:
             if not found:
                 return None
             with self.at(of.op):
-                self._summed[of] = add_up(found)
+                self._summed[of] = add_up(self._sums_by_device(found))
         return self._summed[of]
+
+    def _sums_by_device(self, gradients: Sequence[Any]) -> Sequence[Any]:
+        """Return sums of dense gradients where these are made: one of each travels."""
+        if len(gradients) == 1 or not all(isinstance(one, Tensor) for one in gradients):
+            return gradients
+        by_device: dict[str, list[Any]] = {}
+        for one in gradients:
+            by_device.setdefault(one.op.device, []).append(one)
+        sums = []
+        for device in sorted(by_device):
+            first = by_device[device][0].op
+            with first.graph.colocate_with(first, ignore_existing=True):
+                sums.append(add_up(by_device[device]))
+        return sums
 
     def at(self, op: Op) -> AbstractContextManager[None]:
         """Place new ops where a forward op is, if they are placed so at all."""

@@ -132,7 +132,11 @@ class Variable(ArrayProtocol):
         return self._snapshot
 
     def read_value(self) -> Tensor:
-        """Return the value as read by a new op in the current scopes."""
+        """Return the value as read by a new op in the current scopes.
+
+        It is read after all that the op waits for, wherever that is placed, and no
+        later update changes it.
+        """
         return identity(self.ref, name="Read")
 
     def assign(self, value: Any, *, name: str | None = None) -> Tensor:

@@ -61,24 +61,27 @@ class Directory:
         run: str = "",
         *,
         incarnation: int = 0,
-        deadline_s: float = 0,
+        deadline_s: float | None = None,
         address: str = "",
     ) -> Link:
         """Return an authenticated link to a task; raises what `connect` raises.
 
+        By default it may take as long as the setting `connect_deadline_s`.
         `address` is where it listens, if that differs from what the cluster knows.
         """
         if task not in self.addresses and not address:
             known = ", ".join(one.short for one in self.addresses)
             raise PlacementError(f"no task is called {task.short}; there are {known}.")
         run_id = bytes.fromhex(run) if run else bytes(16)
+        if deadline_s is None:
+            deadline_s = self.settings.connect_deadline_s
         return connect_near(
             parse_address(address or self.addresses[task]),
             Hello(role, me, incarnation, run_id),
             self.credentials,
             self.runtime_dir,
             self.settings,
-            deadline_s=deadline_s or self.settings.connect_deadline_s,
+            deadline_s=deadline_s,
             expected=task,
         )
 

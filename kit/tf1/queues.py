@@ -10,7 +10,7 @@ from typing import Any
 
 from kit.errors import InvalidArgumentError
 from kit.tf1.graph.graph import Graph
-from kit.tf1.ops.write import ints
+from kit.tf1.ops.write import settled
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -53,11 +53,12 @@ class QueueBase:
             (one.dtypes, one.names) != (first.dtypes, first.names) for one in queues
         ):
             raise TypeError("Queues do not have matching component dtypes and names.")
-        place = ints("RefSelect", "index", index)
-        if not isinstance(place, int):
+        try:
+            place = settled("RefSelect", "index", index)
+        except ValueError as exc:
             raise NotImplementedError(
                 "choose the queue in Python, by its place in a list."
-            )
+            ) from exc
         if not 0 <= place < len(queues):
             raise InvalidArgumentError(
                 None, None, f"there is no queue {place} among {len(queues)}."

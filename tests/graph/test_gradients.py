@@ -54,6 +54,24 @@ def test_the_gradient_of_several_ys_is_that_of_their_sum() -> None:
     assert value(by_x) == 11.0
 
 
+def test_gradients_of_one_task_are_added_there_and_travel_as_one() -> None:
+    graph, parts = Graph(), []
+    with graph.as_default():
+        with graph.device("/job:ps/task:0"):
+            w = Variable(np.ones((2, 2), np.float32), name="w")
+        for task in (1, 0, 1):
+            with graph.device(f"/job:worker/task:{task}"):
+                parts.append(w * np.float32(task + 3))
+
+        (total,) = gradients(parts, w, colocate=True)
+
+    sums = {one.op.device: one for one in total.op.inputs}
+    assert total.op.device == "/job:ps/task:0"
+    assert sorted(sums) == ["/job:worker/task:0", "/job:worker/task:1"]
+    assert sums["/job:worker/task:1"].op.type == "AddN"
+    assert len(sums["/job:worker/task:1"].op.inputs) == 2
+
+
 def test_weights_multiply_each_element() -> None:
     x = constant([1.0, 2.0])
 

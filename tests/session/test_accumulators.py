@@ -194,6 +194,19 @@ def test_deadline_names_the_accumulator_and_how_many_are_there() -> None:
     assert sums.count == 1
 
 
+def test_deadline_counts_the_gradients_that_came_while_it_was_waited_for_them() -> None:
+    sums, time = dense(()), 0.0
+    task = Task("ps", 0)
+    ends = Step(1, (task, 1), task, cast(Ways, None), 5.0, clock=lambda: time)
+    taken = in_thread(lambda: sums.take(ends, 2))
+    until(lambda: waiting(sums) == 1)
+
+    sums.apply(0, number(1))
+    time = 6.0
+
+    assert "'sums' (1 of 2 are there)" in str(failure(taken))
+
+
 @pytest.mark.parametrize("n", [0, -1])
 def test_fewer_than_one_gradient_cannot_be_asked_for(n: int) -> None:
     with pytest.raises(InvalidArgumentError, match="1 or more"):

@@ -25,11 +25,13 @@ class Step:
     def __init__(self) -> None:
         self.is_over = False
 
-    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+    def wait(
+        self, ready: Callable[[], bool], changed: Any, what: Callable[[], str]
+    ) -> None:
         give_up = time.monotonic() + 10
         while not ready():
             if self.is_over or time.monotonic() > give_up:
-                raise DeadlineExceededError(f"{what} did not come.")
+                raise DeadlineExceededError(f"{what()} did not come.")
             changed.wait(0.01)
 
 

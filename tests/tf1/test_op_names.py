@@ -29,6 +29,45 @@ def test_constants_are_named_like_the_arguments_they_are(graph: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("gen", ["gen/a:0"]),
+        ("gen|crit", ["gen/a:0", "critic/b:0"]),
+        (".*/gen", ["other/gen:0"]),
+        ("a", []),
+        ("", ["gen/a:0", "critic/b:0", "other/gen:0"]),
+    ],
+)
+def test_scope_of_a_collection_is_a_pattern_for_the_beginning_of_names(
+    scope: str, expected: list[str]
+) -> None:
+    for name in ("gen/a", "critic/b", "other/gen"):
+        tf.get_variable(name, [])
+    tf.add_to_collection(tf.GraphKeys.TRAINABLE_VARIABLES, 3)  # without a name
+
+    assert [one.name for one in tf.trainable_variables(scope)] == expected
+
+
+@pytest.mark.parametrize("size", [2**31, 2**33])
+def test_shape_of_a_very_long_axis_is_a_tensor_of_int64(size: int) -> None:
+    shape = tf.TensorShape([size, 1])
+
+    assert tf.convert_to_tensor(shape).dtype == tf.int64
+    assert tf.convert_to_tensor(shape[0]).dtype == tf.int64
+    assert tf.truncated_normal(shape).shape.as_list() == [size, 1]
+    assert tf.convert_to_tensor(tf.TensorShape([2**31 - 1])).dtype == tf.int32
+
+
+def test_shape_that_does_not_fit_its_dtype_is_refused_with_one_that_does() -> None:
+    x = tf.placeholder(tf.float32, [2**33])
+
+    assert tf.shape(x, out_type=tf.int64).shape.as_list() == [1]
+    for ask in (tf.shape, tf.size):
+        with pytest.raises(ValueError, match=r"out_type=tf\.int64"):
+            ask(x)
+
+
 def test_a_reduction_uses_up_the_name_of_the_axes_that_it_does_not_write() -> None:
     x = tf.placeholder(tf.float32, [2])
     tf.reduce_sum(x)

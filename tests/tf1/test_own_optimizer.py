@@ -102,6 +102,35 @@ def test_a_constraint_and_sparse_rows_do_not_go_together() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        tf.train.MomentumOptimizer(0.1, 0.9),
+        tf.train.AdagradOptimizer(0.1),
+        tf.train.AdamOptimizer(0.1),
+        tf.train.RMSPropOptimizer(0.1, momentum=0.9),
+        tf.train.RMSPropOptimizer(0.1, centered=True),
+    ],
+    ids=lambda one: f"{type(one).__name__}",
+)
+def test_a_scalar_of_open_shape_moves_as_a_vector_with_one_element(
+    optimizer: Any,
+) -> None:
+    scalar = tf.Variable(tf.constant(1.0), validate_shape=False)
+    vector = tf.Variable([1.0])
+    pairs = [(tf.constant(0.1), scalar), (tf.constant([0.1]), vector)]
+    train = optimizer.apply_gradients(pairs)
+    slots = [
+        optimizer.get_slot(variable, name)
+        for name in optimizer.get_slot_names()
+        for variable in (scalar, vector)
+    ]
+
+    found = after(train, [scalar, vector, *slots], steps=3)
+
+    assert found[::2] == [float(one[0]) for one in found[1::2]]
+
+
 def test_a_rate_that_is_a_schedule_changes_from_step_to_step() -> None:
     step = tf.train.get_or_create_global_step()
     rate = tf.train.exponential_decay(1.0, step, 1, 0.5)

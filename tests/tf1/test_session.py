@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import gc
+import secrets
+import weakref
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +17,7 @@ import kit
 from kit import tf1 as tf
 from kit.errors import KitError, NotFinite, PeerLost, PlacementError
 from kit.tf1.session.tf_errors import originals
+from tests.session.scene import in_thread
 from tests.tf1.servers import cluster
 
 
@@ -44,6 +51,76 @@ def test_error_has_the_operation_and_its_node_def() -> None:
 
     assert caught.value.op is quotient.op
     assert caught.value.node_def.name == "quotient"
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@dataclass
+class Record:
+    a: Any
+
+
+def test_sparse_tensor_is_fetched_in_every_kind_of_structure() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        sparse = tf.SparseTensor([[1, 2]], [5.0], [3, 4])
+        found = session.run(
+            [
+                sparse,
+                (sparse,),
+                {"a": [sparse]},
+                OrderedDict(a=sparse),
+                defaultdict(list, a=sparse),
+                Pair(sparse, {"b": sparse}),
+                Record(sparse),
+            ]
+        )
+
+    plain, in_tuple, in_dict, in_order, by_default, pair, record = found
+    values = [plain, in_tuple[0], in_dict["a"][0], in_order["a"], by_default["a"]]
+    for one in (*values, pair.a, pair.b["b"], record.a):
+        assert isinstance(one, tf.SparseTensorValue)
+        assert one.values.tolist() == [5.0]
+    assert [type(one) for one in found[2:]] == [
+        *(dict, OrderedDict, defaultdict, Pair, Record)
+    ]
+
+
+def test_what_may_not_be_fetched_may_not_in_a_dict_either() -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.Session() as session:
+        secret = tf.constant(1.0)
+        graph.prevent_fetching(secret.op)
+
+        with pytest.raises(ValueError, match="not fetchable"):
+            session.run({"a": secret})
+
+
+def test_open_session_may_be_collected_while_a_server_takes_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = cluster(tf, worker=1)["worker"][0]
+    with tf.Graph().as_default():
+        seven = tf.constant(7)
+        left = [tf.Session(server.target)]
+        assert left[0].run(seven) == 7
+        known, draw = weakref.ref(left[0]), secrets.randbits
+
+        def collecting(bits: int) -> int:
+            left.clear()
+            gc.collect()
+            return draw(bits)
+
+        # The server draws a number for a session while it holds the lock of them all.
+        monkeypatch.setattr("kit.session.master.master.secrets.randbits", collecting)
+        with tf.Session(server.target) as session:
+            begun = in_thread(lambda: session.run(seven))
+
+            assert begun.result(20) == 7
+
+    assert known() is None
 
 
 def test_interactive_session_is_the_default_in_other_contexts_of_its_thread() -> None:

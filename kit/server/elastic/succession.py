@@ -107,7 +107,9 @@ class Succession:
             yield Pause(lambda: self._now.has_moved(number), _LOOK_S)
 
     def _give_up_at(self, since: float | None = None) -> float:
-        limits, since = self._now.job.settings, since or self._now.clock()
+        limits = self._now.job.settings
+        if since is None:
+            since = self._now.clock()
         return since + limits.dead_after_s + limits.start_deadline_s
 
     def stand_by(self) -> None:

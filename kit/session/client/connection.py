@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -102,6 +103,8 @@ class Direct(Connection):
 
     def close(self) -> None:
         """See `Connection`."""
+        if sys.is_finalizing():  # other threads stand still, maybe with the locks
+            return
         with self._creating:
             self._is_closed = True
         if self._known:

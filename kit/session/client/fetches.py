@@ -53,10 +53,8 @@ class Fetches:
             return self._mapping(one)
         if isinstance(one, IndexedSlices):
             return self._rows(one)
-        if hasattr(type(one), "__attrs_attrs__"):
-            return self._record(one, [a.name for a in type(one).__attrs_attrs__])
-        if is_dataclass(one) and not isinstance(one, type):
-            return self._record(one, [field.name for field in dataclass_fields(one)])
+        if names := field_names(one):
+            return self._record(one, names)
         number = self._number(element_of(self._graph, one))
         return lambda values: values[number]
 
@@ -77,13 +75,9 @@ class Fetches:
 
     def _mapping(self, given: Mapping[Any, Any]) -> Callable[[list[Any]], Any]:
         parts = {key: self._flatten(one) for key, one in given.items()}
-        kind: Any = type(given)
-        if hasattr(kind, "__missing__") and hasattr(given, "default_factory"):
-            factory = given.default_factory
-            return lambda values: kind(
-                factory, {k: p(values) for k, p in parts.items()}
-            )
-        return lambda values: kind((key, part(values)) for key, part in parts.items())
+        return lambda values: mapping_like(
+            given, {key: part(values) for key, part in parts.items()}
+        )
 
     def _rows(self, rows: IndexedSlices) -> Callable[[list[Any]], Any]:
         parts = [self._flatten(rows.values), self._flatten(rows.indices)]
@@ -96,6 +90,23 @@ class Fetches:
         parts = {name: self._flatten(getattr(one, name)) for name in names}
         kind = type(one)
         return lambda values: kind(**{k: part(values) for k, part in parts.items()})
+
+
+def mapping_like(given: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
+    """Return other values for the same keys, in a mapping of the same type."""
+    kind: Any = type(given)
+    if hasattr(kind, "__missing__") and hasattr(given, "default_factory"):
+        return kind(given.default_factory, parts)
+    return kind(parts.items())
+
+
+def field_names(one: Any) -> list[str]:
+    """Return the names of a record's fields, none for anything else."""
+    if hasattr(type(one), "__attrs_attrs__"):
+        return [attribute.name for attribute in type(one).__attrs_attrs__]
+    if is_dataclass(one) and not isinstance(one, type):
+        return [field.name for field in dataclass_fields(one)]
+    return []
 
 
 def element_of(graph: Graph, one: Any) -> Tensor | Op:

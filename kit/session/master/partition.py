@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kit.errors import InvalidArgumentError, ProtocolError
 from kit.graph.dtypes import Array
@@ -22,20 +22,21 @@ from kit.session.master.devices import Device
 from kit.task import Task
 
 DONE = -1  # the "output" that says only that an op is done
+# In the name of an op that reads a variable for another task; no name of a graph's own
+# has a colon.
+READ_FOR: Final = ":read-for:"
 
 
 class TensorMove(NamedTuple):
     """One tensor's way between two tasks, as each of them sees it.
 
-    `peer` is the other task; `number` identifies the way within the plan. A variable is
-    read, to be sent, after the op `after`: what its reader waits for has run by then.
-    All other tensors are sent as soon as they are computed.
+    `peer` is the other task; `number` identifies the way within the plan. It is sent as
+    soon as it is computed.
     """
 
     edge: Edge
     peer: Task
     number: int
-    after: str = ""
 
     @property
     def tensor(self) -> str:
@@ -76,7 +77,7 @@ class Segment:
             "devices": [[one.type, one.index] for one in self.devices],
             "feeds": self.feeds,
             "receives": [[m.edge, m.peer.short, m.number] for m in self.receives],
-            "sends": [[m.edge, m.peer.short, m.number, m.after] for m in self.sends],
+            "sends": [[m.edge, m.peer.short, m.number] for m in self.sends],
             "fetches": self.fetches,
         }
         return plain, arrays
@@ -104,8 +105,8 @@ def _edge(plain: Any) -> Edge:
     return str(name), int(number)
 
 
-def _move(edge: Any, task: Any, number: Any, after: Any = "") -> TensorMove:
-    return TensorMove(_edge(edge), Task.parse(str(task)), int(number), str(after))
+def _move(edge: Any, task: Any, number: Any) -> TensorMove:
+    return TensorMove(_edge(edge), Task.parse(str(task)), int(number))
 
 
 def prune(
@@ -205,7 +206,8 @@ def partition(
 ) -> dict[Task, Segment]:
     """Cut pruned nodes into one segment for each task that has some.
 
-    A tensor that is both fed and fetched must be handled by the caller.
+    A tensor that is both fed and fetched must be handled by the caller, and a variable
+    that is read on another task, too; see `read_at_home`.
     """
     cut = _Cut(placed, set(feeds), set(done))
     for node in order:
@@ -226,12 +228,9 @@ class _Cut:
         self.fed = fed
         self._placed, self._done = placed, done
         self._sent: set[tuple[Edge, Task]] = set()
-        self._refs: set[Edge] = set()
 
     def add(self, node: Node) -> None:
         here = self._placed[node.name].task
-        if lookup(node.type).gives_ref:
-            self._refs.add((node.name, 0))
         part = self.parts.setdefault(here, Segment())
         part.nodes.append(node)
         part.devices.append(self._placed[node.name])
@@ -252,6 +251,4 @@ class _Cut:
         number = len(self._sent)
         self._sent.add((edge, here))
         self.parts[here].receives.append(TensorMove(edge, source, number))
-        # All nodes come in one order: what the source has by now precedes the reader.
-        after = self.parts[source].nodes[-1].name if edge in self._refs else ""
-        self.parts[source].sends.append(TensorMove(edge, here, number, after))
+        self.parts[source].sends.append(TensorMove(edge, here, number))

@@ -14,7 +14,7 @@ from kit.errors import KitError
 from kit.graph.node import Edge, Node
 from kit.graph.table import lookup
 from kit.session.master.devices import Device
-from kit.session.master.partition import Segment, partition, prune
+from kit.session.master.partition import READ_FOR, Segment, partition, prune
 from kit.task import Task
 
 
@@ -65,6 +65,7 @@ def make_plan(
         if node.name in refused:
             raise refused[node.name]
     order = refreshed(order, kind.feeds)
+    order, placed = read_at_home(order, placed, kind.feeds)
     segments = partition(order, placed, kind.fetches, kind.feeds, done)
     index = {edge: i for i, edge in enumerate(kind.feeds)}
     return RunPlan(
@@ -117,12 +118,17 @@ def refreshed(order: Sequence[Node], feeds: Collection[Edge] = ()) -> list[Node]
 def _reads(
     order: Sequence[Node], variables: Collection[str], feeds: Collection[Edge]
 ) -> dict[Edge, Edge]:
-    """Return the outputs of `read` ops, with the variable that each reads."""
+    """Return the outputs of `read` ops, with the variable that each reads.
+
+    These are the readings that all users of a variable share. An op of `read_value`
+    has a value of its own, which no later update changes.
+    """
     return {
         (node.name, 0): node.inputs[0]
         for node in order
         if node.type == "Identity"
         and not node.control
+        and node.name == f"{node.inputs[0][0]}/read"
         and node.inputs[0][0] in variables
         and node.inputs[0] not in feeds
         and (node.name, 0) not in feeds
@@ -148,3 +154,76 @@ def _fresh(
         for edge in node.inputs
     )
     return node if inputs == node.inputs else replace(node, inputs=inputs)
+
+
+# --------------------------------------------------------------------------------------
+# An op on another task gets a variable's value as if it were where the variable is.
+#
+#     ps                        worker             ps                        worker
+#     w ──────────────────────► use     becomes    w ──► read ─────────────► use
+#     first ──control─────────► use                first ──control──► read
+#
+# The reading waits for what its reader waits for: an update may come before or after
+# it, in this run or in another client's.
+
+
+def read_at_home(
+    order: Sequence[Node], placed: Mapping[str, Device], feeds: Collection[Edge] = ()
+) -> tuple[list[Node], Mapping[str, Device]]:
+    """Return nodes with such readings among them, and the devices of all.
+
+    Readers share a reading if they wait for the same, and nothing is changed between.
+    """
+    fed = set(feeds)
+    refs = {(node.name, 0) for node in order if lookup(node.type).gives_ref} - fed
+    far = {node.name: _read_elsewhere(node, placed, refs) for node in order}
+    if not any(far.values()):
+        return list(order), placed
+    homes, reads = dict(placed), dict[tuple[Edge, int, int], Node]()
+    found: list[Node] = []
+    # What each op follows of those that change something, or read it; as bits.
+    past: dict[str, int] = {}
+    n_changes = n_parts = 0
+    for node in order:
+        needs = (*node.control, *(edge[0] for edge in node.inputs if edge not in fed))
+        waits = tuple(dict.fromkeys(name for name in needs if past.get(name)))
+        before = 0
+        for name in waits:
+            before |= past[name]
+        instead: dict[Edge, Edge] = {}
+        for edge in far[node.name]:
+            key = edge, before, n_changes
+            if key not in reads:
+                reads[key] = _reading(edge, node, waits)
+                homes[reads[key].name] = placed[edge[0]]
+                found.append(reads[key])
+            instead[edge] = (reads[key].name, 0)
+        inputs = tuple(instead.get(edge, edge) for edge in node.inputs)
+        found.append(replace(node, inputs=inputs) if instead else node)
+        op_def = lookup(node.type)
+        is_change = op_def.stateful and not op_def.gives_ref
+        n_changes += is_change
+        is_part = is_change or not refs.isdisjoint(node.inputs)
+        past[node.name] = before | (is_part << n_parts)
+        n_parts += is_part
+    return found, homes
+
+
+def _read_elsewhere(
+    node: Node, placed: Mapping[str, Device], refs: Collection[Edge]
+) -> list[Edge]:
+    """Return the variables on other tasks whose values a node takes."""
+    taken, here = lookup(node.type).refs, placed[node.name].task
+    return [
+        edge
+        for i, edge in enumerate(node.inputs)
+        if edge in refs and i not in taken and placed[edge[0]].task != here
+    ]
+
+
+def _reading(edge: Edge, reader: Node, waits: tuple[str, ...]) -> Node:
+    name = f"{edge[0]}{READ_FOR}{reader.name}"
+    inputs = (edge,)
+    return replace(
+        reader, name=name, type="Identity", inputs=inputs, control=waits, attrs={}
+    )

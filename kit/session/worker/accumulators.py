@@ -87,7 +87,7 @@ class Accumulator:
             call.wait(
                 lambda: self._waiting[0] is me and self._count >= n,
                 self._changed,
-                f"enough gradients in {self.name!r} ({self._count} of {n} are there)",
+                lambda: f"gradients in {self.name!r} ({self._count} of {n} are there)",
             )
             found = self._result()
             self._count, self._step = 0, self._step + 1

@@ -115,10 +115,13 @@ class StepCall:
         """Return elements of a queue as one array for each component."""
         return stacked(elements, queue)
 
-    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+    def wait(
+        self, ready: Callable[[], bool], changed: Any, what: Callable[[], str]
+    ) -> None:
         """Wait on the condition `changed` (held) until `ready()`.
 
-        Raises `CancelledError` or `DeadlineExceededError` when the step ends before.
+        `what()` says what has not come. Raises `CancelledError` or
+        `DeadlineExceededError` when the step ends before.
         """
         self.step.wait(ready, changed, what)
 

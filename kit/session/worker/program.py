@@ -26,7 +26,7 @@ from kit.errors import (
 from kit.graph.node import Edge, Node
 from kit.graph.table import OpDef, lookup
 from kit.session.master.devices import Device
-from kit.session.master.partition import DONE, Segment, TensorMove
+from kit.session.master.partition import DONE, READ_FOR, Segment, TensorMove
 from kit.session.worker.call import StepCall
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
@@ -69,7 +69,7 @@ class SegmentProgram:
         self._receivable = {move.edge: move for move in segment.receives}
         self._sends: dict[str, list[TensorMove]] = {}
         for move in segment.sends:
-            self._sends.setdefault(move.after or move.edge[0], []).append(move)
+            self._sends.setdefault(move.edge[0], []).append(move)
         self._nodes = {node.name: node for node in segment.nodes}
         self._fed = set(segment.feeds)
         for edge in segment.feeds:
@@ -151,9 +151,7 @@ class SegmentProgram:
         for name in node.control:
             if (name, DONE) in self._receivable:
                 self._value((name, DONE), None)
-        inputs = tuple(
-            self._input(edge, i, op_def, device) for i, edge in enumerate(node.inputs)
-        )
+        inputs = self._inputs(node, op_def, device)
         n = op_def.n_outputs
         outputs = n if isinstance(n, int) else int(n(node.attrs))
         # A fed output has its register already, and keeps the fed value: what the op
@@ -175,7 +173,8 @@ class SegmentProgram:
         else:
             plain = op_def.kernel(self._runtime.module(device), node.attrs)
             plain = self._runtime.on(device, plain)
-            self._emit(plain, None, inputs, slots[0], node.name, device, is_node=True)
+            is_own = READ_FOR not in node.name
+            self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
         for move in self._sends.get(node.name, ()):
             self._send(move, device)
 
@@ -219,6 +218,17 @@ class SegmentProgram:
         self._code.append(
             Instruction(plain, special, inputs, output, (), label, where, is_node)
         )
+
+    def _inputs(self, node: Node, op_def: OpDef, device: Device) -> tuple[int, ...]:
+        """Return the registers of an op's inputs.
+
+        Variables are read last: what comes from other tasks may have to wait, also for
+        a change of them.
+        """
+        numbers = range(len(node.inputs))
+        order = sorted(numbers, key=lambda i: node.inputs[i] in self._refs)
+        slots = {i: self._input(node.inputs[i], i, op_def, device) for i in order}
+        return tuple(slots[i] for i in numbers)
 
     def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
         if number not in op_def.refs:

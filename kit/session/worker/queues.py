@@ -24,7 +24,9 @@ Element = tuple[Array, ...]
 class CanWait(Protocol):
     """Something that can wait: the call of a stateful op."""
 
-    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+    def wait(
+        self, ready: Callable[[], bool], changed: Any, what: Callable[[], str]
+    ) -> None:
         """Wait on a condition that is held; see `StepCall`."""
 
 
@@ -83,7 +85,7 @@ class FifoQueue:
             if self._is_closed:
                 raise CancelledError(f"the queue {self.name!r} is closed.")
             for element in elements:
-                call.wait(self._has_room, self._changed, f"room in {self.name!r}")
+                call.wait(self._has_room, self._changed, self._lacking_room)
                 if self._cancels:
                     raise CancelledError(f"the queue {self.name!r} was closed.")
                 self._elements.append(element)
@@ -123,7 +125,9 @@ class FifoQueue:
         call.wait(
             lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
             self._changed,
-            f"elements of {self.name!r} ({n_taken + self.size} of {n} are there)",
+            lambda: (
+                f"elements of {self.name!r} ({n_taken + self.size} of {n} are there)"
+            ),
         )
         return not self._is_closed or n_taken + self.size >= n
 
@@ -153,7 +157,7 @@ class FifoQueue:
         call.wait(
             lambda: self._putters[0] is me or self._cancels,
             self._changed,
-            f"the end of others that put elements into {self.name!r}",
+            lambda: f"the end of others that put elements into {self.name!r}",
         )
 
     def check(
@@ -171,6 +175,9 @@ class FifoQueue:
     def _has_room(self) -> bool:
         is_bounded = self.capacity >= 0
         return self._cancels or not is_bounded or self.size < self.capacity
+
+    def _lacking_room(self) -> str:
+        return f"room in {self.name!r}"
 
     def _check_shape(self, element: Element) -> None:
         for number, one in enumerate(element):

@@ -118,11 +118,18 @@ class Step:
         return {} if self.records is None else {"sent": self.clock()}
 
     def wait(
-        self, ready: Callable[[], bool], changed: threading.Condition, what: str
+        self,
+        ready: Callable[[], bool],
+        changed: threading.Condition,
+        what: Callable[[], str],
     ) -> None:
-        """Wait on a condition that is held until `ready()`; see `check`."""
+        """Wait on a condition that is held until `ready()`; see `check`.
+
+        `what()` is asked for at the end of the wait, to say how things stand then.
+        """
         while not ready():
-            self.check(what)
+            if self.error is not None or not self.left_s:
+                self.check(what())
             changed.wait(min(LOOK_S, self.left_s))
 
     def hold(self, link: Link) -> None:

@@ -56,7 +56,10 @@ def add_to_collections(names: Any, value: Any) -> None:
 
 
 def get_collection(key: Any, scope: str | None = None) -> list[Any]:
-    """Return a copy of a collection; with `scope`, only names that begin so."""
+    """Return a copy of a collection.
+
+    With `scope`, a regular expression, only what has a name that begins like that.
+    """
     return get_default_graph().get_collection(key, scope)
 
 

@@ -6,6 +6,7 @@ that an op need not wait for what its inputs have waited for.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -101,13 +102,15 @@ class Graph(NativeGraph):
             self.add_to_collection(name, value)
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Return a copy of a collection; with `scope`, only names that begin so."""
+        """Return a copy of a collection.
+
+        With `scope`, a regular expression, only what has a name that begins like that.
+        """
         found = self._of_collections.get(name, [])
         if scope is None:
             return list(found)
-        return [
-            one for one in found if hasattr(one, "name") and one.name.startswith(scope)
-        ]
+        begin = re.compile(scope).match
+        return [one for one in found if hasattr(one, "name") and begin(one.name)]
 
     def get_collection_ref(self, name: Any) -> list[Any]:
         """Return the collection itself, not a copy."""

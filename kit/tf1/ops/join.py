@@ -10,7 +10,7 @@ from kit.graph.op import Tensor
 from kit.graph.static import axis_of
 from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.shape import broadcast_to, reshape
-from kit.tf1.ops.write import hinted, ints, whole
+from kit.tf1.ops.write import hinted, settled, whole
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -96,7 +96,8 @@ def split(
             "Rank-0 tensors are not supported as the num_or_size_splits argument to "
             "split."
         )
-    sizes = ints("Split", "size_splits", given)
+    is_known = given.static.value is not None
+    sizes = settled("Split", "size_splits", given) if is_known else given
     with op_scope(name, "split", [value, axis]) as scope:
         found = argument("Split", "value", value)
         attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}

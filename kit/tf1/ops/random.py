@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import InvalidArgumentError
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math import random as native
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import vector
@@ -108,7 +109,7 @@ def _check_between(low: int, high: int) -> None:
 def _setting(name: str, value: Any, dtype: DType) -> Any:
     """Return a number that `dtype` can hold as it is, and a tensor unchanged."""
     found = convert_to_tensor(value, dtype, name=name)
-    known = found.static.value
+    known = None if isinstance(value, ArrayProtocol) else found.static.value
     return found if known is None or known.ndim else known.item()
 
 

@@ -11,7 +11,7 @@ from kit.graph.op import Tensor
 from kit.graph.ops.math.reduce import reduce_along, reduced
 from kit.graph.static import is_known
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.ops.write import axes, index, ints, one_of, reserve, whole
+from kit.tf1.ops.write import axes, index, ints, one_of, reserve, settled, whole
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int64
@@ -61,7 +61,7 @@ def _reduced(
     with op_scope(name, default, [x, axis]) as scope:
         found = argument(op_type, "input", x)
         check_allowed(op_type, [found])
-        chosen = None if axis is None else ints(op_type, "reduction_indices", axis)
+        chosen = None if axis is None else _along(op_type, axis)
         if isinstance(chosen, Tensor):
             return reduce_along(op_type, found, chosen, bool(keepdims), name=scope)
         if chosen is not None:
@@ -70,6 +70,16 @@ def _reduced(
         if op_type in _EXTREMES and 0 in (found.static.shape or ()):
             return _of_nothing(op_type, found, chosen, bool(keepdims), scope)
         return create(op_type, found, name=scope, **attrs)
+
+
+def _along(op_type: str, axis: Any) -> Any:
+    """Return axes as integers, or as a tensor if a run may feed others."""
+    found = ints(op_type, "reduction_indices", axis)
+    if op_type in ("Sum", "Mean") or not isinstance(found, Tensor):
+        return found
+    # What a run chooses has no gradient in these.
+    is_known = found.static.value is not None
+    return settled(op_type, "reduction_indices", axis) if is_known else found
 
 
 _EXTREMES = {"Max": "min", "Min": "max"}
@@ -181,11 +191,7 @@ def cumsum(
     with op_scope(name, "Cumsum", [x]) as scope:
         found = argument("Cumsum", "x", x)
         check_allowed("Cumsum", [found])
-        place = ints("Cumsum", "axis", axis)
-        if isinstance(place, Tensor):
-            raise ValueError(
-                f"cumsum needs to know its axis when the line is written, not {axis!r}."
-            )
+        place = settled("Cumsum", "axis", axis)
         rank = found.shape.ndims
         if isinstance(place, list) or (rank is not None and not -rank <= place < rank):
             raise InvalidArgumentError(

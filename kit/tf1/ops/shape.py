@@ -12,7 +12,7 @@ from kit.graph.ops.array import broadcast
 from kit.graph.ops.array import shape as native
 from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
-from kit.tf1.ops.write import axes, index, one_of, vector
+from kit.tf1.ops.write import axes, index, one_of, value_now, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
 
@@ -166,7 +166,13 @@ def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
     dtype = as_dtype(out_type)._base
     if value is None:
         return create(op_type, x, name=name, dtype=dtype)
-    return x.graph.create("Const", name=name, value=np.array(value, dtype)).outputs[0]
+    try:
+        array = np.array(value, dtype)
+    except OverflowError as exc:
+        raise ValueError(
+            f"{value} does not fit into {dtype.name}; give out_type=tf.int64."
+        ) from exc
+    return x.graph.create("Const", name=name, value=array).outputs[0]
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
@@ -201,7 +207,7 @@ def pad(
         found = argument(default, "input", tensor)
         rows = index(default, "paddings", paddings)
         rows.shape.assert_has_rank(2)
-        known = rows.static.value
+        known = None if isinstance(paddings, Tensor) else rows.static.value
         if known is not None and known.shape[1] == 2:
             rows = known.tolist()
         fill = 0 if is_zero else _fill_of(constant_values, found)
@@ -214,7 +220,7 @@ def pad(
 
 
 def _fill_of(given: Any, x: Any) -> Any:
-    value = argument("PadV2", "constant_values", given, x.dtype.base_dtype).static.value
+    value = value_now(argument("PadV2", "constant_values", given, x.dtype.base_dtype))
     if value is None:
         raise ValueError("pad needs to know constant_values when the line is written.")
     return value

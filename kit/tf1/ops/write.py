@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.tensor.convert import (
     argument,
@@ -61,15 +62,47 @@ def hinted(value: Any, name: str) -> Any:
 
 
 def ints(op_type: str, name: str, value: Any) -> Ints:
-    """Return an argument of sizes or axes, as integers if it is known now."""
+    """Return an argument of sizes or axes, as integers if it is given as such.
+
+    A tensor stays one, also if its value is known: a run may feed another.
+    """
     found = index(op_type, name, value)
-    known = found.static.value
+    known = None if isinstance(value, ArrayProtocol) else found.static.value
     return found if known is None else known.tolist()
+
+
+def settled(op_type: str, name: str, value: Any) -> Ints:
+    """Return integers that must be known now, where an operation takes no tensor.
+
+    Nothing of which they are computed can be fed any more. `ValueError` if they are
+    not known.
+    """
+    found = index(op_type, name, value)
+    if found.static.value is None:
+        raise ValueError(
+            f"{op_type} needs to know {name} when the line is written; {value!r} is "
+            f"known in a run only."
+        )
+    return value_now(found).tolist()
+
+
+def value_now(tensor: Tensor) -> Any:
+    """Return the value of a tensor, None if it is not known now.
+
+    Nothing of which it is computed can be fed any more: that would change nothing.
+    """
+    stack = [tensor]
+    while stack:
+        one: Any = stack.pop()
+        if one.static.value is not None and one.graph.is_feedable(one):
+            one.graph.prevent_feeding(one)
+            stack += one.op.inputs
+    return tensor.static.value
 
 
 def whole(op_type: str, name: str, value: Any) -> int:
     """Return one number that must be known now; `ValueError` if it is not."""
-    found = ints(op_type, name, value)
+    found = settled(op_type, name, value)
     if not isinstance(found, int):
         raise ValueError(
             f"{op_type} needs one {name}, known when the line is written, not "
@@ -80,12 +113,7 @@ def whole(op_type: str, name: str, value: Any) -> int:
 
 def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
     """Return one number or several that must be known now; `ValueError` otherwise."""
-    found = ints(op_type, name, value)
-    if isinstance(found, Tensor):
-        raise ValueError(
-            f"{op_type} needs to know {name} when the line is written; {value!r} is "
-            f"known in a run only."
-        )
+    found = settled(op_type, name, value)
     return tuple(found) if isinstance(found, list) else (found,)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import holds_tensor
 from kit.graph.op import IndexedSlices, Op
+from kit.session.client.fetches import field_names, mapping_like
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
@@ -38,6 +39,15 @@ def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
     if isinstance(given, tuple):
         parts = [fetchable(graph, one, tensors_only=tensors_only) for one in given]
         return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
+    if isinstance(given, Mapping):
+        values = [
+            fetchable(graph, one, tensors_only=tensors_only) for one in given.values()
+        ]
+        return mapping_like(given, dict(zip(given, values, strict=True)))
+    if names := field_names(given):
+        parts = [getattr(given, name) for name in names]
+        parts = [fetchable(graph, one, tensors_only=tensors_only) for one in parts]
+        return type(given)(**dict(zip(names, parts, strict=True)))
     _check(graph, given, tensors_only)
     return given
 
@@ -109,7 +119,10 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
     except (KeyError, TypeError, ValueError):
         return value
     if not graph.is_feedable(found):
-        raise ValueError(f"Tensor {found} may not be fed.")
+        raise ValueError(
+            f"Tensor {found} may not be fed: prevent_feeding was called, or an "
+            f"operation had to know its value when the line was written."
+        )
     dtype = found.static.dtype
     if isinstance(value, int) and dtype.kind in "biuf":
         _check_number(found, value)

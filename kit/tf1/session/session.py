@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import _thread
 import copy
+import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple
 
-from kit.errors import CancelledError, InvalidArgumentError
+from kit.errors import CancelledError, InvalidArgumentError, KitError
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
@@ -265,7 +267,32 @@ class BaseSession:
         # `__init__` may have raised before there was anything to close.
         if "_native" in self.__dict__ and not self._is_closed:
             self._is_closed = True
-            self._native.close()
+            _close_elsewhere(self._native)
+
+
+# --------------------------------------------------------------------------------------
+# A session that is open when nobody has it any more.
+#
+# The collector comes in any thread and between any two lines: that thread may hold a
+# lock that closing needs, and must not wait for the answers of other tasks either.
+
+
+def _close_elsewhere(native: NativeSession) -> None:
+    """Close a session in a thread of its own, without waiting for it.
+
+    Not by `threading`, whose `start` takes locks and waits. At the end of the process
+    no thread begins any more, and none is interrupted.
+    """
+    if sys.is_finalizing():
+        _close_quietly(native)
+        return
+    with suppress(RuntimeError):  # no thread can begin
+        _thread.start_new_thread(_close_quietly, (native,))
+
+
+def _close_quietly(native: NativeSession) -> None:
+    with suppress(KitError):
+        native.close()
 
 
 class Session(BaseSession):

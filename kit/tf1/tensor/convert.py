@@ -200,7 +200,10 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
         raise TypeError(
             f"Cannot convert a {type(value).__name__} to dtype {dtype.name}"
         )
-    return _converted(sizes, dtype or as_dtype("int32"), name)
+    if dtype is None:
+        most = max(sizes, default=0) if isinstance(sizes, list) else sizes
+        dtype = as_dtype("int32" if most < 2**31 else "int64")
+    return _converted(sizes, dtype, name)
 
 
 def _first_dtype(values: Any) -> DType | None:

@@ -102,7 +102,9 @@ def update_whole(
             f"the gradient has the shape {list(gradient.shape)}, the variable "
             f"{list(old.shape)}."
         )
-    out, moved = xp.empty(old.shape, old.dtype), [slot.copy() for slot in slots]
+    # What has no axes may be a scalar of numpy, which cannot be changed.
+    moved = [xp.asarray(slot).copy() for slot in slots]
+    out = xp.empty(old.shape, old.dtype)
     flat = [slot.reshape(-1) for slot in moved]
     rule.update(old.reshape(-1), gradient.reshape(-1), flat, out.reshape(-1), rate, xp)
     return out, moved

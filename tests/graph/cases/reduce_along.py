@@ -17,7 +17,13 @@ CASES = [
         partial(reduce_along, "Sum"),
         lambda x, axis: np.add.reduce(x, axis=int(axis)),
         (A, np.int32(1)),
-        has_slope=False,
+        is_dynamic=True,
+    ),
+    Case(
+        "ReduceAlong",
+        partial(reduce_along, "Mean", keepdims=True),
+        lambda x, axes: (x.sum(axis=0) / 3).reshape(1, 4),
+        (A, np.array([0], np.int32)),
         is_dynamic=True,
     ),
     Case(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit import tf1 as tf
+from tests.session.scene import in_thread
 from tests.tf1.monitored.counting import Told, counting
 
 
@@ -166,6 +171,46 @@ fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.readline()
 """
+
+
+def test_a_hook_may_be_collected_while_another_locks_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    hooks = [tf.train.CheckpointSaverHook(str(first), save_secs=1)]
+    tf.train.get_or_create_global_step()
+    hooks[0].begin()
+    lock = fcntl.flock
+
+    def collecting(fd: int, operation: int) -> None:
+        hooks.clear()
+        gc.collect()
+        lock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", collecting)
+    hook = tf.train.CheckpointSaverHook(str(second), save_secs=1)
+    graph = tf.get_default_graph()
+
+    def begin() -> None:
+        with graph.as_default():
+            hook.begin()
+
+    in_thread(begin).result(20)
+
+    assert not hooks  # it was collected
+    with opened(first) as free, opened(second) as held:
+        lock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(BlockingIOError):
+            lock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def test_two_sessions_of_one_process_may_save_into_one_folder(tmp_path: Path) -> None:

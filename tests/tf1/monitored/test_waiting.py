@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -58,11 +60,28 @@ def test_longest_pause_is_the_one_that_the_program_has_chosen() -> None:
     assert time.pauses == [0.1, 0.15, 0.15]
 
 
-@pytest.mark.parametrize("unsaid", [None, 1800, 7200, float("inf")])
-def test_limits_of_the_original_stand_for_four_runs(unsaid: float | None) -> None:
+def test_wait_of_which_nothing_is_said_is_that_of_four_runs() -> None:
     with settings(run_deadline_s=2.0):
-        assert limit_s(unsaid) == 8.0
-        assert limit_s(60) == 60
+        assert limit_s() == 8.0
+
+
+@pytest.mark.parametrize("seconds", [0, 60, 1800, 7200, float("inf")])
+def test_wait_is_as_long_as_it_is_given(seconds: float) -> None:
+    assert limit_s(seconds) == seconds
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        tf.train.MonitoredTrainingSession,
+        tf.train.WorkerSessionCreator,
+        tf.train.SessionManager.prepare_session,
+        tf.train.SessionManager.recover_session,
+        tf.train.SessionManager.wait_for_session,
+    ],
+)
+def test_no_number_of_seconds_stands_for_the_default(waits: Any) -> None:
+    assert inspect.signature(waits).parameters["max_wait_secs"].default is None
 
 
 def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:

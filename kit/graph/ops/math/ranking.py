@@ -45,6 +45,8 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
 def _infer_top_k(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, k = inputs[0], attrs["k"]
+    if k is None and inputs[1].value is not None and inputs[1].value.size == 1:
+        k = int(inputs[1].value.reshape(()))
     if x.dtype.kind not in "iuf":
         raise TypeError(f"{name_of(x.dtype)} has no greatest elements; cast it.")
     if k is not None and k < 0:

@@ -18,7 +18,7 @@ from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.kernels.precision import widened
 from kit.graph.op import Op, Tensor
-from kit.graph.ops.array.shape import reshape
+from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Shape, Static, axis_of
@@ -237,7 +237,8 @@ def reduce_along(
 ) -> Tensor:
     """Return a reduction of `x` along the axes that a tensor of integers names.
 
-    `kind` is the op's type: `Sum`. The result has no gradient. In the run raises
+    `kind` is the op's type: `Sum`. Only `Sum` and `Mean` have a
+    gradient. In the run raises
     `InvalidArgumentError` for an axis that `x` does not have.
     """
     return make(
@@ -255,6 +256,11 @@ def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if axis.dtype.kind not in "iu":
         raise TypeError(f"axes are integers, not {name_of(axis.dtype)}; cast them.")
     # The op that does the work knows which dtypes it takes, and what it makes of them.
+    if axis.value is not None:
+        known = tuple(axis.value.reshape(-1).tolist())
+        settled = {"axis": known, "keepdims": attrs["keepdims"]}
+        (found,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], settled)
+        return [Static(found.shape, found.dtype)]
     same = {"axis": (), "keepdims": False}
     (found,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], same)
     keeps = attrs["keepdims"] and x.shape is not None
@@ -267,7 +273,21 @@ def _forward(xp: ModuleType, x: Any, axis: Any, *, kind: str, keepdims: bool) ->
     return lookup(kind).kernel(xp, attrs)(x)
 
 
-register(OpDef("ReduceAlong", _infer_along, _forward, missing))
+def _gradient_along(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    """Give each element what the result that it went into got."""
+    kind = op.attrs["kind"]
+    if kind not in ("Sum", "Mean"):
+        return missing(op, gradients)
+    x, axis = op.inputs
+    kept = reduce_along(kind, x, axis, keepdims=True)
+    gradient = reshape(gradients[0], shape_of(kept))
+    ones = make("OnesLike", x)
+    if kind == "Mean":
+        ones = divide(ones, reduce_along("Sum", ones, axis, keepdims=True))
+    return [multiply(gradient, ones), None]
+
+
+register(OpDef("ReduceAlong", _infer_along, _forward, _gradient_along))
 
 
 @speaks(np.argmax)

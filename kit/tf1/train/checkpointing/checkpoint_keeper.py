@@ -6,6 +6,7 @@ import fcntl
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from kit.tf1.graph.collections import GraphKeys, get_collection
 _LOCKS = Path("/proc/locks")
 _guard = threading.Lock()
 _held: dict[tuple[int, int], list[int]] = {}  # by device and inode: [fd, holders]
+# Those that are over and still in `_held`.
+_over: deque[tuple[int, int]] = deque()
 
 
 def hold(folder: Path) -> Callable[[], None]:
@@ -40,15 +43,18 @@ def hold(folder: Path) -> Callable[[], None]:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(fd)
     key = (found.st_dev, found.st_ino)
-    with _guard:
-        if key in _held:
-            # `flock` belongs to the open file, not to the process: a second one would
-            # be refused because of our own first.
-            os.close(fd)
-            _held[key][1] += 1
-        else:
-            _lock(fd, folder, found.st_ino)
-            _held[key] = [fd, 1]
+    try:
+        with _guard:
+            if key in _held:
+                # `flock` belongs to the open file, not to the process: a second one
+                # would be refused because of our own first.
+                os.close(fd)
+                _held[key][1] += 1
+            else:
+                _lock(fd, folder, found.st_ino)
+                _held[key] = [fd, 1]
+    finally:
+        _let_go()
     return lambda: _release(key)
 
 
@@ -67,11 +73,24 @@ def _lock(fd: int, folder: Path, inode: int) -> None:
 
 
 def _release(key: tuple[int, int]) -> None:
-    with _guard:
-        if key in _held:
-            _held[key][1] -= 1
-            if not _held[key][1]:
-                os.close(_held.pop(key)[0])
+    _over.append(key)
+    _let_go()
+
+
+def _let_go() -> None:
+    """Unlock what is over; if the guard is taken, who has it does so afterwards.
+
+    The collector may come here in the very thread that has it, which must not wait.
+    """
+    while _over and _guard.acquire(blocking=False):
+        try:
+            while _over:
+                key = _over.popleft()
+                _held[key][1] -= 1
+                if not _held[key][1]:
+                    os.close(_held.pop(key)[0])
+        finally:
+            _guard.release()
 
 
 def _owner(inode: int) -> str:

@@ -18,16 +18,10 @@ _RUNS = 4
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 _FIRST_WORD_S, _NEXT_WORD_S = 1.0, 10.0
 
-# The original's defaults, which callers often repeat: they count as not given.
-_DEFAULTS = frozenset({7200, 1800, float("inf")})
-
 
 def limit_s(max_wait_secs: float | None = None) -> float:
-    """Return the seconds to wait: those given, else 4 times the deadline of a run.
-
-    The original's defaults, 1800 and 7200 seconds, count as not given.
-    """
-    if max_wait_secs is None or max_wait_secs in _DEFAULTS:
+    """Return the seconds to wait: those given, else 4 times the deadline of a run."""
+    if max_wait_secs is None:
         return _RUNS * current().run_deadline_s
     return max_wait_secs
 

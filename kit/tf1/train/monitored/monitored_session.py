@@ -313,7 +313,7 @@ def MonitoredTrainingSession(
     config: Any = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
-    max_wait_secs: float = 7200,
+    max_wait_secs: float | None = None,
     save_checkpoint_steps: Any = USE_DEFAULT,
     summary_dir: str | None = None,
     save_graph_def: bool = True,

@@ -103,7 +103,7 @@ class WorkerSessionCreator(_Managed):
         scaffold: Scaffold | None = None,
         master: Any = "",
         config: Any = None,
-        max_wait_secs: float = 30 * 60,
+        max_wait_secs: float | None = None,
     ) -> None:
         """Wait `max_wait_secs`, by default 4 times the setting `run_deadline_s`."""
         super().__init__(scaffold, master, config)

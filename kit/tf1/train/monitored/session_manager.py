@@ -229,7 +229,7 @@ class SessionManager:
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
         wait_for_checkpoint: bool = False,
-        max_wait_secs: float = 7200,
+        max_wait_secs: float | None = None,
         config: Any = None,
         init_feed_dict: Any = None,
         init_fn: Callable[[Any], Any] | None = None,
@@ -282,7 +282,7 @@ class SessionManager:
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
         wait_for_checkpoint: bool = False,
-        max_wait_secs: float = 7200,
+        max_wait_secs: float | None = None,
         config: Any = None,
     ) -> tuple[Session, bool]:
         """Return a session, and whether it was restored and is ready.
@@ -309,7 +309,7 @@ class SessionManager:
         return session, lacking is None
 
     def wait_for_session(
-        self, master: Any, config: Any = None, max_wait_secs: float = float("inf")
+        self, master: Any, config: Any = None, max_wait_secs: float | None = None
     ) -> Session:
         """Return a session as soon as another process has made the variables ready.
 
