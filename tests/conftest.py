@@ -24,7 +24,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +69,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 FAILED = pytest.StashKey[bool]()
 BEGAN = pytest.StashKey[float]()
-CLUSTERS = pytest.StashKey[frozenset[Any]]()
+CLUSTERS = pytest.StashKey[Set[Any]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -333,7 +333,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
             end_what_is_left(item.stash[BEGAN])
 
 
-def clusters() -> frozenset[Any]:
+def clusters() -> Set[Any]:
     """Return the clusters that run in this process; the newest is the current one."""
     lifecycle = sys.modules.get("kit.cluster.lifecycle")  # nothing runs if not loaded
     return frozenset() if lifecycle is None else frozenset(lifecycle.running())

@@ -22,6 +22,7 @@ import pytest
 from tornado.websocket import websocket_connect
 
 from kit.errors import InvalidArgumentError
+from kit.markup import Html
 from kit.trace.trace import Trace
 from tests.cases import for_each
 from tests.training.paced import LONG_S
@@ -410,7 +411,7 @@ def test_news_that_a_page_only_pretends_to_take_do_not_pile_up(share: Share) -> 
         assert pupil.recv(12) == b"HTTP/1.1 101"
         before = psutil.Process().memory_info().rss
         for number in range(100):
-            server.tell({"status": f"{number}{text}"})
+            server.tell({"status": Html(str(number) + text)})
             pupil.sendall(b"\x81\x80abcd")
             seen = threading.Event()
             server.call_soon(seen.set)

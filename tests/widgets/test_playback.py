@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit
+from kit.markup import Html
 from kit.trace.log import rows
 from kit.trace.named_rows import Kept
 from kit.trace.trace import STEP_KINDS, Trace
@@ -164,7 +165,9 @@ def test_a_loaded_recording_plays_as_the_training_itself_does(tmp_path: Path) ->
 
 @given(st.lists(st.lists(st.text("<>&a\u2013 /"), min_size=2, max_size=2), max_size=5))
 def test_packed_frames_come_out_as_they_went_in(texts: list[list[str]]) -> None:
-    track = player.Track("t", [player.Frame("said", tuple(one)) for one in texts])
+    track = player.Track(
+        "t", [player.Frame("said", tuple(map(Html, one))) for one in texts]
+    )
 
     packed = player.pack([track])
 

@@ -19,6 +19,7 @@ from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
+from kit.markup import Html
 from kit.trace.trace import Trace
 from tests.training.paced import LONG_S
 from tests.widgets.live import standing_training
@@ -178,7 +179,7 @@ def test_a_slow_page_skips_news_and_gets_the_newest(board: TrafficBoard) -> None
     async def look(page: WebSocketClientConnection) -> list[dict[str, str]]:
         first = await page.read_message()
         for number in range(5):
-            server.tell({"status": str(number), f"only-{number}": ""})
+            server.tell({"status": Html(str(number)), f"only-{number}": Html()})
         await asyncio.sleep(0)
         while server.known["viewer"].get("status") != "4":
             await asyncio.sleep(0.001)
