@@ -277,7 +277,7 @@ def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
     folder = Path(record.folder)
     with contextlib.suppress(OSError):
         # A last check against a damaged record: only a folder that we made is removed.
-        if folder.name.startswith("psring-") and folder.stat().st_uid == os.getuid():
+        if folder.name.startswith("psring-") and folder.lstat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
     return left
 
