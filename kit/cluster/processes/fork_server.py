@@ -99,7 +99,8 @@ class EngineForkServer:
         """Ask all engines to end; `attend` returns after the last one."""
         self._is_stopping = True
         for process in list(self._engines):
-            reaper.send(process, signal.SIGTERM)
+            # Ours and not reaped yet: its pid is no other's, and no descriptor needed.
+            os.kill(process.pid, signal.SIGTERM)
 
     def attend(self) -> tuple[int, str] | None:
         """Fork as ordered and report ends until stopped; in a fork, return its order.

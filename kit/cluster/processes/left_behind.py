@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -165,14 +165,17 @@ def is_left_behind(one: LeftBehind) -> bool:
 def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     """End all clusters with a dead notebook and remove their folders; blocks.
 
-    Returns those clusters. A cluster that its reaper keeps would end by itself; it ends
-    sooner this way.
+    Returns those clusters, with the processes that this user may not end, such as what
+    a task has started by sudo. A cluster that its reaper keeps would end by itself; it
+    ends sooner this way.
     """
+    ended = []
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
         reaper.run_all(one.at_end)
-        reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
+        left = reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
         if one.reaper is not None:  # last: if this fails halfway, it does the rest
             reaper.end([one.reaper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)
-    return gone
+        ended.append(replace(one, processes=frozenset(left)))
+    return ended
