@@ -179,11 +179,11 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     forked: set[Process] = set()
 
     async def kill_it(self: Engines) -> dict[int, Process]:
-        while not self.report()[0]:
+        while not self.report().processes:
             time.sleep(0.001)
         assert self.fork_server is not None
         hit(self.fork_server, signal.SIGKILL)
-        forked.update(self.report()[0].values())
+        forked.update(self.report().processes.values())
         return await real(self)
 
     real = Engines.processes
