@@ -447,6 +447,9 @@ class Cluster:
         ------
         DeadlineExceededError
             A process was killed but has not ended: the system itself holds it.
+        PermissionDeniedError
+            What a task has started as another user, as by sudo, still runs; all others
+            have ended.
 
         Notes
         -----

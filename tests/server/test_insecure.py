@@ -196,7 +196,13 @@ def shown_of_a_training(folder: Path, insecure: bool) -> dict[str, str]:
         recorded, seen_there = kit.load_run(folder / "run"), attached.run
         assert seen_there is not None
         trace = kit.Trace.load(folder / "trace.json")
-        boards = (run, recorded, seen_there, run.trace, folder / "trace.json")
+        boards: tuple[kit.Run | kit.Trace | Path, ...] = (
+            run,
+            recorded,
+            seen_there,
+            run.trace,
+            folder / "trace.json",
+        )
         beats = [TrafficBoard(one)._look() for one in boards]
         return {
             "server": repr(server),

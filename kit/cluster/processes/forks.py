@@ -25,7 +25,7 @@ from kit.cluster.processes.reaper import Process
 HOST_ENGINE = 1_000_000
 
 
-class Refusal(NamedTuple):
+class ForkRefusal(NamedTuple):
     """Why an engine was not forked; `line` of the report tells it from another one."""
 
     line: int
@@ -41,7 +41,7 @@ class Report(NamedTuple):
 
     processes: dict[int, Any]
     statuses: dict[int, int]
-    refusals: dict[int, Refusal]
+    refusals: dict[int, ForkRefusal]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Forks:
                     report.processes[index] = Process(entry["pid"], entry["started"])
                     report.statuses.pop(index, None)  # that of an earlier process
                 elif "refused" in entry:
-                    report.refusals[index] = Refusal(number, entry["refused"])
+                    report.refusals[index] = ForkRefusal(number, entry["refused"])
                 else:
                     report.statuses[index] = entry["status"]
         return report

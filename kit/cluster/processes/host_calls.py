@@ -18,7 +18,7 @@ from pathlib import Path
 from kit import arithmetic, machine
 from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import HOST_ENGINE, Forks, Refusal
+from kit.cluster.processes.forks import HOST_ENGINE, ForkRefusal, Forks
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import number_in, tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
@@ -58,7 +58,7 @@ class HostNews:
     logs: dict[int, str] = field(default_factory=dict)
     mib: dict[int, float] = field(default_factory=dict)
     stopped: frozenset[int] = frozenset()
-    refusals: dict[int, Refusal] = field(default_factory=dict)
+    refusals: dict[int, ForkRefusal] = field(default_factory=dict)
 
 
 def _forks() -> Forks:

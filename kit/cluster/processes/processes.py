@@ -15,13 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import psutil
 
 from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
+from kit.errors import DeadlineExceededError, KitError, PermissionDeniedError
 
 # How long the reaper may take to answer, and then the processes that it did not end.
 _MARGIN_S = 0.5
@@ -204,8 +205,26 @@ def described(process: Process) -> str:
     return f"pid {process.pid} ({shown[:_COMMAND_LETTERS]}, user {user})"
 
 
-def is_of_another_user(process: Process) -> bool:
-    """Whether this user may not end the process."""
+def still_running(left: Sequence[Process], stop_s: float) -> KitError:
+    """Return the error for processes that have outlived a stop of so many seconds."""
+    foreign = [process for process in left if _is_of_another_user(process)]
+    if foreign:
+        pids = " ".join(str(process.pid) for process in foreign)
+        return PermissionDeniedError(
+            f"the cluster has ended, but for what its tasks have started as another "
+            f"user, which you may not end: "
+            f"{', '.join(map(described, foreign))}. End it with: sudo kill {pids}"
+        )
+    pids = ",".join(str(process.pid) for process in left)
+    return DeadlineExceededError(
+        f"some processes of the cluster have not ended {stop_s:g} s after the stop "
+        f"began, though they were killed ({', '.join(map(described, left))}): see ps "
+        f"-o pid,stat,wchan -p {pids}. Call stop() again when the system has let go of "
+        f"them."
+    )
+
+
+def _is_of_another_user(process: Process) -> bool:
     try:
         reaper.send(process, 0)
     except PermissionError:

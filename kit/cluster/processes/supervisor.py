@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -30,22 +29,15 @@ from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
 from kit.cluster.processes.far_engines import FarEngines
-from kit.cluster.processes.processes import (
-    Processes,
-    ReaperHandle,
-    described,
-    is_of_another_user,
-)
+from kit.cluster.processes.processes import Processes, ReaperHandle, still_running
 from kit.cluster.processes.servers import Servers, changed_spec
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
 from kit.errors import (
     CancelledError,
     ControllerLost,
-    DeadlineExceededError,
     FailedPreconditionError,
     PeerLost,
-    PermissionDeniedError,
     StartFailed,
 )
 from kit.settings import Settings
@@ -525,24 +517,9 @@ class Supervisor:
         `PermissionDeniedError` if it belongs to another user, such as what a task has
         started by sudo, else `DeadlineExceededError`.
         """
-        if self.has_ended:
-            return
-        left = sorted(self._reaper.survivors or self.processes)
-        foreign = [process for process in left if is_of_another_user(process)]
-        if foreign:
-            pids = " ".join(str(process.pid) for process in foreign)
-            raise PermissionDeniedError(
-                f"the cluster has ended, but for what its tasks have started as "
-                f"another user, which {getpass.getuser()} may not end: "
-                f"{', '.join(map(described, foreign))}. End it with: sudo kill {pids}"
-            )
-        pids = ",".join(str(process.pid) for process in left)
-        raise DeadlineExceededError(
-            f"some processes of the cluster have not ended {self.stop_s:g} s after "
-            f"the stop began, though they were killed "
-            f"({', '.join(map(described, left))}): see ps -o pid,stat,wchan "
-            f"-p {pids}. Call stop() again when the system has let go of them."
-        )
+        if not self.has_ended:
+            left = self._reaper.survivors or self.processes
+            raise still_running(sorted(left), self.stop_s)
 
     def _stopped(self) -> CancelledError:
         return CancelledError(
