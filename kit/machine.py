@@ -109,6 +109,10 @@ def physical_cores(groups: Groups = Groups(), cpus: Path = _CPUS) -> int:
     return max(1, int(min([len(siblings), *groups.cores()])))
 
 
+# What the system says when it has no process, memory or descriptor left.
+EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+
+
 def why_no_process(error: OSError, groups: Groups = Groups()) -> str:
     """Say in sentences why the system refused a process, and what to do about it.
 

@@ -7,6 +7,7 @@ it, and it goes away with the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import site
@@ -27,6 +28,8 @@ from kit.errors import (
 from kit.wire.handshake.private import is_guarded
 
 _LINE_BYTES, _TAIL_BYTES = 2_000, 4 << 20  # of one line, and of all that is read
+
+_MADE = ("ipython/profile/log", "ipython/profile/security", "logs")
 
 
 def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -79,7 +82,7 @@ def _take(folder: Path) -> bool:
 
 def prepared(folder: Path) -> Path:
     """Make the folders in it that a cluster writes to; return it."""
-    for name in ("ipython/profile/log", "ipython/profile/security", "logs"):
+    for name in _MADE:
         (folder / name).mkdir(parents=True, mode=0o700, exist_ok=True)
     return folder
 
@@ -87,6 +90,11 @@ def prepared(folder: Path) -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with its contents; it may be gone already."""
     shutil.rmtree(folder, ignore_errors=True)
+    # Without descriptors that removes nothing. This needs none, and is enough for the
+    # folder of a cluster that could not start for lack of them.
+    for made in (*_MADE, "ipython/profile", "ipython", ""):
+        with contextlib.suppress(OSError):
+            (folder / made).rmdir()
 
 
 def threads_per_engine(n_engines: int, cores: int) -> int:

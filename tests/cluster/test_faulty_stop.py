@@ -426,3 +426,37 @@ def test_a_notebook_in_need_leaves_nothing(
     assert notebook.returncode == 0
     assert len(seen) >= 7
     gone()
+
+
+START_IN_NEED = """
+import os, resource, sys
+from kit.cluster import Cluster
+from kit.errors import StartFailed
+
+kept = [os.dup(0) for _ in range(400)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (kept[-1] + 1, kept[-1] + 1))
+for fd in kept[:int(sys.argv[1])]:
+    os.close(fd)
+try:
+    Cluster(ps=0, worker=1).start()
+except StartFailed as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("left", [6, 14])  # not for a process; not for the client
+def test_a_start_without_descriptors_is_an_error_of_that_start(
+    left: int, runtime: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START_IN_NEED, str(left)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert f"{os.uname().nodename} gave it no process: Too many open" in done.stdout
+    assert "ulimit -n" in done.stdout
+    assert list(runtime.iterdir()) == []

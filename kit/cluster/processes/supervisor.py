@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kit import machine
 from kit.cluster.cells.calls import TaskCalls, cancel
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.changes import Changes
@@ -87,9 +89,9 @@ class Supervisor:
             self._reaper = ReaperHandle(
                 self.folder, options.lease_s, options.as_arguments
             )
-        except OSError:
+        except OSError as error:
             remove_folder(self.folder)
-            raise
+            raise _not_started(error) from error
         self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
         self.calls = TaskCalls(options.tasks, self._submit)
@@ -145,7 +147,10 @@ class Supervisor:
                 raise kind(f"the cluster did not start: {reason}")
             if not stages.done():
                 raise StartFailed(await self._too_late())
-            stages.result()
+            try:
+                stages.result()
+            except Exception as error:  # zmq's own are no OSError
+                raise _not_started(error) from error
         except BaseException:
             # A second Ctrl-C must not interrupt this: processes would be left behind.
             await to_the_end(self.stop(stages))
@@ -526,6 +531,15 @@ class Supervisor:
             f"the cluster was stopped, and the calls under way with it. Start a new "
             f"one, Cluster({self.options.as_arguments}).start(), and call there."
         )
+
+
+def _not_started(error: Exception) -> Exception:
+    """Return the error of a start for a lack of resources, any other as it is."""
+    number = getattr(error, "errno", None)
+    if number not in machine.EXHAUSTED:
+        return error
+    why = machine.why_no_process(OSError(number, os.strerror(number)))
+    return StartFailed(f"the cluster did not start: {why}")
 
 
 def _far_engines(launcher: Launcher) -> type[FarEngines]:
