@@ -20,9 +20,15 @@ from pathlib import Path
 
 import psutil
 
+from kit import machine
 from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
-from kit.errors import DeadlineExceededError, KitError, PermissionDeniedError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    PermissionDeniedError,
+    StartFailed,
+)
 
 # How long the reaper may take to answer, and then the processes that it did not end.
 _MARGIN_S = 0.5
@@ -203,6 +209,15 @@ def described(process: Process) -> str:
         return f"pid {process.pid}"
     shown = "".join(letter if letter.isprintable() else "?" for letter in command)
     return f"pid {process.pid} ({shown[:_COMMAND_LETTERS]}, user {user})"
+
+
+def not_started(error: Exception) -> Exception:
+    """Return the error of a start for a lack of resources, any other as it is."""
+    number = getattr(error, "errno", None)
+    if number not in machine.EXHAUSTED:
+        return error
+    why = machine.why_no_process(OSError(number, os.strerror(number)))
+    return StartFailed(f"the cluster did not start: {why}")
 
 
 def still_running(left: Sequence[Process], stop_s: float) -> KitError:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kit import machine
 from kit.cluster.cells.calls import TaskCalls, cancel
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.changes import Changes
@@ -31,7 +29,12 @@ from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
 from kit.cluster.processes.far_engines import FarEngines
-from kit.cluster.processes.processes import Processes, ReaperHandle, still_running
+from kit.cluster.processes.processes import (
+    Processes,
+    ReaperHandle,
+    not_started,
+    still_running,
+)
 from kit.cluster.processes.servers import Servers, changed_spec
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
@@ -91,7 +94,7 @@ class Supervisor:
             )
         except OSError as error:
             remove_folder(self.folder)
-            raise _not_started(error) from error
+            raise not_started(error) from error
         self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
         self.calls = TaskCalls(options.tasks, self._submit)
@@ -150,7 +153,7 @@ class Supervisor:
             try:
                 stages.result()
             except Exception as error:  # zmq's own are no OSError
-                raise _not_started(error) from error
+                raise not_started(error) from error
         except BaseException:
             # A second Ctrl-C must not interrupt this: processes would be left behind.
             await to_the_end(self.stop(stages))
@@ -531,15 +534,6 @@ class Supervisor:
             f"the cluster was stopped, and the calls under way with it. Start a new "
             f"one, Cluster({self.options.as_arguments}).start(), and call there."
         )
-
-
-def _not_started(error: Exception) -> Exception:
-    """Return the error of a start for a lack of resources, any other as it is."""
-    number = getattr(error, "errno", None)
-    if number not in machine.EXHAUSTED:
-        return error
-    why = machine.why_no_process(OSError(number, os.strerror(number)))
-    return StartFailed(f"the cluster did not start: {why}")
 
 
 def _far_engines(launcher: Launcher) -> type[FarEngines]:
