@@ -337,7 +337,14 @@ def test_a_process_that_the_system_refuses_is_the_error_of_that_restart_alone(
 ) -> None:
     launcher = launched_by(where)
     start = SERVERS if launcher else bootstrap
-    with Cluster(ps=0, worker=2, launcher=launcher, bootstrap=start) as cluster:
+    made = Cluster(
+        ps=0,
+        worker=2,
+        launcher=launcher,
+        bootstrap=start,
+        transport="tcp" if launcher else "auto",  # the test's folder has a long path
+    )
+    with made as cluster:
         before = cluster.call("worker:0", os.getpid)
         no_process.touch()
 
