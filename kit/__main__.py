@@ -93,7 +93,9 @@ def _serve(
         if credentials is not None:
             options["credentials"] = Credentials.load(credentials)
         with _server(cluster, job, index, ps, port, options) as server:
-            print(f"{server.task.short} serves at {server.address}", flush=True)
+            warning = server.settings.warning
+            warned = f"; {warning}" if warning else ""
+            print(f"{server.task.short} serves at {server.address}{warned}", flush=True)
             came = signal.sigwait(ends)
         print(f"{server.task.short} has stopped", flush=True)
         return 0 if came == signal.SIGTERM else _INTERRUPTED
@@ -129,7 +131,10 @@ def _manifest(credentials: Path | None, **given: Any) -> int:
         given[field] = pairs and dict(_pair(one) for one in pairs)
     if credentials is not None:
         given["credentials"] = Credentials.load(credentials)
-    print(as_list(manifest(**given)))
+    objects = manifest(**given)
+    for key, warning in objects[0]["metadata"].get("annotations", {}).items():
+        print(f"{key}: {warning}", file=sys.stderr)
+    print(as_list(objects))
     return 0
 
 

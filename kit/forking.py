@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import faulthandler
 import gc
 import importlib
@@ -31,8 +32,10 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
+from typing import BinaryIO
 
-from kit.errors import PeerLost
+from kit import machine
+from kit.errors import PeerLost, ResourceExhaustedError
 
 _LOST_STATUS = 255  # of a process whose fork server, its parent, has died
 _KIT = str(Path(__file__).parents[1])
@@ -95,21 +98,36 @@ class ForkServer:
         self._orders: Connection | None = None
 
     def fork(self, pipe: Connection, log: Path) -> Forked:
-        """Return a new process with `pipe`; its output goes to `log`."""
+        """Return a new process with `pipe`; its output goes to `log`.
+
+        Raises `ResourceExhaustedError` when the system refuses another process; those
+        that there are go on.
+        """
         status, theirs = Pipe(duplex=False)
-        # An order is three messages, which must not be mixed with another thread's.
-        with self._lock:
-            orders = self._started()
-            try:
-                with theirs, log.open("wb") as output:
-                    for file in (pipe, theirs, output):
-                        send_handle(orders, file.fileno(), None)
-                return Forked(int(status.recv_bytes()), status)
-            except (EOFError, OSError) as error:
-                raise PeerLost(
-                    f"the fork server of the bare processes has ended ({self.end()}); "
-                    f"stderr says why. The next process starts another one."
-                ) from error
+        try:
+            # An order is three messages, not to be mixed with another thread's.
+            with self._lock, theirs, log.open("wb") as output:
+                pid = self._order([pipe, theirs, output])
+            return Forked(pid, status)
+        except BaseException:
+            status.close()
+            raise
+
+    def _order(self, files: Sequence[Connection | BinaryIO]) -> int:
+        orders = self._started()
+        try:
+            for file in files:
+                send_handle(orders, file.fileno(), None)
+            reply = int(orders.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise PeerLost(
+                f"the fork server of the bare processes has ended ({self.end()}); "
+                f"stderr says why. The next process starts another one."
+            ) from error
+        if reply < 0:
+            refused = OSError(-reply, os.strerror(-reply))
+            raise ResourceExhaustedError(machine.why_no_process(refused))
+        return reply
 
     @property
     def fds(self) -> frozenset[int]:
@@ -162,21 +180,68 @@ def serve(fd: int, modules: Sequence[str]) -> Connection | None:
                 _report(ready, *statuses.pop(ready))
                 continue
             try:
-                pipe, status, log = (recv_handle(orders) for _ in range(3))
+                pid, pipe = _fork(orders, statuses)
             except EOFError:
                 return None
-            pid = os.fork()
+            except OSError as error:
+                # Refused: the processes that there are go on, with this one.
+                _tell(orders, -(error.errno or errno.EAGAIN))
+                continue
             if pid == 0:
-                orders.close()
-                _leave(statuses, log)
-                os.close(status)
                 return Connection(pipe)
-            # Or the other end would not notice when the fork ends.
+            _tell(orders, pid)
+
+
+def _fork(
+    orders: Connection, statuses: dict[int, tuple[int, Connection]]
+) -> tuple[int, int]:
+    """Take an order and fork; return the pid, 0 in the fork, and the fork's pipe.
+
+    Raises `EOFError` at the end of orders, and `OSError` for a lack of processes,
+    memory or descriptors.
+    """
+    pipe, status, log = _handles(orders)
+    pid = -1
+    try:
+        pid = os.fork()
+        if pid == 0:
+            orders.close()
+            _leave(statuses, log)
+            os.close(status)
+            return 0, pipe
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        if pid > 0:  # a process that cannot be followed may not run
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(status)
+        raise
+    finally:
+        # Or the other end would not notice when the fork ends.
+        if pid != 0:
             os.close(pipe)
             os.close(log)
-            end = Connection(status, readable=False)
-            _tell(end, pid)
-            statuses[os.pidfd_open(pid)] = pid, end  # a zombie until it is reported
+    statuses[pidfd] = pid, Connection(status, readable=False)  # till it is reported
+    return pid, pipe
+
+
+def _handles(orders: Connection) -> list[int]:
+    """Return the three descriptors of an order, or none of them with `OSError`."""
+    handles: list[int] = []
+    lacking: OSError | None = None
+    for _ in range(3):
+        try:
+            handles.append(recv_handle(orders))
+        except RuntimeError:  # it came without its descriptor: there was none left
+            lacking = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        except OSError as error:  # none is left to receive it with; the byte waits
+            lacking = error
+            os.read(orders.fileno(), 1)
+    if lacking is not None:
+        for handle in handles:
+            os.close(handle)
+        raise lacking
+    return handles
 
 
 def _report(pidfd: int, pid: int, status: Connection) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
+from kit.settings import Settings
 from kit.wire.handshake.credentials import Credentials
 
 Plain = dict[str, Any]
@@ -159,7 +160,16 @@ def manifest(
         objects.append(_stateful(pod.notebook(small), 1))
     for one in objects if namespace else ():
         one["metadata"]["namespace"] = namespace
+    if warning := _settings_of(variables).warning:
+        for one in objects:  # `kubectl describe` shows it
+            one["metadata"]["annotations"] = {"psring/warning": warning}
     return objects
+
+
+def _settings_of(variables: Mapping[str, str]) -> Settings:
+    name = "KIT_INSECURE"
+    chosen = {name: variables[name]} if name in variables else {}
+    return Settings.from_environment(chosen)
 
 
 class _Pods:

@@ -8,6 +8,7 @@ or 2) of the process, and of all groups that contain these.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import sys
@@ -106,6 +107,48 @@ def physical_cores(groups: Groups = Groups(), cpus: Path = _CPUS) -> int:
     numbers = os.sched_getaffinity(0)
     siblings = {_first(cpus / f"cpu{n}" / _SHARED) or str(n) for n in numbers}
     return max(1, int(min([len(siblings), *groups.cores()])))
+
+
+# What the system says when it has no process, memory or descriptor left.
+EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+
+
+def why_no_process(error: OSError, groups: Groups = Groups()) -> str:
+    """Say in sentences why the system refused a process, and what to do about it.
+
+    The limit is named with its value: fork(2) only says that there is one.
+    """
+    refused = f"{os.uname().nodename} gave it no process: {error.strerror}"
+    if error.errno == errno.ENOMEM:
+        had = memory(groups)
+        return (
+            f"{refused} ({had.available_mib} of {had.limit_mib} MiB of {had.place} are "
+            f"free). End what needs memory there, then try again."
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return (
+            f"{refused} (ulimit -n is {soft}). Close files or end processes there, "
+            f"then try again."
+        )
+    limits = [
+        f"the control group {folder} may have {most} processes and threads, and has "
+        f"{_number(folder / 'pids.current')}: pids.max, --pids-limit of docker, "
+        f"TasksMax of systemd"
+        for folder, _ in groups.of("pids")
+        if (most := _number(folder / "pids.max")) is not None
+    ]
+    of_user, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if of_user != resource.RLIM_INFINITY:
+        limits.append(
+            f"user {os.getuid()} may have {of_user} processes and threads: ulimit -u"
+        )
+    most_threads = _first(Path("/proc/sys/kernel/threads-max"))
+    limits.append(f"the system may have {most_threads}: sysctl kernel.threads-max")
+    return (
+        f"{refused}. The limits there are: {'; '.join(limits)}. End processes there or "
+        f"raise the limit, then try again."
+    )
 
 
 def raise_descriptors(needed: int | None = None) -> int:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kit.errors import InvalidArgumentError
 
@@ -34,6 +34,10 @@ _LEAST = {"bucket_bytes": 0, "digest_every": 0, "trace_rows": 1}
 _PREFIX = "KIT_"
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True}
 _SWITCH |= {"0": False, "false": False, "no": False, "off": False}
+
+
+# It stands in whatever shows a cluster, a server or a training without encryption.
+INSECURE: Final = "insecure=True: no encryption"
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,15 @@ class Settings:
                 f"not {self.heartbeat_s}, {self.suspect_after_s}, {self.dead_after_s}; "
                 f"change them together."
             )
+
+    @property
+    def warning(self) -> str:
+        """What everything shows that uses these settings; empty if it is encrypted.
+
+        >>> Settings().warning, Settings(insecure=True).warning
+        ('', 'insecure=True: no encryption')
+        """
+        return INSECURE if self.insecure else ""
 
     @property
     def beat_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -191,3 +192,33 @@ def test_open_files_are_raised_to_what_is_needed_or_as_far_as_they_go() -> None:
     told = subprocess.check_output([sys.executable, "-c", _RAISES], text=True)
 
     assert told.splitlines() == ["300 300", "200 200", "300 300", "250 250"]
+
+
+def test_a_refused_process_is_explained_by_the_limits_of_its_groups(
+    tmp_path: Path,
+) -> None:
+    groups = made(
+        tmp_path,
+        "0::/a/b\n",
+        {
+            "a": {"pids.max": "200\n", "pids.current": "200\n"},
+            "a/b": {"pids.max": "max\n", "pids.current": "7\n"},
+        },
+    )
+    refused = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    words = machine.why_no_process(refused, groups)
+
+    assert f"{os.uname().nodename} gave it no process: Resource temp" in words
+    full = f"{tmp_path / 'tree/a'} may have 200 processes and threads, and has 200"
+    assert full in words
+    assert "tree/a/b" not in words
+    assert Path("/proc/sys/kernel/threads-max").read_text().strip() in words
+
+
+def test_a_process_without_memory_is_explained_by_the_memory(tmp_path: Path) -> None:
+    groups = made(tmp_path, "0::/\n", {".": v2(str(1000 * MIB), 990 * MIB)})
+
+    words = machine.why_no_process(OSError(errno.ENOMEM, "no memory"), groups)
+
+    assert "(10 of 1000 MiB of this container are free)" in words

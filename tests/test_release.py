@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -72,6 +73,31 @@ def test_the_command_that_tests_a_wheel_passes_here(tmp_path: Path) -> None:
     command = WHEELS["test-command"].replace("python", sys.executable, 1)
 
     subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=90)
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def test_each_action_is_a_commit_with_its_version_beside_it() -> None:
+    used = [
+        line.split("uses: ", 1)[1]
+        for path in WORKFLOWS
+        for line in path.read_text("utf-8").splitlines()
+        if "uses: " in line
+    ]
+
+    assert len(used) >= 10
+    form = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [one for one in used if not form.fullmatch(one)] == []
+
+
+def test_each_tool_that_builds_a_release_has_one_version() -> None:
+    text = "".join(path.read_text("utf-8") for path in WORKFLOWS)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    tools = re.findall(r"pipx run (\S+)", text) + project["build-system"]["requires"]
+
+    assert len(tools) >= 4
+    assert [one for one in tools if not re.fullmatch(r"\w+==[\d.]+", one)] == []
 
 
 def test_what_is_published_was_built_by_both_jobs() -> None:

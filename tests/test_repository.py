@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +21,9 @@ from packaging.utils import canonicalize_name
 from tests.test_laws import FILES, SHIPPED, within
 
 ROOT = Path(__file__).parents[1]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
-    "project"
-]
+_PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = _PYPROJECT["project"]
+BUILD: dict[str, Any] = _PYPROJECT["build-system"]
 # Extras that nobody gets from `make`: they need a GPU, or are the peers of a benchmark.
 UNPINNED_EXTRAS = {"cupy", "bench"}
 NAMES_IN_CONDA = {
@@ -97,14 +99,19 @@ def test_conda_environment_has_nothing_else_and_leaves_the_project_to_pip() -> N
         NAMES_IN_CONDA.get(req.name, req.name) for req in requirements("lab", "demo")
     }
 
-    assert conda_packages().keys() == wanted | {"python", "pip"}
+    assert conda_packages().keys() == wanted | {"python", "pip", "setuptools"}
 
 
 def test_binder_installs_the_project() -> None:
     script = ROOT / "binder" / "postBuild"
 
     assert script.stat().st_mode & 0o111
-    assert "pip install --no-deps -e ." in script.read_text()
+    assert "pip install --no-deps --no-build-isolation -e ." in script.read_text()
+    (built_with,) = BUILD["requires"]
+    assert (
+        built_with.replace("==", "=")
+        in yaml.safe_load(text("environment.yml"))["dependencies"]
+    )
 
 
 def test_readme_names_both_ways_to_install() -> None:
@@ -147,6 +154,73 @@ def test_each_dependency_is_pinned_to_a_version_that_it_allows() -> None:
         pin = pinned[canonicalize_name(req.name)]
         assert re.fullmatch(r"==[\w.]+", pin), req
         assert req.specifier.contains(pin.removeprefix("==")), req
+
+
+def locked(extra: str) -> dict[str, str]:
+    """What `make` installs with an extra: the lines of each package, by its name."""
+    command = [sys.executable, "-I", "-S", str(ROOT / ".ci/locked.py"), extra]
+    out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    blocks = re.split(r"^(?=\w)", out, flags=re.MULTILINE)[1:]
+    return {canonicalize_name(one.partition("==")[0]): one for one in blocks}
+
+
+def installed_with(extra: str) -> set[str]:
+    """What the project needs with an extra, as the packages that lie here say."""
+    waiting = [(req.name, "") for req in extended(extra)]
+    waiting += [(req.name, more) for req in extended(extra) for more in req.extras]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        name, chosen = waiting.pop()
+        if (canonicalize_name(name), chosen) in seen:
+            continue
+        seen.add((canonicalize_name(name), chosen))
+        for line in importlib.metadata.requires(name) or ():
+            req = Requirement(line)
+            if req.marker is None or req.marker.evaluate({"extra": chosen}):
+                waiting += [(req.name, more) for more in ("", *req.extras)]
+    return {name for name, _ in seen}
+
+
+def extended(extra: str) -> list[Requirement]:
+    """The requirements with an extra, and with those that it includes."""
+    found = [Requirement(line) for line in PROJECT["dependencies"]]
+    waiting = [extra]
+    while waiting:
+        for line in PROJECT["optional-dependencies"][waiting.pop()]:
+            req = Requirement(line)
+            if req.name == PROJECT["name"]:
+                waiting += req.extras
+            else:
+                found.append(req)
+    return found
+
+
+@pytest.mark.parametrize("extra", ["demo", "lab", "dev", "docs"])
+def test_all_that_an_extra_needs_is_locked_by_hashes_at_its_pin(extra: str) -> None:
+    found, pinned = locked(extra), pins()
+
+    assert installed_with(extra) <= found.keys()
+    for name, lines in found.items():
+        (version,) = re.findall(r"^[\w.-]+(==[\w.]+)", lines)
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), name
+        if name in pinned:  # others are for other systems, or build the project
+            assert version == pinned[name]
+
+
+def test_no_extra_gets_what_only_another_one_needs() -> None:
+    assert "jupyterlab" in locked("lab")
+    assert "jupyterlab" not in locked("demo")
+    assert (
+        locked("test").keys()
+        < locked("dev,docs").keys()
+        <= locked("lab,dev,docs").keys()
+    )
+
+
+def test_the_project_is_built_with_what_is_locked() -> None:
+    (built_with,) = BUILD["requires"]
+
+    assert locked("demo")["setuptools"].startswith(f"{built_with} ")
 
 
 def importers(name: str) -> set[str]:

@@ -17,6 +17,7 @@ from bokeh.plotting import figure
 
 from kit.errors import InvalidArgumentError
 from kit.markup import Html, joined, markup
+from kit.settings import INSECURE
 from kit.trace.trace import Trace
 from widgets.drawing import curves, figure_data, page, words
 from widgets.drawing.bokeh_figures import (
@@ -129,6 +130,8 @@ def write_report(
 
 def _section(section: Section, figures: Html) -> Html:
     said = [words.PREDICTED] if section.trace.predicted else []
+    if section.trace.insecure:
+        said.append(f"The links of this training had {INSECURE}.")
     parts = [*said, *section.text.split("\n\n"), words.bottleneck(section.trace)]
     text = joined(markup("<p>{}</p>", part) for part in parts)
     return markup("<section><h2>{}</h2>{}\n{}</section>", section.title, text, figures)

@@ -161,7 +161,7 @@ async def remove(supervisor: Supervisor, task: Task, run: Run | None) -> None:
 
 async def _end(supervisor: Supervisor, task: Task) -> None:
     engines, number = supervisor.launched, supervisor.numbers[task]
-    process = supervisor.forget_engine(task) or engines.report()[0].get(number)
+    process = supervisor.forget_engine(task) or engines.report().processes.get(number)
     # First: once it is dismissed, its end is not reported as a loss.
     supervisor.dismiss(task)
     async with asyncio.timeout(supervisor.options.start_deadline_s):

@@ -60,7 +60,7 @@ from kit.markup import Html
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
 from kit.server.target import ClusterTarget
-from kit.settings import Settings
+from kit.settings import INSECURE, Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
 from kit.task import Task
@@ -359,8 +359,16 @@ class Cluster:
         freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
         memory.check(self.options.jobs, machine.memory(), freed_mib)
 
+    @property
+    def insecure(self) -> bool:
+        """Whether its links are without encryption."""
+        return self.options.insecure
+
     def __repr__(self) -> str:
-        return report.one_line(self.state, self.options.jobs, self.threads, self._lost)
+        warning = INSECURE if self.insecure else ""
+        return report.one_line(
+            self.state, self.options.jobs, self.threads, self._lost, warning
+        )
 
     def _repr_html_(self) -> Html:
         statuses = self.status
@@ -439,6 +447,9 @@ class Cluster:
         ------
         DeadlineExceededError
             A process was killed but has not ended: the system itself holds it.
+        PermissionDeniedError
+            What a task has started as another user, as by sudo, still runs; all others
+            have ended.
 
         Notes
         -----

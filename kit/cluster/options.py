@@ -39,8 +39,8 @@ class ClusterOptions:
 
     @property
     def as_arguments(self) -> str:
-        """The jobs as arguments of `Cluster`: `ps=1, worker=3`."""
-        return as_arguments(self.jobs)
+        """The jobs as arguments of `Cluster`: `ps=1, worker=3`; and `insecure=True`."""
+        return as_arguments(self.jobs) + (", insecure=True" if self.insecure else "")
 
 
 def as_arguments(jobs: Mapping[str, int]) -> str:

@@ -79,7 +79,11 @@ class TaskStatus:
 
 
 def one_line(
-    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[str]
+    state: str,
+    jobs: Mapping[str, int],
+    threads: int,
+    lost: Sequence[str],
+    warning: str = "",
 ) -> str:
     """Return the cluster in one line.
 
@@ -90,7 +94,8 @@ def one_line(
     plural = "s" if threads != 1 else ""
     each = f", {threads} BLAS thread{plural} each" if threads else ""
     gone = f", lost: {', '.join(lost)}" if lost else ""
-    return f"<Cluster {state}: {counts}{each}{gone}>"
+    warned = f", {warning}" if warning else ""
+    return f"<Cluster {state}: {counts}{each}{gone}{warned}>"
 
 
 def few_cores(jobs: Mapping[str, int], cores: int) -> str:

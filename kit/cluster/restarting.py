@@ -15,7 +15,7 @@ from kit.cluster.changes import TaskChange
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
-from kit.errors import ClusterBusy, KitError, StartFailed
+from kit.errors import ClusterBusy, KitError, ResourceExhaustedError, StartFailed
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -120,11 +120,11 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
     limit_s = supervisor.options.start_deadline_s
     # A stopped fork server may have forked it late, after the last attempt gave up:
     # then only the report knows that process.
-    old = supervisor.forget_engine(task) or engines.report()[0].get(index)
+    old = supervisor.forget_engine(task) or engines.report().processes.get(index)
     try:
         async with asyncio.timeout(limit_s):
             await engines.end(index, old)
-            await fork(supervisor, task, engines.report()[0].get(index))
+            await fork(supervisor, task, engines.report().processes.get(index))
             await supervisor.start_server(task)
     except (TimeoutError, KitError, OSError) as error:
         failed = did_not_come_up(supervisor, task, error, " again")
@@ -135,11 +135,19 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
 async def fork(supervisor: Supervisor, task: Task, before: Process | None) -> None:
     """Have a process forked for a task; return when it can be called.
 
-    `before` is the process that the fork server has reported last.
+    `before` is the process that the fork server has reported last. Raises
+    `ResourceExhaustedError` if its host has refused another one.
     """
     engines, index = supervisor.launched, supervisor.numbers[task]
-    engines.fork_again(index)
-    while (process := engines.report()[0].get(index)) in (before, None):
+    refused_before = engines.report().refusals.get(index)
+    await engines.fork_again(index)
+    while (process := (report := engines.report()).processes.get(index)) in (
+        before,
+        None,
+    ):
+        refused = report.refusals.get(index)
+        if refused is not None and refused != refused_before:
+            raise ResourceExhaustedError(refused.why, task=str(task))
         supervisor.check_can_fork(task)
         await asyncio.sleep(_CHECK_S)
     assert process is not None, "the loop waited for it"

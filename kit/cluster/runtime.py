@@ -7,9 +7,11 @@ it, and it goes away with the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import site
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -17,22 +19,70 @@ from pathlib import Path
 
 from kit import arithmetic, machine
 from kit.cluster.processes import reaper
-from kit.errors import InvalidArgumentError, StartFailed, shortened
+from kit.errors import (
+    InvalidArgumentError,
+    PermissionDeniedError,
+    StartFailed,
+    shortened,
+)
+from kit.wire.handshake.private import is_guarded
 
 _LINE_BYTES, _TAIL_BYTES = 2_000, 4 << 20  # of one line, and of all that is read
 
+_MADE = ("ipython/profile/log", "ipython/profile/security", "logs")
+
 
 def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Make `psring-XXXX` in $XDG_RUNTIME_DIR or else in the temporary folder, 0700."""
+    """Make `psring-XXXX` in $XDG_RUNTIME_DIR or else in the temporary folder, 0700.
+
+    Raises `PermissionDeniedError` where other users could replace it.
+    """
     base = environment.get("XDG_RUNTIME_DIR", "")
-    is_usable = base and Path(base).is_dir() and os.access(base, os.W_OK | os.X_OK)
-    folder = tempfile.mkdtemp(prefix="psring-", dir=base if is_usable else None)
-    return prepared(Path(folder))
+    if not (base and is_guarded(Path(base)) and os.access(base, os.W_OK | os.X_OK)):
+        base = tempfile.gettempdir()
+    if not is_guarded(Path(base)):
+        raise PermissionDeniedError(
+            f"other users can replace what is made in {base}, and a cluster runs what "
+            f"is in its folder. Name a temporary folder of your own: "
+            f"export TMPDIR=$(mktemp -d --tmpdir=$HOME)"
+        )
+    return prepared(Path(tempfile.mkdtemp(prefix="psring-", dir=base)))
+
+
+def launch_folder(launched_in: Path) -> Path:
+    """Use the folder that was made for this launch, if it is ours; else a new one."""
+    is_ours = launched_in.name.startswith("psring-") and _take(launched_in)
+    return prepared(launched_in.resolve()) if is_ours else make_folder()
+
+
+def _take(folder: Path) -> bool:
+    """Close a folder of this user to all others; False if others had a hand in it.
+
+    A name in /tmp can be guessed: another user may have put a link or a folder there,
+    and root may change the mode of both.
+    """
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            return False
+        os.fchmod(fd, 0o700)
+        # It may have been open to a group until now: from here on nothing is added.
+        with os.scandir(fd) as entries:
+            inside = [entry.stat(follow_symlinks=False) for entry in entries]
+        return all(
+            status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
+            for status in inside
+        )
+    finally:
+        os.close(fd)
 
 
 def prepared(folder: Path) -> Path:
     """Make the folders in it that a cluster writes to; return it."""
-    for name in ("ipython/profile/log", "ipython/profile/security", "logs"):
+    for name in _MADE:
         (folder / name).mkdir(parents=True, mode=0o700, exist_ok=True)
     return folder
 
@@ -40,6 +90,11 @@ def prepared(folder: Path) -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with its contents; it may be gone already."""
     shutil.rmtree(folder, ignore_errors=True)
+    # Without descriptors that removes nothing. This needs none, and is enough for the
+    # folder of a cluster that could not start for lack of them.
+    for made in (*_MADE, "ipython/profile", "ipython", ""):
+        with contextlib.suppress(OSError):
+            (folder / made).rmdir()
 
 
 def threads_per_engine(n_engines: int, cores: int) -> int:

@@ -15,6 +15,7 @@ from kit.cluster.cells.selection import select
 from kit.cluster.launchers.fields import nearest
 from kit.cluster.polling import drive
 from kit.cluster.processes import left_behind
+from kit.cluster.processes.processes import described
 from kit.magics import running
 from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.line_parsing import count, option, parse, takes, told_in_one_line
@@ -181,6 +182,8 @@ class ClusterMagics(Magics):
         ended = left_behind.clean()
         names = ", ".join(one.folder.name for one in ended)
         print(f"ended: {names}" if ended else "nothing was left behind.")
+        for process in sorted(process for one in ended for process in one.processes):
+            print(f"still running: {described(process)}, which you may not end.")
 
 
 WORDS: dict[str, Word] = {

@@ -102,10 +102,14 @@ class _Player:
     def __init__(self, forks: ForkServer) -> None:
         with tempfile.TemporaryDirectory(prefix="kit-") as folder:
             self.pipe, theirs = Pipe()
-            with theirs:
-                # Not kept: what a program prints is reported. Only a crash of Python
-                # itself would write here.
-                self._forked: Forked = forks.fork(theirs, Path(folder) / "log")
+            try:
+                with theirs:
+                    # Not kept: what a program prints is reported. Only a crash of
+                    # Python itself would write here.
+                    self._forked: Forked = forks.fork(theirs, Path(folder) / "log")
+            except BaseException:
+                self.pipe.close()
+                raise
         self.pipe.send_bytes(cloudpickle.dumps(sys.path))
         self.is_ready = True
 

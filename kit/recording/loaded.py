@@ -174,6 +174,7 @@ class LoadedObserver:
             self.content.saves,
             measures,
             found.kept,
+            insecure=self.job.settings.insecure,
         )
 
 

@@ -88,6 +88,16 @@ class AttachedCluster:
     _guard: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
+    def insecure(self) -> bool:
+        """Whether its links are without encryption."""
+        return self.directory.settings.insecure
+
+    def __repr__(self) -> str:
+        warning = self.directory.settings.warning
+        warned = f", {warning}" if warning else ""
+        return f"AttachedCluster(spec={self.spec!r}{warned})"
+
+    @property
     def tasks(self) -> list[Task]:
         """All tasks, in the order of the spec."""
         return self.spec.tasks()

@@ -26,6 +26,7 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Hello, Role
+from kit.wire.handshake.private import is_guarded
 from kit.wire.link import Link
 from kit.wire.listening.address import UnixAddress, is_local, parse_address
 
@@ -141,6 +142,6 @@ def default_runtime_dir(settings: Settings) -> Path:
     if settings.runtime_dir:
         return Path(settings.runtime_dir)
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    if base and os.access(base, os.W_OK):
+    if base and is_guarded(Path(base)) and os.access(base, os.W_OK):
         return Path(base) / "psring"
     return Path(tempfile.gettempdir()) / f"psring-{os.getuid()}"

@@ -309,6 +309,11 @@ class Server:
             link.close()
         self._stopped.set()
 
+    @property
+    def insecure(self) -> bool:
+        """Whether its links are without encryption."""
+        return self.settings.insecure
+
     def __enter__(self) -> Server:
         return self
 
@@ -317,7 +322,8 @@ class Server:
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else f"at {self.address}"
-        return f"<Server {self.task} {state}>"
+        warned = f", {self.settings.warning}" if self.settings.warning else ""
+        return f"<Server {self.task} {state}{warned}>"
 
     def _stand_in(self, task: Task, run: str) -> Server:
         """Return a server of this process that answers for another task."""

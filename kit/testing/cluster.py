@@ -40,6 +40,11 @@ class BareCluster(ABC):
     def directory(self) -> Directory:
         """Where the tasks are, and the key to authenticate with."""
 
+    @property
+    def insecure(self) -> bool:
+        """Whether its links are without encryption."""
+        return self.directory.settings.insecure
+
     def dial(self, task: Task, run: str, address: str = "") -> Caller:
         """Return a link for questions to a task."""
         return Caller(

@@ -48,8 +48,12 @@ class TaskProcess:
         """Start the process; what it prints goes to `log`."""
         self.log = log
         self._pipe, theirs = Pipe()
-        with theirs:
-            self._process = forks.fork(theirs, log)
+        try:
+            with theirs:
+                self._process = forks.fork(theirs, log)
+        except BaseException:
+            self._pipe.close()
+            raise
         self._pipe.send_bytes(
             cloudpickle.dumps((dict(os.environ), str(Path.cwd()), sys.path))
         )

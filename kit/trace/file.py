@@ -140,6 +140,7 @@ def _document(
         "kept": trace.kept,
         "undrawn": undrawn,
         "predicted": trace.predicted,
+        "insecure": trace.insecure,
     }
     yield f'\n],\n"psring":{encode(head)[:-1]}'
     for name in _TABLES:
@@ -171,7 +172,8 @@ def _columns_of(plain: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError(f"tasks are {tasks}")
     predicted = plain.get("predicted", False) is True  # and this
     few = {"tasks": tasks, "epochs": epochs, "saves": saves, "kept": kept}
-    return few | tables | {"predicted": predicted}
+    insecure = plain.get("insecure", False) is True  # and this
+    return few | tables | {"predicted": predicted, "insecure": insecure}
 
 
 def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:

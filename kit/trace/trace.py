@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError
+from kit.settings import INSECURE
 from kit.task import Task
 from kit.trace import file
 from kit.trace.bottleneck import Bottleneck, bottleneck
@@ -78,6 +79,8 @@ class Trace:
     predicted : bool, default False
         Whether it comes from `kit.rehearse`: its bytes are exact, its times are
         predictions, and it has no loss.
+    insecure : bool, default False
+        Whether the links of the training were without encryption.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class Trace:
     measures: Rows = field(default_factory=lambda: rows(MEASURE))
     kept: Kept = field(default_factory=Kept)
     predicted: bool = False
+    insecure: bool = False
 
     def __repr__(self) -> str:
         """Return it in one line; the columns themselves are far too long.
@@ -109,6 +113,7 @@ class Trace:
         n_bytes = int(self.totals["bytes"].sum())
         whose = ", ".join(self.names)
         lacks = f"; {self.kept}" if str(self.kept) else ""
+        lacks += f"; {INSECURE}" if self.insecure else ""
         said = f"up to step {last:,}, {ways}, {n_bytes:,} bytes{lacks}"
         return (
             f"<{'Predicted trace' if self.predicted else 'Trace'} of {whose}: {said}>"

@@ -389,6 +389,9 @@ def _begin(
         )
 
     settings = current() if recorder is None else recorder.settings(current())
+    # The tasks were started with it: so it stands in what is shown of the training.
+    insecure = getattr(cluster, "insecure", settings.insecure)
+    settings = settings.replace(insecure=insecure)
     chosen = None
     if topology == AUTO:
         # What a cluster makes of no link when it begins the training.

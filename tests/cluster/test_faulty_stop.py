@@ -179,11 +179,11 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     forked: set[Process] = set()
 
     async def kill_it(self: Engines) -> dict[int, Process]:
-        while not self.report()[0]:
+        while not self.report().processes:
             time.sleep(0.001)
         assert self.fork_server is not None
         hit(self.fork_server, signal.SIGKILL)
-        forked.update(self.report()[0].values())
+        forked.update(self.report().processes.values())
         return await real(self)
 
     real = Engines.processes
@@ -278,6 +278,64 @@ def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
     gone()
 
 
+# It runs without the capability to signal the processes of others, as an ordinary user
+# does, and gets it back by no program that it starts. Its task has a child of another
+# user, as by sudo.
+WITH_SUDO = """
+import ctypes, os, subprocess, sys
+from kit.cluster import Bootstrap, Cluster
+from kit.errors import PermissionDeniedError
+
+PR_CAPBSET_DROP, CAP_KILL = 24, 5
+if "-B" not in sys.orig_argv:
+    assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0) == 0
+    os.execv(sys.executable, [sys.executable, "-B", *sys.orig_argv[1:]])
+
+def boot():
+    def start(config):
+        return {"address": "unix:/x"}
+    return Bootstrap(start, lambda spec: None, lambda: None)
+
+def sudo():
+    program = ["sleep", "300"]
+    return subprocess.Popen(program, user=12345, stdout=-3, stderr=-3).pid
+
+cluster = Cluster(ps=0, worker=1, bootstrap=boot()).start()
+foreign = cluster.call("worker:0", sudo)
+print([*map(list, cluster.processes)], flush=True)
+try:
+    cluster.stop()
+except PermissionDeniedError as error:
+    print(foreign, error, flush=True)
+input()
+cluster.stop()
+print(cluster.state)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts as another user")
+def test_a_stop_ends_all_that_it_may_and_names_what_belongs_to_another_user(
+    seen: set[Process], gone: Callable[[], None]
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_SUDO],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        text=True,
+    ) as notebook:
+        assert notebook.stdout is not None
+        seen |= {Process(*one) for one in json.loads(notebook.stdout.readline())}
+        pid, message = notebook.stdout.readline().split(" ", 1)
+        os.kill(int(pid), signal.SIGKILL)
+        words, _ = notebook.communicate("\n", timeout=60)
+
+    assert f"may not end: pid {pid} (sleep 300, user 12345)." in message
+    assert f"sudo kill {pid}" in message
+    assert words == "stopped\n"
+    gone()
+
+
 # Each fault is one of the notebook's process, so it has one of its own. What it prints
 # before the fault is who belongs to the cluster.
 NOTEBOOK = """
@@ -368,3 +426,37 @@ def test_a_notebook_in_need_leaves_nothing(
     assert notebook.returncode == 0
     assert len(seen) >= 7
     gone()
+
+
+START_IN_NEED = """
+import os, resource, sys
+from kit.cluster import Cluster
+from kit.errors import StartFailed
+
+kept = [os.dup(0) for _ in range(400)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (kept[-1] + 1, kept[-1] + 1))
+for fd in kept[:int(sys.argv[1])]:
+    os.close(fd)
+try:
+    Cluster(ps=0, worker=1).start()
+except StartFailed as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("left", [6, 14])  # not for a process; not for the client
+def test_a_start_without_descriptors_is_an_error_of_that_start(
+    left: int, runtime: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START_IN_NEED, str(left)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert f"{os.uname().nodename} gave it no process: Too many open" in done.stdout
+    assert "ulimit -n" in done.stdout
+    assert list(runtime.iterdir()) == []

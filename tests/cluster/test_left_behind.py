@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,14 +42,16 @@ def write(
     kernel: Process,
     kept_by: Process | None = None,
     processes: tuple[Process, ...] = (),
+    at_end: Sequence[Sequence[str]] = (),
 ) -> Path:
     folder = runtime / "psring-test"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     plain = {
         "jobs": "ps=1, worker=2",
         "kernel": kernel,
         "reaper": kept_by,
         "processes": processes,
+        "at_end": at_end,
     }
     (folder / "cluster.json").write_text(json.dumps(plain))
     return folder
@@ -63,7 +65,7 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
     me = reaper.find(os.getpid())
     assert me is not None
     folder = runtime / "psring-mine"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
 
     left_behind.record(folder, "ps=1, worker=2", os.getpid(), [me])
 
@@ -74,6 +76,18 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
         Owner.HERE,
     )
     assert str(one) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
+
+
+def test_a_record_is_found_whatever_the_umask_was(runtime: Path) -> None:
+    folder = runtime / "psring-mine"
+    folder.mkdir(mode=0o700)
+    before = os.umask(0o002)
+    try:
+        left_behind.record(folder, "worker=2", os.getpid(), [])
+    finally:
+        os.umask(before)
+
+    assert [one.folder for one in found(runtime)] == [folder]
 
 
 def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
@@ -91,7 +105,7 @@ def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
 
 def test_job_of_a_cluster_that_was_left_behind_is_cancelled(runtime: Path) -> None:
     folder, file = runtime / "psring-mine", runtime / "cancelled"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     left_behind.record(folder, "worker=2", 2, [], [["touch", str(file)]])
     told = json.loads((folder / "cluster.json").read_text())
     (folder / "cluster.json").write_text(json.dumps(told | {"kernel": GONE}))
@@ -140,7 +154,7 @@ def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
 
 def test_a_record_says_whose_process_numbers_it_has(runtime: Path) -> None:
     folder = runtime / "psring-mine"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
 
     left_behind.record(folder, "worker=2", os.getpid(), [])
 
@@ -156,6 +170,86 @@ def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -
         left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
 
         assert process.is_running
+
+
+SOMEBODY = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def planted(runtime: Path, base: Path) -> tuple[Path, Path]:
+    """A folder in `base` whose record has a command; and what the command makes."""
+    file = base / "was-run"
+    folder = write(runtime, GONE, at_end=[["touch", str(file)]])
+    return folder.rename(base / folder.name), file
+
+
+def test_a_record_that_nobody_has_tampered_with_has_its_command_run(
+    runtime: Path,
+) -> None:
+    folder, file = planted(runtime, runtime)
+
+    assert [one.folder for one in left_behind.clean()] == [folder]
+
+    assert file.exists()
+
+
+def a_link_to_the_folder(folder: Path, runtime: Path) -> None:
+    (runtime / "psring-link").symlink_to(folder)
+
+
+def a_link_to_the_record(folder: Path, runtime: Path) -> None:
+    (runtime / "psring-test").mkdir(mode=0o700)
+    (runtime / "psring-test" / "cluster.json").symlink_to(folder / "cluster.json")
+
+
+def a_folder_that_others_may_write_to(folder: Path, runtime: Path) -> None:
+    folder.chmod(0o777)
+    folder.rename(runtime / folder.name)
+
+
+def a_record_that_others_may_write_to(folder: Path, runtime: Path) -> None:
+    (folder / "cluster.json").chmod(0o666)
+    folder.rename(runtime / folder.name)
+
+
+def a_folder_of_another_user(folder: Path, runtime: Path) -> None:
+    os.chown(folder, SOMEBODY, 0)
+    folder.rename(runtime / folder.name)
+
+
+def a_record_of_another_user(folder: Path, runtime: Path) -> None:
+    os.chown(folder / "cluster.json", SOMEBODY, 0)
+    folder.rename(runtime / folder.name)
+
+
+def a_fifo(folder: Path, runtime: Path) -> None:
+    (folder / "cluster.json").unlink()
+    os.mkfifo(folder / "cluster.json")
+    folder.rename(runtime / folder.name)
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        a_link_to_the_folder,
+        a_link_to_the_record,
+        a_folder_that_others_may_write_to,
+        a_record_that_others_may_write_to,
+        pytest.param(a_folder_of_another_user, marks=as_root),
+        pytest.param(a_record_of_another_user, marks=as_root),
+        a_fifo,
+    ],
+)
+def test_nothing_is_run_that_others_may_have_put_there(
+    trick: Callable[[Path, Path], None], runtime: Path, tmp_path: Path
+) -> None:
+    folder, file = planted(runtime, tmp_path)
+    trick(folder, runtime)
+
+    assert left_behind.find() == []
+    assert left_behind.clean() == []
+
+    assert not file.exists()
 
 
 def test_a_reaper_that_lives_is_named(runtime: Path) -> None:
@@ -174,7 +268,7 @@ def test_a_reaper_that_lives_is_named(runtime: Path) -> None:
 )
 def test_a_damaged_record_is_passed_over(runtime: Path, text: str) -> None:
     folder = runtime / "psring-bad"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     (folder / "cluster.json").write_text(text)
 
     assert [one for one in found(runtime) if one.folder == folder] == []

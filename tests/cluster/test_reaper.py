@@ -78,6 +78,38 @@ def test_ending_takes_descendants_that_were_never_recorded() -> None:
         assert not root.is_running
 
 
+SOMEBODY = 12345  # a user that is neither root nor the one who runs the tests
+# It may signal its own processes only, as an ordinary user: without the capability to
+# do more, which the new program cannot get back. Its child is of another user.
+ORDINARY = f"""
+import ctypes, os, subprocess, sys
+PR_CAPBSET_DROP, CAP_KILL = 24, 5
+if "-B" not in sys.orig_argv:
+    assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0) == 0
+    os.execv(sys.executable, [sys.executable, "-B", *sys.orig_argv[1:]])
+sys.path.append({str(Path(reaper.__file__).parent)!r})
+import reaper
+def sleeper(**user):
+    return subprocess.Popen(["sleep", "300"], stdout=-3, stderr=-3, **user)
+foreign = sleeper(user={SOMEBODY})
+own = sleeper(), sleeper()
+left = reaper.end([reaper.find(one.pid) for one in (own[0], foreign, own[1])], 60)
+print([one.poll() for one in own], foreign.poll(), [p.pid for p in left], foreign.pid)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts as another user")
+def test_a_process_that_may_not_be_ended_does_not_save_the_others() -> None:
+    """Such as what a task has started by sudo; it is not waited for either."""
+    program = [sys.executable, "-I", "-S", "-c", ORDINARY]
+    told = subprocess.run(program, capture_output=True, text=True)
+
+    assert told.stderr == ""
+    *rest, foreign = told.stdout.split()
+    os.kill(int(foreign), signal.SIGKILL)
+    assert rest == f"[-15, -15] None [{foreign}]".split()
+
+
 def test_what_ignores_the_polite_signal_is_killed() -> None:
     with child(STUBBORN) as (started, process):
         assert reaper.end([process], grace_s=0.01) == set()

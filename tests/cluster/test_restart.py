@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster import Cluster, ClusterState
+from kit.cluster import Bootstrap, Cluster, ClusterState
+from kit.cluster.processes.bootstrap import SERVERS
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
@@ -24,6 +26,7 @@ from kit.errors import (
     FailedPreconditionError,
     PeerLost,
     PlacementError,
+    ResourceExhaustedError,
     StartFailed,
 )
 from kit.task import Task
@@ -271,10 +274,10 @@ def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
 ) -> None:
     order = Engines.fork_again
 
-    def stop_and_order(self: Engines, index: int) -> None:
+    async def stop_and_order(self: Engines, index: int) -> None:
         os.kill(server.pid, signal.SIGSTOP)
         until(lambda: server.is_stopped, 10)
-        order(self, index)
+        await order(self, index)
 
     with goes_on(cluster) as server, monkeypatch.context() as patched:
         patched.setattr(Engines, "fork_again", stop_and_order)
@@ -287,3 +290,86 @@ def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
 
     assert cluster.state is ClusterState.READY
     assert cluster.call("worker:1", len, "abc") == 3
+
+
+# Loaded by every Python of a cluster. While the file is there, the system has no
+# process for a fork server; each refusal is noted in it.
+REFUSING = """
+import errno, os, sys
+fork = os.fork
+def refuse():
+    is_server = "kit.cluster.processes.fork_server" in sys.orig_argv
+    if not is_server or not os.path.exists({file!r}):
+        return fork()
+    with open({file!r}, "a") as noted:
+        noted.write("refused\\n")
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+os.fork = refuse
+"""
+
+
+@pytest.fixture
+def no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that makes all forks of clusters fail as long as it exists."""
+    file = tmp_path / "no-process"
+    (tmp_path / "sitecustomize.py").write_text(REFUSING.format(file=str(file)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return file
+
+
+def states(cluster: Cluster) -> list[str]:
+    return [str(status.state) for status in cluster.status]
+
+
+def launched_by(name: str) -> kit.launchers.MPI | None:
+    """As another host would be: its own fork server, with an engine for the host."""
+    if name == "here":
+        return None
+    command = Path(sys.executable).with_name("mpiexec.hydra")
+    if not command.exists():
+        pytest.skip("no MPI: mpiexec.hydra not installed (pip install mpich)")
+    return kit.launchers.MPI(command=[str(command)], address="127.0.0.1")
+
+
+@pytest.mark.parametrize("where", ["here", "on another host"])
+def test_a_process_that_the_system_refuses_is_the_error_of_that_restart_alone(
+    where: str, no_process: Path, runtime: Path, bootstrap: Bootstrap
+) -> None:
+    launcher = launched_by(where)
+    start = SERVERS if launcher else bootstrap
+    made = Cluster(
+        ps=0,
+        worker=2,
+        launcher=launcher,
+        bootstrap=start,
+        transport="tcp" if launcher else "auto",  # the test's folder has a long path
+    )
+    with made as cluster:
+        before = cluster.call("worker:0", os.getpid)
+        no_process.touch()
+
+        with pytest.raises(StartFailed) as caught:
+            cluster.restart("worker:1")
+
+        assert "refused" in no_process.read_text()
+        assert isinstance(caught.value.__cause__, ResourceExhaustedError)
+        for words in (os.uname().nodename, "threads-max", "try again", "worker:1"):
+            assert words in str(caught.value)
+        assert states(cluster) == ["ready", "lost"]
+        assert cluster.call("worker:0", os.getpid) == before
+        no_process.unlink()
+        cluster.restart("worker:1")
+        assert cluster.call("worker:0", os.getpid) == before
+        assert cluster.state is ClusterState.READY
+
+
+def test_a_start_says_at_once_that_the_system_refuses_a_process(
+    no_process: Path, runtime: Path, bootstrap: Bootstrap
+) -> None:
+    no_process.touch()
+
+    with pytest.raises(StartFailed, match=r"worker:0 did not start: .* no process"):
+        Cluster(ps=0, worker=1, bootstrap=bootstrap).start()
+
+    assert "refused" in no_process.read_text()
+    assert list(runtime.iterdir()) == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -13,11 +14,14 @@ from kit.cluster.processes.log_bound import MOST_BYTES, LogBound
 from kit.cluster.runtime import (
     choose_threads,
     engine_environment,
+    launch_folder,
     make_folder,
     remove_folder,
     tail_of,
 )
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, PermissionDeniedError
+from kit.server.directory import default_runtime_dir
+from kit.settings import Settings
 
 
 def test_the_folder_is_private_short_and_in_the_runtime_folder(tmp_path: Path) -> None:
@@ -37,6 +41,81 @@ def test_without_a_usable_runtime_folder_it_is_a_temporary_one(tmp_path: Path) -
     finally:
         remove_folder(folder)
     assert not folder.exists()
+
+
+SOMEBODY = 12345  # a user that is neither root nor the one who runs the tests
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def _is_in(folder: Path, base: Path) -> bool:
+    try:
+        return folder.is_relative_to(base)
+    finally:
+        if folder.is_dir():
+            remove_folder(folder)
+
+
+@as_root
+@pytest.mark.parametrize(("owner", "mode"), [(SOMEBODY, 0o700), (0, 0o777), (0, 0o775)])
+def test_no_folder_is_made_where_others_can_replace_it(
+    owner: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`su` and `sudo -E` leave root with the user's variable."""
+    base = tmp_path / "base"
+    base.mkdir()
+    base.chmod(mode)
+    os.chown(base, owner, 0)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
+
+    assert not _is_in(make_folder(), base)
+    assert not default_runtime_dir(Settings()).is_relative_to(base)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(base))
+    with pytest.raises(PermissionDeniedError, match="TMPDIR="):
+        make_folder()
+
+
+def test_a_shared_temporary_folder_will_do_if_it_is_sticky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    assert make_folder({}).parent == tmp_path
+
+
+def test_the_folder_of_a_launch_is_used_and_closed_to_others(tmp_path: Path) -> None:
+    made = tmp_path / "psring-1-nodea"
+    made.mkdir()
+    made.chmod(0o775)
+
+    assert launch_folder(made) == made.resolve()
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+@as_root
+@pytest.mark.parametrize("trick", ["a link", "not ours", "a link in it", "a gift"])
+def test_a_folder_that_others_have_prepared_for_a_launch_is_not_used(
+    trick: str, tmp_path: Path
+) -> None:
+    made, other = tmp_path / "psring-1-nodea", tmp_path / "other"
+    other.mkdir(mode=0o750)
+    if trick == "a link":
+        made.symlink_to(other)
+    else:
+        made.mkdir(mode=0o750)
+    if trick == "not ours":
+        os.chown(made, SOMEBODY, 0)
+    if trick == "a link in it":
+        (made / "logs").symlink_to(other)
+    if trick == "a gift":
+        (made / "ipython").mkdir()
+        os.chown(made / "ipython", SOMEBODY, 0)
+
+    assert not _is_in(launch_folder(made), tmp_path)
+
+    assert stat.S_IMODE(other.stat().st_mode) == 0o750
+    assert list(other.iterdir()) == []
 
 
 def test_removing_twice_is_fine(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ they have it, and goes on alone with the connection that they have opened.
 
 from __future__ import annotations
 
+import json
+import os
 import select
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -16,8 +20,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kit
 import kit.tf1 as tf
 from kit.errors import AuthenticationFailed, ProtocolError
+from kit.kubernetes import manifest
 from kit.server.server import Server
 from kit.session.client.connection import Connection
 from kit.session.client.options import SessionOptions
@@ -25,6 +31,7 @@ from kit.session.client.remote import Remote
 from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
+from kit.testing.cluster import local_cluster
 from kit.wire.frame import Bounds, cluster_number
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import HELLO, Hello, Role, unpack_hello
@@ -32,8 +39,14 @@ from kit.wire.handshake.opening import connect
 from kit.wire.link import Link
 from kit.wire.listening.address import TcpAddress
 from kit.wire.sockets import SocketStream
+from tests.cases import for_each
+from tests.training.toy import BATCH, DATA, fit, initial
+from widgets import TrafficBoard, write_report
+from widgets.board import snapshot
+from widgets.board.sentences import status
 
 CLIENT = Task("client", 0)
+WARNING = "insecure=True: no encryption"
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +167,121 @@ def test_without_tls_who_only_reaches_the_port_is_refused_without_the_key(
         address = TcpAddress("127.0.0.1", port(server))
         with pytest.raises(AuthenticationFailed):
             connect(address, Hello(Role.SESSION, CLIENT), stranger, insecure=True)
+
+
+# -- it stands in whatever shows a cluster, a server or a training ---------------------
+
+
+def shown_of_a_training(folder: Path, insecure: bool) -> dict[str, str]:
+    """Train on a cluster; return all that a user can look at, by what it is."""
+    settings = Settings(transport="tcp", insecure=insecure)
+    with local_cluster(ps=1, worker=1, settings=settings) as cluster:
+        server = cluster.servers[0]
+        attached = kit.attach(
+            server.target,
+            credentials=server.directory.credentials,
+            settings=server.settings,
+        )
+        run = kit.train(
+            *(fit, initial(), DATA),
+            cluster=cluster,
+            steps=3,
+            batch=BATCH,
+            optimizer=kit.GradientDescent(),
+            record=folder / "run",
+        )
+        run.wait(60)
+        run.trace.save(folder / "trace.json")
+        write_report(folder / "report.html", [("A training", "Some.", run.trace)])
+        recorded, seen_there = kit.load_run(folder / "run"), attached.run
+        assert seen_there is not None
+        trace = kit.Trace.load(folder / "trace.json")
+        boards: tuple[kit.Run | kit.Trace | Path, ...] = (
+            run,
+            recorded,
+            seen_there,
+            run.trace,
+            folder / "trace.json",
+        )
+        beats = [TrafficBoard(one)._look() for one in boards]
+        return {
+            "server": repr(server),
+            "attached cluster": repr(attached),
+            **{
+                f"{kind} {n}": text
+                for n, one in enumerate((run, recorded, seen_there))
+                for kind, text in (("run", repr(one)), ("table", one._repr_html_()))
+            },
+            "trace": repr(run.trace),
+            "saved trace": repr(trace),
+            **{f"board {n}": repr(TrafficBoard(one)) for n, one in enumerate(boards)},
+            **{f"page {n}": snapshot.html(beat) for n, beat in enumerate(beats)},
+            **{f"status {n}": status(beat.moment) for n, beat in enumerate(beats)},
+            "report": (folder / "report.html").read_text(),
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("insecure", [True, False])
+def test_all_that_shows_a_training_says_whether_its_links_are_insecure(
+    tmp_path: Path, insecure: bool
+) -> None:
+    shown = shown_of_a_training(tmp_path, insecure)
+
+    assert len(shown) >= 25
+    assert {what: WARNING in text for what, text in shown.items()} == {
+        what: insecure for what in shown
+    }
+
+
+@for_each(["insecure"], [(True,), (False,)])
+def test_a_cluster_shows_whether_it_is_insecure(insecure: bool) -> None:
+    cluster = kit.Cluster(ps=0, worker=1, insecure=insecure)
+
+    assert (WARNING in repr(cluster)) is insecure
+    assert (WARNING in cluster._repr_html_()) is insecure
+    # This is how other notebooks see it, by %cluster list.
+    assert ("insecure=True" in cluster.options.as_arguments) is insecure
+
+
+@for_each(["value", "insecure"], [("yes", True), ("1", True), ("0", False)])
+def test_objects_of_kubernetes_show_whether_they_are_insecure(
+    value: str, insecure: bool
+) -> None:
+    chosen = {"KIT_INSECURE": value}
+    objects = manifest("demo", "registry.example/digits:3", environment=chosen)
+
+    notes = [one["metadata"].get("annotations", {}) for one in objects]
+    assert [WARNING in note.values() for note in notes] == [insecure] * len(objects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("insecure", [True, False])
+def test_a_server_says_on_the_command_line_whether_it_is_insecure(
+    insecure: bool, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-m", "kit", "serve", "--job", "worker", "--index", "0"]
+    chosen = {"KIT_INSECURE": str(int(insecure)), "KIT_RUNTIME_DIR": str(tmp_path)}
+    Credentials.new().save(tmp_path / "key" / "key.json")
+    spec = {"worker": [f"unix:{tmp_path}/key/s"]}
+    with subprocess.Popen(
+        [*words, "--cluster", json.dumps(spec)],
+        env=os.environ | chosen | {"KIT_CREDENTIALS": str(tmp_path / "key/key.json")},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.terminate()
+
+    assert "serves at" in first
+    assert (WARNING in first) is insecure
+
+
+def test_a_server_of_tensorflow_shows_that_it_is_insecure() -> None:
+    with kit.settings(insecure=True):
+        server = tf.train.Server({"worker": ["127.0.0.1:0"]}, start=False)
+        said = repr(server)
+        server._native.stop()  # TensorFlow has no way to
+
+    assert WARNING in said

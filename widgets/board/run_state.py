@@ -57,7 +57,7 @@ class Moment:
     what is left of the trace of a long training, if not all. `hosts` has the host of
     each task if there are several. `bottleneck` is what the newest steps waited for, at
     most two seconds ago. `stretch` names the steps that all this is of, if they are not
-    those of the last second.
+    those of the last second. `insecure` says that the links are not encrypted.
 
     In an elastic training `tasks` are those whose processes take part or once did, and
     rates are between processes; `hosting` says which process hosts which member.
@@ -86,6 +86,7 @@ class Moment:
     hosting: Hosting | None = None
     bottleneck: Bottleneck | None = None
     stretch: str = ""
+    insecure: bool = False
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kit.markup import Html, joined, markup
+from kit.settings import INSECURE
 from kit.trace.trace import Trace
 from kit.training.client import changes
 from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
@@ -65,8 +66,13 @@ def configuration(moment: Moment) -> str:
 
 
 def alarms(moment: Moment) -> list[str]:
-    """Return a sentence for each failure: lost tasks, a refusal, the error."""
-    found = [text for text in moment.lost.values() if text not in moment.error]
+    """Return a sentence for each failure and danger: lost tasks, a refusal, the error.
+
+    >>> alarms(Moment((), insecure=True))
+    ['The links of this training have insecure=True: no encryption.']
+    """
+    found = [f"The links of this training have {INSECURE}."] * moment.insecure
+    found += [text for text in moment.lost.values() if text not in moment.error]
     if moment.refused:
         found.append(f"The last request was not taken up: {moment.refused}")
     return [*found, moment.error] if moment.error else found

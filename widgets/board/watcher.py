@@ -401,6 +401,7 @@ def _known(recent: Trace, found: Measured, link: str, peak: float) -> Moment:
         limit=limit,
         numbers=found.numbers,
         kept=str(recent.kept),
+        insecure=recent.insecure,
     )
 
 

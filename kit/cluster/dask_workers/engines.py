@@ -176,13 +176,13 @@ class DaskEngines(FarEngines):
         del self._moves[index]
         return str(move.exception()).rstrip(".")
 
-    def fork_again(self, index: int) -> None:
+    async def fork_again(self, index: int) -> None:
         """Order another process for engine `index`, at another worker if necessary."""
         host = self._host(index)
         if host.is_lost:
             self._moves[index] = asyncio.create_task(self._move(index, host))
         else:
-            super().fork_again(index)
+            await super().fork_again(index)
 
     async def end(self, index: int, process: Any) -> None:
         """End engine `index` and its children; wait until its controller knows."""

@@ -38,12 +38,12 @@ from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform
 from kit.cluster.loop import in_thread, to_the_end
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.forks import HOST_ENGINE, Forks, Report
 from kit.cluster.processes.launch import ForkServerLauncher
 from kit.cluster.processes.processes import Processes, why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail, tail_of
-from kit.errors import FailedPreconditionError
+from kit.errors import FailedPreconditionError, StartFailed
 
 _POLL_S = 0.01
 _ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
@@ -189,8 +189,8 @@ class Engines:
         """The controller's process id."""
         return int(self._cluster.controller.pid)
 
-    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
-        """Return the processes and the exit statuses of the engines, by number."""
+    def report(self) -> Report:
+        """Return the processes, exit statuses and refusals of the engines."""
         return self._forks.report()
 
     def add(self, name: str) -> int:
@@ -198,16 +198,22 @@ class Engines:
         self._names.append(name)
         return len(self._names) - 1
 
-    def fork_again(self, index: int) -> None:
+    async def fork_again(self, index: int) -> None:
         """Order another process for engine `index` in place of a dead one."""
         self._forks.order(index, self._names[index], self.fork_server)
 
     async def processes(self) -> dict[int, Process]:
         """Wait until all engines are forked; return their processes."""
-        while len(processes := self.report()[0]) < len(self._names):
+        while len((report := self.report()).processes) < len(self._names):
+            self._check_forked(report)
             await asyncio.sleep(_POLL_S)
-        self._processes.add(*processes.values())  # one record of all
-        return processes
+        self._processes.add(*report.processes.values())  # one record of all
+        return report.processes
+
+    def _check_forked(self, report: Report) -> None:
+        """Raise `StartFailed` if an engine of a cluster that starts was not forked."""
+        for index, refusal in report.refusals.items():
+            raise StartFailed(f"{self._names[index]} did not start: {refusal.why}")
 
     async def end(self, index: int, process: Process | None) -> None:
         """End engine `index` and its children; wait until its controller knows."""
@@ -242,7 +248,7 @@ class Engines:
         """Say how the process of engine `index` ended, in words."""
         # The fork server writes the status a moment after the end is noticed here.
         for _ in range(50):
-            status = self.report()[1].get(index)
+            status = self.report().statuses.get(index)
             if status is not None:
                 return why(status)
             if self.fork_server is not None and not self.fork_server.is_running:

@@ -25,7 +25,7 @@ from kit.cluster.loop import in_thread, together
 from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
-from kit.cluster.processes.forks import Forks
+from kit.cluster.processes.forks import Forks, Report
 from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.host_differences import (
     check_addresses,
@@ -216,10 +216,11 @@ class FarEngines(Engines):
         for host in self._hosts:
             names = {index: self._names[index] for index in host.tasks}
             await self._call(host, host_calls.fork, names)
-        while len(found := self.report()[0]) < len(self._names):
+        while len((report := self.report()).processes) < len(self._names):
+            self._check_forked(report)
             await self._refresh()
             await asyncio.sleep(_CHECK_S)
-        return found
+        return report.processes
 
     async def _check_launched(self) -> None:
         """Raise `StartFailed` if the process launched on a host has ended already."""
@@ -317,15 +318,15 @@ class FarEngines(Engines):
 
     # -- watch -------------------------------------------------------------------
 
-    def report(self) -> tuple[dict[int, Any], dict[int, int]]:
-        """Return the processes and exit statuses of the engines, as last reported."""
-        processes: dict[int, Any] = {}
-        statuses: dict[int, int] = {}
+    def report(self) -> Report:
+        """Return what the hosts have reported last."""
+        report = Report({}, {}, {})
         for host in self._hosts:
             for index, process in host.news.processes.items():
-                processes[index] = FarProcess(*process, host)
-            statuses |= host.news.statuses
-        return processes, statuses
+                report.processes[index] = FarProcess(*process, host)
+            report.statuses.update(host.news.statuses)
+            report.refusals.update(host.news.refusals)
+        return report
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
         """Return the last lines that engine `index` wrote, as last reported."""
@@ -394,15 +395,14 @@ class FarEngines(Engines):
         host = self._host(index)
         if host.is_lost:
             return f"was lost with its host {host.facts.name}, which does not answer"
-        return why(self.report()[1].get(index))
+        return why(self.report().statuses.get(index))
 
     # -- change and end ------------------------------------------------------------
 
-    def fork_again(self, index: int) -> None:
+    async def fork_again(self, index: int) -> None:
         """Order another process for engine `index` in place of a dead one."""
-        host = self._host(index)
-        payload = remote.pack(host_calls.fork, [{index: self._names[index]}], {})
-        self.submit(host.engine, payload)
+        names = {index: self._names[index]}
+        await self._call(self._host(index), host_calls.fork, names)
 
     async def end(self, index: int, process: Any) -> None:
         """End engine `index` and its children; wait until its controller knows."""

@@ -24,10 +24,12 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 import warnings
 from pathlib import Path
 
+from kit import machine
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.log_bound import LogBound
@@ -35,6 +37,7 @@ from kit.cluster.processes.reaper import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _POLL_S = 0.01
+_AGAIN_S = 0.5  # after a lack of descriptors
 _NEWS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM}
 
 
@@ -73,33 +76,69 @@ def wait_for_json(path: Path, deadline_s: float) -> None:
 
 
 class EngineForkServer:
-    """The engines as child processes, by pid, and the report about them."""
+    """The engines as child processes, by pid, and the report about them.
+
+    A lack of processes, memory or descriptors refuses the engine that needs them. The
+    others go on: they hold the state.
+    """
 
     def __init__(self, forks: Forks) -> None:
         self._forks = forks
         self._n_taken = 0
         self._is_stopping = False
         self._engines: dict[Process, int] = {}
+        self._untold: list[dict[str, int | str]] = []  # not written yet
 
     def fork(self, index: int) -> bool:
         """Start engine `index`; True in the engine, False in the fork server."""
-        with warnings.catch_warnings():
-            # The only other threads are those of the BLAS, which expects forks.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+        try:
+            with warnings.catch_warnings():
+                # The only other threads are those of the BLAS, which expects forks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+        except OSError as error:
+            self._refuse(index, error)
+            return False
         if pid == 0:
             return True
-        # A start time of 0 matches no process, so one that has ended gets no signal.
-        process = reaper.find(pid) or Process(pid, 0)
+        try:
+            # A start time of 0 matches no process, so one that has ended gets no
+            # signal.
+            process = reaper.find(pid) or Process(pid, 0)
+        except OSError as error:  # a process that cannot be followed may not run
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._refuse(index, error)
+            return False
         self._engines[process] = index
-        self._forks.tell(engine=index, pid=pid, started=process.started)
+        self._tell(engine=index, pid=pid, started=process.started)
         return False
+
+    def _refuse(self, index: int, error: OSError) -> None:
+        why = machine.why_no_process(error)
+        print(why, flush=True)
+        self._tell(engine=index, refused=why)
+        if index == HOST_ENGINE:  # nobody would ask this host for anything
+            sys.exit(why)
+
+    def _tell(self, **line: int | str) -> None:
+        """Add to the report, after what could not be written before."""
+        self._untold.append(line)
+        self._tell_all()
+
+    def _tell_all(self) -> bool:
+        with contextlib.suppress(OSError):  # no descriptor, no room: later
+            while self._untold:
+                self._forks.tell(**self._untold[0])
+                del self._untold[0]
+        return not self._untold
 
     def _stop(self) -> None:
         """Ask all engines to end; `attend` returns after the last one."""
         self._is_stopping = True
         for process in list(self._engines):
-            reaper.send(process, signal.SIGTERM)
+            # Ours and not reaped yet: its pid is no other's, and no descriptor needed.
+            os.kill(process.pid, signal.SIGTERM)
 
     def attend(self) -> tuple[int, str] | None:
         """Fork as ordered and report ends until stopped; in a fork, return its order.
@@ -109,20 +148,30 @@ class EngineForkServer:
         bound = LogBound(self._forks.logs)
         news: int | None = signal.SIGUSR1  # there are orders already
         while True:
-            if news == signal.SIGUSR1:
-                for index, name in self._new_orders():
-                    if self.fork(index):
-                        return index, name
-            elif news == signal.SIGTERM:
+            orders = self._new_orders() if news == signal.SIGUSR1 else []
+            for index, name in orders or ():
+                if self.fork(index):
+                    return index, name
+            if news == signal.SIGTERM:
                 self._stop()
             self._reap()
+            is_done = self._tell_all() and orders is not None
             if self._is_stopping and not self._engines:
                 return None
-            found = signal.sigtimedwait(_NEWS, bound.check())
-            news = None if found is None else found.si_signo
+            pause_s = bound.check()
+            if not is_done:
+                pause_s = min(pause_s, _AGAIN_S)
+            found = signal.sigtimedwait(_NEWS, pause_s)
+            # What could not be read is tried again, as if there were orders.
+            again = None if is_done else signal.SIGUSR1
+            news = again if found is None else found.si_signo
 
-    def _new_orders(self) -> list[tuple[int, str]]:
-        orders = self._forks.orders()
+    def _new_orders(self) -> list[tuple[int, str]] | None:
+        """Return the orders that were not taken yet; None if they cannot be read."""
+        try:
+            orders = self._forks.orders()
+        except OSError:
+            return None
         new, self._n_taken = orders[self._n_taken :], max(self._n_taken, len(orders))
         return new
 
@@ -133,7 +182,7 @@ class EngineForkServer:
                 for process in [p for p in self._engines if p.pid == ended[0]]:
                     status = os.waitstatus_to_exitcode(ended[1])
                     index = self._engines.pop(process)
-                    self._forks.tell(engine=index, status=status)
+                    self._tell(engine=index, status=status)
                     if index == HOST_ENGINE:
                         self._stop()
 
@@ -168,7 +217,7 @@ def main() -> None:
     order = fork_server.attend()
     if order is not None:
         _become_engine(*order, forks, arguments.deadline)
-    elif HOST_ENGINE in forks.report()[0]:
+    elif HOST_ENGINE in forks.report().processes:
         # The reaper would do it, but the launcher may have killed the reaper.
         shutil.rmtree(forks.folder, ignore_errors=True)
 

@@ -3,6 +3,7 @@
     orders           INDEX NAME, a line for each engine that it is to fork
     engines.jsonl    {"engine": 0, "pid": 17, "started": 4711} after the fork,
                      {"engine": 0, "status": -9} after the end (negative: the signal)
+                     {"engine": 0, "refused": "..."} when it cannot be forked, and why
     logs/NAME.log    what the engine writes
 
 Lines are only ever appended, each in one write. SIGUSR1 says that there is an order.
@@ -15,12 +16,32 @@ import json
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 
 # The number of a host's own engine, with which all others there end; above all tasks'.
 HOST_ENGINE = 1_000_000
+
+
+class ForkRefusal(NamedTuple):
+    """Why an engine was not forked; `line` of the report tells it from another one."""
+
+    line: int
+    why: str
+
+
+class Report(NamedTuple):
+    """What a fork server has reported, by the engine's number.
+
+    The processes and refusals are the newest of each. On other hosts a process is a
+    `FarProcess`.
+    """
+
+    processes: dict[int, Any]
+    statuses: dict[int, int]
+    refusals: dict[int, ForkRefusal]
 
 
 @dataclass(frozen=True)
@@ -54,34 +75,35 @@ class Forks:
         """Return all orders so far; none if the folder is gone."""
         try:
             lines = self._orders.read_text(encoding="utf-8").splitlines()
-        except OSError:
+        except FileNotFoundError:
             return []
         parts = [line.split() for line in lines]
         return [(int(index), name) for index, name in parts]
 
-    def tell(self, **line: int) -> None:
+    def tell(self, **line: int | str) -> None:
         """Append a line to the report; a write this short is not torn."""
         # The folder may be gone, and engines must survive that: they hold the state.
         with (
-            contextlib.suppress(OSError),
+            contextlib.suppress(FileNotFoundError),
             self._report.open("a", encoding="utf-8") as file,
         ):
             file.write(json.dumps(line) + "\n")
 
-    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
-        """Return the processes and the exit statuses of the engines, by number."""
-        processes: dict[int, Process] = {}
-        statuses: dict[int, int] = {}
+    def report(self) -> Report:
+        """Return what was reported so far."""
+        report = Report({}, {}, {})
         with contextlib.suppress(FileNotFoundError):
-            for line in self._report.read_text().splitlines():
+            for number, line in enumerate(self._report.read_text().splitlines()):
                 entry = json.loads(line)
                 index = entry["engine"]
                 if "pid" in entry:
-                    processes[index] = Process(entry["pid"], entry["started"])
-                    statuses.pop(index, None)  # that of an earlier process
+                    report.processes[index] = Process(entry["pid"], entry["started"])
+                    report.statuses.pop(index, None)  # that of an earlier process
+                elif "refused" in entry:
+                    report.refusals[index] = ForkRefusal(number, entry["refused"])
                 else:
-                    statuses[index] = entry["status"]
-        return processes, statuses
+                    report.statuses[index] = entry["status"]
+        return report
 
     @property
     def _orders(self) -> Path:

@@ -34,9 +34,8 @@ from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
     engine_environment,
-    make_folder,
+    launch_folder,
     number_in,
-    prepared,
 )
 
 _CONNECTION = "IPP_CONNECTION_INFO"
@@ -65,15 +64,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
     return parser.parse_args()
-
-
-def _folder(launched_in: Path) -> Path:
-    """Use the folder that was made for this launch, if there is one; else a new one."""
-    # A name in /tmp can be guessed: another user may have put a link or a folder there.
-    if launched_in.name.startswith("psring-") and not launched_in.is_symlink():
-        launched_in.chmod(0o700)  # fails for another user's folder
-        return prepared(launched_in.resolve())
-    return make_folder()
 
 
 def _launched_here() -> int:
@@ -122,7 +112,7 @@ def main() -> None:
         _wait_for_first_process(arguments.deadline)
         return
     slots = arguments.slots or _launched_here()
-    folder = _folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
+    folder = launch_folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
     forks = Forks(folder)
     connection = forks.connection("engine")
     connection.touch(mode=0o600)  # before the key is in it

@@ -18,7 +18,7 @@ from pathlib import Path
 from kit import arithmetic, machine
 from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.forks import HOST_ENGINE, ForkRefusal, Forks
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import number_in, tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
@@ -58,6 +58,7 @@ class HostNews:
     logs: dict[int, str] = field(default_factory=dict)
     mib: dict[int, float] = field(default_factory=dict)
     stopped: frozenset[int] = frozenset()
+    refusals: dict[int, ForkRefusal] = field(default_factory=dict)
 
 
 def _forks() -> Forks:
@@ -109,7 +110,7 @@ def fork(names: Mapping[int, str]) -> None:
 def news(*, with_memory: bool, n_lines: int = 40) -> HostNews:
     """Return the state of the engines; their memory takes some 2 ms more for each."""
     forks = _forks()
-    processes, statuses = forks.report()
+    processes, statuses, refusals = forks.report()
     names = dict(forks.orders())
     running = {i: p for i, p in processes.items() if i not in statuses}
     mib = {p.pid: machine.used_mib(p.pid) for p in running.values() if with_memory}
@@ -119,6 +120,7 @@ def news(*, with_memory: bool, n_lines: int = 40) -> HostNews:
         {i: tail_of(forks.log(name), n_lines) for i, name in names.items()},
         {pid: used for pid, used in mib.items() if used is not None},
         frozenset(i for i, p in running.items() if p.is_stopped),
+        refusals,
     )
 
 

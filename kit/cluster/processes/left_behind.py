@@ -5,6 +5,10 @@ the notebook that owns the cluster keeps up to date. Nothing is ever looked up b
 and only clusters with a dead notebook are ended here. A folder may be shared with a
 container, where process ids mean other processes: clusters of another container are
 listed, but never touched.
+
+A record holds commands, and its folder's name is known: in a shared folder anybody may
+put a link or a folder of that name. Only a folder that is this user's alone is read,
+and nothing is read through a link.
 """
 
 from __future__ import annotations
@@ -15,14 +19,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
+from kit.errors import KitError
+from kit.regular_file import open_regular
+from kit.wire.handshake.private import open_private_folder
 
 _FILE = "cluster.json"
+_MOST_BYTES = 1 << 22
 _GRACE_S = 2.0
 
 
@@ -100,12 +108,17 @@ def record(
             "at_end": [*map(list, at_end)],
             "pids_of": _pid_namespace(),
         }
+        draft.touch(mode=0o600)  # whatever the umask: `find` reads no other
         draft.write_text(json.dumps(plain), encoding="utf-8")
         draft.replace(folder / _FILE)
 
 
 def find(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
-    """Return all clusters of this user, by name; damaged records are passed over."""
+    """Return all clusters of this user, by name.
+
+    Damaged records, links and what belongs to others or is open to them are passed
+    over.
+    """
     bases = {environment.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()}
     folders = [f for base in bases if base for f in Path(base).glob("psring-*")]
     found = [_read(folder) for folder in sorted(folders)]
@@ -114,10 +127,7 @@ def find(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
 
 def _read(folder: Path) -> LeftBehind | None:
     try:
-        path = folder / _FILE
-        if folder.stat().st_uid != os.getuid() or path.stat().st_uid != os.getuid():
-            return None
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(_record_of(folder))
         kept_by = plain["reaper"]
         return LeftBehind(
             folder,
@@ -128,8 +138,23 @@ def _read(folder: Path) -> LeftBehind | None:
             tuple(tuple(map(str, one)) for one in plain.get("at_end", ())),
             str(plain.get("pids_of", "")),
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, KitError, ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _record_of(folder: Path) -> bytes:
+    """Return the record in a folder that is this user's alone, itself of this user."""
+    fd = open_private_folder(folder)
+    try:
+        # Below the folder that was checked, not by its name: that may be another now.
+        path = f"/proc/self/fd/{fd}/{_FILE}"
+        with open_regular(path, most_bytes=_MOST_BYTES) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                raise PermissionError(f"{folder}/{_FILE} may be written by others")
+            return file.read(_MOST_BYTES)
+    finally:
+        os.close(fd)
 
 
 def is_left_behind(one: LeftBehind) -> bool:
@@ -140,14 +165,17 @@ def is_left_behind(one: LeftBehind) -> bool:
 def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     """End all clusters with a dead notebook and remove their folders; blocks.
 
-    Returns those clusters. A cluster that its reaper keeps would end by itself; it ends
-    sooner this way.
+    Returns those clusters, with the processes that this user may not end, such as what
+    a task has started by sudo. A cluster that its reaper keeps would end by itself; it
+    ends sooner this way.
     """
+    ended = []
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
         reaper.run_all(one.at_end)
-        reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
+        left = reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
         if one.reaper is not None:  # last: if this fails halfway, it does the rest
             reaper.end([one.reaper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)
-    return gone
+        ended.append(replace(one, processes=frozenset(left)))
+    return ended

@@ -15,17 +15,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import psutil
+
+from kit import machine
 from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    PermissionDeniedError,
+    StartFailed,
+)
 
 # How long the reaper may take to answer, and then the processes that it did not end.
 _MARGIN_S = 0.5
 _LAST_GRACE_S = 0.5
 _LAST_KILL_S = 0.5
 _CHECK_S = 0.01
+_COMMAND_LETTERS = 80  # of a command that is shown
 
 
 class ReaperHandle:
@@ -40,6 +50,8 @@ class ReaperHandle:
         assert kernel is not None, "we are running"
         self._record = ProcessRecord(kernel, lease_s, str(folder))
         self._unsent = b""
+        # What the last `end` could not end.
+        self.survivors: frozenset[Process] = frozenset()
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", reaper.__file__],
             stdin=subprocess.PIPE,
@@ -88,6 +100,11 @@ class ReaperHandle:
         `grace_s` and 5 seconds. It uses no thread, because none can be started while
         the interpreter exits. Repeatable.
         """
+        known = self._record
+        with contextlib.suppress(OSError, MemoryError):
+            # Those that cannot be ended are orphans then, and nobody would find them.
+            known.processes |= reaper.descendants(known.processes, known.folder)
+            self._tell({"processes": sorted(known.processes)})
         self._tell({"end": grace_s})
         self._child.send_signal(signal.SIGCONT)  # it may have been stopped
         with contextlib.suppress(OSError, MemoryError):  # then it ends like the others
@@ -97,13 +114,15 @@ class ReaperHandle:
         self._child.kill()
         self._wait(_MARGIN_S)
         self._pipe.close()
+        self.survivors = frozenset()
         if self._child.returncode == 0:
             return True
-        self._record.grace_s = min(grace_s, _LAST_GRACE_S)
+        known.grace_s = min(grace_s, _LAST_GRACE_S)
         try:
-            return not reaper.clean_up(self._record, _LAST_KILL_S)
+            self.survivors = frozenset(reaper.clean_up(known, _LAST_KILL_S))
         except OSError:  # out of descriptors here too
-            return False
+            self.survivors = frozenset(known.processes)
+        return not self.survivors
 
     def _wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -179,6 +198,55 @@ class Processes:
         """Stop watching: from now on processes end because we end them."""
         for fd in list(self._watched):
             self._forget(fd)
+
+
+def described(process: Process) -> str:
+    """Say which process it is: its pid, its command and its user."""
+    try:
+        seen = psutil.Process(process.pid)
+        command, user = " ".join(seen.cmdline()) or seen.name(), seen.username()
+    except psutil.Error:
+        return f"pid {process.pid}"
+    shown = "".join(letter if letter.isprintable() else "?" for letter in command)
+    return f"pid {process.pid} ({shown[:_COMMAND_LETTERS]}, user {user})"
+
+
+def not_started(error: Exception) -> Exception:
+    """Return the error of a start for a lack of resources, any other as it is."""
+    number = getattr(error, "errno", None)
+    if number not in machine.EXHAUSTED:
+        return error
+    why = machine.why_no_process(OSError(number, os.strerror(number)))
+    return StartFailed(f"the cluster did not start: {why}")
+
+
+def still_running(left: Sequence[Process], stop_s: float) -> KitError:
+    """Return the error for processes that have outlived a stop of so many seconds."""
+    foreign = [process for process in left if _is_of_another_user(process)]
+    if foreign:
+        pids = " ".join(str(process.pid) for process in foreign)
+        return PermissionDeniedError(
+            f"the cluster has ended, but for what its tasks have started as another "
+            f"user, which you may not end: "
+            f"{', '.join(map(described, foreign))}. End it with: sudo kill {pids}"
+        )
+    pids = ",".join(str(process.pid) for process in left)
+    return DeadlineExceededError(
+        f"some processes of the cluster have not ended {stop_s:g} s after the stop "
+        f"began, though they were killed ({', '.join(map(described, left))}): see ps "
+        f"-o pid,stat,wchan -p {pids}. Call stop() again when the system has let go of "
+        f"them."
+    )
+
+
+def _is_of_another_user(process: Process) -> bool:
+    try:
+        reaper.send(process, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def why(status: int | None) -> str:

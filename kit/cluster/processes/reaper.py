@@ -8,7 +8,8 @@ The reaper runs as a script (`python -I -S reaper.py`), so it imports the standa
 library only, starts in some 20 ms and survives whatever happens to the package. It
 never kills by name: a process is a pid together with its start time. It ends the
 recorded processes, those with the cluster's mark in their environment, even if their
-parents are gone, and the descendants of all these. It restarts nothing.
+parents are gone, and the descendants of all these. One of another user (a task's sudo)
+it cannot end: it ends all others. It restarts nothing.
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ class Process(NamedTuple):
 def _stat(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the name, None without a process.
 
-    Raises OSError if this cannot be known, mostly for lack of a descriptor.
+    So for one of another user where /proc is mounted with hidepid. Raises OSError if
+    this cannot be known, mostly for lack of a descriptor.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     # The name may have spaces and brackets in it: the last bracket ends it.
     return text[text.rindex(")") + 2 :].split()
@@ -127,7 +129,11 @@ def open_pidfd(process: Process) -> int | None:
 
 
 def send(process: Process, number: int) -> bool:
-    """Send a signal to exactly this process; False when it is gone already."""
+    """Send a signal to exactly this process; False when it is gone already.
+
+    Raises `PermissionError` if it belongs to another user, such as root's by sudo, and
+    `OSError` without a descriptor for it.
+    """
     fd = open_pidfd(process)
     if fd is None:
         return False
@@ -138,6 +144,22 @@ def send(process: Process, number: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def _signal_all(processes: Iterable[Process], number: int) -> set[Process]:
+    """Signal each that may be signalled; return the others, those of other users.
+
+    Nothing about one process keeps the signal from the next.
+    """
+    refused = set()
+    for process in processes:
+        try:
+            send(process, number)
+        except PermissionError:
+            refused.add(process)
+        except OSError:  # out of descriptors, perhaps only for a moment
+            continue
+    return refused
 
 
 def wait_gone(processes: Iterable[Process], timeout_s: float) -> set[Process]:
@@ -160,27 +182,27 @@ def end(
     kill_s: float = KILL_S,
     folder: str = "",
 ) -> set[Process]:
-    """Terminate, and after `grace_s` kill; return the processes that survive (none).
+    """Terminate, and after `grace_s` kill; return the processes that survive.
 
-    All `descendants` are ended. They are looked up again after the grace, so that a
-    child born meanwhile ends too.
+    These are those of other users, which this one may not end, and what the system
+    cannot kill. All `descendants` are ended. They are looked up again after the grace,
+    so that a child born meanwhile ends too.
     """
     family = descendants(processes, folder)
-    for process in family:
-        send(process, signal.SIGTERM)
-        send(process, signal.SIGCONT)  # a stopped process would not get the SIGTERM
-    left = wait_gone(family, grace_s)
+    ours = family - _signal_all(family, signal.SIGTERM)
+    _signal_all(ours, signal.SIGCONT)  # a stopped one would not get the SIGTERM
+    wait_gone(ours, grace_s)
     family |= descendants(family, folder)
-    for process in family:
-        send(process, signal.SIGKILL)
-    return wait_gone(left | family, kill_s)
+    refused = _signal_all(family, signal.SIGKILL)
+    left = wait_gone(family - refused, kill_s)
+    return left | {process for process in refused if process.is_running}
 
 
 def end_one(process: Process, grace_s: float, kill_s: float = KILL_S) -> bool:
     """End one process and none of its children; returns whether it has ended."""
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
-        send(process, number)
-        if not wait_gone([process], patience_s):
+        refused = _signal_all([process], number)
+        if not wait_gone([process], 0 if refused else patience_s):
             return True
     return False
 
@@ -277,7 +299,7 @@ def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
     folder = Path(record.folder)
     with contextlib.suppress(OSError):
         # A last check against a damaged record: only a folder that we made is removed.
-        if folder.name.startswith("psring-") and folder.stat().st_uid == os.getuid():
+        if folder.name.startswith("psring-") and folder.lstat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
     return left
 

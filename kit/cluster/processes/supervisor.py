@@ -29,14 +29,18 @@ from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
 from kit.cluster.processes.far_engines import FarEngines
-from kit.cluster.processes.processes import Processes, ReaperHandle
+from kit.cluster.processes.processes import (
+    Processes,
+    ReaperHandle,
+    not_started,
+    still_running,
+)
 from kit.cluster.processes.servers import Servers, changed_spec
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
 from kit.errors import (
     CancelledError,
     ControllerLost,
-    DeadlineExceededError,
     FailedPreconditionError,
     PeerLost,
     StartFailed,
@@ -88,9 +92,9 @@ class Supervisor:
             self._reaper = ReaperHandle(
                 self.folder, options.lease_s, options.as_arguments
             )
-        except OSError:
+        except OSError as error:
             remove_folder(self.folder)
-            raise
+            raise not_started(error) from error
         self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
         self.calls = TaskCalls(options.tasks, self._submit)
@@ -146,7 +150,10 @@ class Supervisor:
                 raise kind(f"the cluster did not start: {reason}")
             if not stages.done():
                 raise StartFailed(await self._too_late())
-            stages.result()
+            try:
+                stages.result()
+            except Exception as error:  # zmq's own are no OSError
+                raise not_started(error) from error
         except BaseException:
             # A second Ctrl-C must not interrupt this: processes would be left behind.
             await to_the_end(self.stop(stages))
@@ -501,7 +508,8 @@ class Supervisor:
     def end(self, grace_s: float) -> None:
         """End all processes and remove the folder; blocks; for any thread.
 
-        Only a process that the system cannot kill survives; see `has_ended`.
+        Only a process of another user, or that the system cannot kill, survives; see
+        `has_ended`.
         """
         for task in self.options.tasks:
             self.calls.lose(task, self._stopped())
@@ -512,14 +520,14 @@ class Supervisor:
         remove_folder(self.folder)
 
     def check_ended(self) -> None:
-        """Raise `DeadlineExceededError` when some process has outlived the end."""
+        """Raise when some process has outlived the end.
+
+        `PermissionDeniedError` if it belongs to another user, such as what a task has
+        started by sudo, else `DeadlineExceededError`.
+        """
         if not self.has_ended:
-            pids = ",".join(str(process.pid) for process in sorted(self.processes))
-            raise DeadlineExceededError(
-                f"some processes of the cluster have not ended {self.stop_s:g} s after "
-                f"the stop began, though they were killed: see ps -o pid,stat,wchan "
-                f"-p {pids}. Call stop() again when the system has let go of them."
-            )
+            left = self._reaper.survivors or self.processes
+            raise still_running(sorted(left), self.stop_s)
 
     def _stopped(self) -> CancelledError:
         return CancelledError(

@@ -115,7 +115,8 @@ class Server:
         return wanted.host, address.port
 
     def __repr__(self) -> str:
-        return f"<tf.train.Server {self.target}>"
+        warning = self._native.settings.warning
+        return f"<tf.train.Server {self.target}{f', {warning}' if warning else ''}>"
 
 
 def _resolved(

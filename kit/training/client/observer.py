@@ -277,7 +277,8 @@ class Observer:
         tasks = tuple(map(str, self._job.tasks))
         tables = (transfers, spans, steps, totals)
         saves = self.coordinator.saves
-        return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
+        trace = Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
+        return replace(trace, insecure=self._job.settings.insecure)
 
     def flight(self) -> Flight:
         """Return what all members do and wait for, as far as is known here."""

@@ -26,7 +26,8 @@ class RunReport:
     """A training as it is at one moment; `traffic` is empty until it is over.
 
     `changes` are what an elastic training has lost, taken in and let go; `chosen` says
-    why it began with its topology, if that was to be chosen.
+    why it began with its topology, if that was to be chosen; `warning` says that its
+    links are not encrypted.
     """
 
     run: str
@@ -42,6 +43,7 @@ class RunReport:
     kept: str = ""
     changes: Sequence[Change] = ()
     chosen: str = ""
+    warning: str = ""
 
 
 def table(picture: RunReport) -> Html:
@@ -81,6 +83,8 @@ def _facts(picture: RunReport) -> list[tuple[str, str]]:
         facts.append(("checkpoints", picture.saved))
     if picture.kept:
         facts.append(("trace", picture.kept))
+    if picture.warning:
+        facts.append(("links", picture.warning))
     if picture.error:
         facts += [("error", picture.error), ("why", LOOK)]
     return facts

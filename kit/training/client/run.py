@@ -812,9 +812,10 @@ class Run:
         topology = f", switching to {self.switching}" if self.switching else ""
         saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
         kept = f"; trace: {thinned}" if (thinned := self._kept) else ""
+        warned = f"; {job.settings.warning}" if job.settings.insecure else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
-            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
+            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}{warned}>"
         )
 
     @property
@@ -844,6 +845,7 @@ class Run:
             kept=self._kept,
             changes=self.history(),
             chosen=str(self.recommendation or ""),
+            warning=self.job.settings.warning,
         )
         return report.table(picture)
 

@@ -44,6 +44,36 @@ def make_private_folder(folder: Path) -> None:
     check_private(folder, folder.lstat())
 
 
+def is_guarded(folder: Path) -> bool:
+    """Whether nobody but root and this user can replace what this user makes in it.
+
+    /tmp is such a folder, because it is sticky. One of another user is not, though root
+    may write there: `su` and `sudo -E` keep the variables that name it.
+    """
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+    return status.st_uid in (0, os.geteuid()) and not is_open
+
+
+def open_private_folder(folder: Path) -> int:
+    """Return a descriptor (O_PATH) of a folder that is this user's alone.
+
+    What is then opened below it is what was checked, whatever its path leads to by
+    then. Raises `PermissionDeniedError` for a folder that belongs to others or is open
+    to them, and `OSError` for a link and whatever else is no folder.
+    """
+    fd = os.open(folder, _FOLDER)
+    try:
+        check_private(folder, os.fstat(fd))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def open_private(path: Path) -> BinaryIO:
     """Return a secret's file to read from, unbuffered: one of ours, or one of root's.
 
