@@ -124,7 +124,7 @@ NAME_TOPOLOGIES = (
     "widgets/stepping/stepper.py",  # a stepper of the ring
 )
 
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 700  # aim at 500; one idea whole is worth more than a number
 MAX_FUNCTION_LINES = 60
 SHIPPED = ("kit/", "widgets/")  # what a wheel contains
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
@@ -284,8 +284,8 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
     ],
     our_package_is_not_hidden: [("widgets/x.py", "import ipywidgets as " + "widgets")],
     file_is_short: [
-        ("kit/x.py", "\n" * 501),
-        ("kit/x.py", '"""One.\n\nTwo."""\n' + "\n" * 501),
+        ("kit/x.py", "\n" * (MAX_FILE_LINES + 1)),
+        ("kit/x.py", '"""One.\n\nTwo."""\n' + "\n" * (MAX_FILE_LINES + 1)),
     ],
     function_is_short: [
         ("kit/x.py", "def f():\n" + "    pass\n" * 60),
