@@ -30,7 +30,6 @@ _OTHERWISE = "compute it with the operations offered here, or in a tf.py_func"
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(
         [
-            "train.Supervisor",
             "train.Checkpoint",
             *("train.import_meta_graph", "train.export_meta_graph"),
             *("estimator.", "distribute.", "train.basic_train_loop"),

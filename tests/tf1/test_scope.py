@@ -11,7 +11,7 @@ from tests.cases import for_each
 
 OUTSIDE = [
     *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),
-    *("train.basic_train_loop", "train.Supervisor", "train.Example"),
+    *("train.basic_train_loop", "train.Example"),
     *("train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
     *("losses", "metrics", "einsum", "RandomShuffleQueue", "nn.conv3d", "math.erf"),

@@ -92,6 +92,7 @@ from kit.tf1.train.monitored.session_creators import (
     WorkerSessionCreator as WorkerSessionCreator,
 )
 from kit.tf1.train.monitored.session_manager import SessionManager as SessionManager
+from kit.tf1.train.monitored.supervisor import Supervisor as Supervisor
 from kit.tf1.train.optimizers.average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
+    "Supervisor",
     "SyncReplicasOptimizer",
     "WorkerSessionCreator",
     "add_queue_runner",
