@@ -17,6 +17,7 @@ from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
+from kit.tf1 import gfile as gfile
 from kit.tf1 import logging as logging
 from kit.tf1 import math as math
 from kit.tf1 import nn as nn
@@ -129,6 +130,7 @@ from kit.tf1.ops.creation import range as range
 from kit.tf1.ops.creation import sequence_mask as sequence_mask
 from kit.tf1.ops.creation import zeros as zeros
 from kit.tf1.ops.creation import zeros_like as zeros_like
+from kit.tf1.ops.flow import Print as Print
 from kit.tf1.ops.flow import tuple as tuple
 from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
@@ -151,6 +153,8 @@ from kit.tf1.ops.random import random_shuffle as random_shuffle
 from kit.tf1.ops.random import random_uniform as random_uniform
 from kit.tf1.ops.random import set_random_seed as set_random_seed
 from kit.tf1.ops.random import truncated_normal as truncated_normal
+from kit.tf1.ops.reduce import arg_max as arg_max
+from kit.tf1.ops.reduce import arg_min as arg_min
 from kit.tf1.ops.reduce import argmax as argmax
 from kit.tf1.ops.reduce import argmin as argmin
 from kit.tf1.ops.reduce import count_nonzero as count_nonzero
@@ -275,6 +279,9 @@ from kit.tf1.variables.variable_lists import (
     global_variables_initializer as global_variables_initializer,
 )
 from kit.tf1.variables.variable_lists import (
+    initialize_all_tables as initialize_all_tables,
+)
+from kit.tf1.variables.variable_lists import (
     initialize_all_variables as initialize_all_variables,
 )
 from kit.tf1.variables.variable_lists import (
@@ -308,6 +315,7 @@ from kit.tf1.variables.variables import (
 newaxis = None
 # The release that these names are from: programs check that it begins with "1.".
 VERSION = __version__ = "1.15.5"
+GIT_VERSION = __git_version__ = f"v{VERSION}"
 
 
 def __getattr__(name: str) -> Any:

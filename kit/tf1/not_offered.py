@@ -40,7 +40,7 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
     **dict.fromkeys(
         [
-            *("data.", "io.", "python_io.", "image.", "gfile.", "parse_example"),
+            *("data.", "io.", "python_io.", "image.", "parse_example"),
             *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
             *("train.batch", "train.shuffle_batch", "train.string_input_producer"),
             *("train.slice_input_producer", "train.Example", "train.Feature"),
@@ -48,7 +48,7 @@ _INSTEAD: dict[str, str] = {
         ],
         _INPUT,
     ),
-    **dict.fromkeys(["summary.", "profiler.", "python_debug.", "Print"], _BOARD),
+    **dict.fromkeys(["summary.", "profiler.", "python_debug."], _BOARD),
     **dict.fromkeys(
         ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
         "write the loop in Python around session.run, or use tf.where",
@@ -120,7 +120,7 @@ def _advice(path: str) -> str | None:
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
         Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection Event
-        FixedLenFeature FixedLenSequenceFeature FixedLengthRecordReader GIT_VERSION
+        FixedLenFeature FixedLenSequenceFeature FixedLengthRecordReader
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
         GRAPH_DEF_VERSION_MIN_PRODUCER HistogramProto IdentityReader IndexedSlicesSpec
         LMDBReader LogMessage MONOLITHIC_BUILD Module NameAttrList NoGradient
@@ -128,7 +128,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
         SessionLog SparseFeature SparseTensorSpec Summary SummaryMetadata TensorArray
         TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
-        add_check_numerics_ops angle arg_max arg_min argsort as_string asin asinh
+        add_check_numerics_ops angle argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
         assert_less_equal assert_near assert_negative assert_non_negative
         assert_non_positive assert_none_equal assert_positive assert_proper_iterable
@@ -153,7 +153,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         get_logger get_session_handle get_session_tensor get_static_value
         grad_pass_through guarantee_const hessians histogram_fixed_width
         histogram_fixed_width_bins identity_n ifft ifft2d ifft3d igamma igammac imag
-        init_scope initialize_all_tables is_non_decreasing is_numeric_tensor
+        init_scope is_non_decreasing is_numeric_tensor
         is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
         load_library load_op_library log_sigmoid make_ndarray make_template
         make_tensor_proto matching_files matrix_band_part matrix_determinant

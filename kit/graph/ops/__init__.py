@@ -31,6 +31,7 @@ from kit.graph.ops.nn import layers as layers
 from kit.graph.ops.nn import softmax as softmax
 from kit.graph.ops.state import accumulators as accumulators
 from kit.graph.ops.state import function as function
+from kit.graph.ops.state import printing as printing
 from kit.graph.ops.state import queues as queues
 from kit.graph.ops.state import saving as saving
 from kit.graph.ops.state import source as source

@@ -79,21 +79,22 @@ class Graph(NativeGraph):
         self._controllers: ContextVar[tuple[_Controller, ...]] = ContextVar(
             "controllers", default=()
         )
-        self._of_collections: dict[Any, list[Any]] = {}
+        # Under the original's private name: programs move variables through it.
+        self._collections: dict[Any, list[Any]] = {}
 
     @property
     def collections(self) -> list[Any]:
         """The names of all collections."""
-        return list(self._of_collections)
+        return list(self._collections)
 
     def get_all_collection_keys(self) -> list[Any]:
         """Return the names of all collections that are names."""
-        return [one for one in self._of_collections if isinstance(one, str)]
+        return [one for one in self._collections if isinstance(one, str)]
 
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Add a value to a collection; raises `RuntimeError` in a finalized graph."""
         self._check_open()
-        self._of_collections.setdefault(name, []).append(value)
+        self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
         """Add a value to several collections, once to each."""
@@ -106,7 +107,7 @@ class Graph(NativeGraph):
 
         With `scope`, a regular expression, only what has a name that begins like that.
         """
-        found = self._of_collections.get(name, [])
+        found = self._collections.get(name, [])
         if scope is None:
             return list(found)
         begin = re.compile(scope).match
@@ -114,12 +115,12 @@ class Graph(NativeGraph):
 
     def get_collection_ref(self, name: Any) -> list[Any]:
         """Return the collection itself, not a copy."""
-        return self._of_collections.setdefault(name, [])
+        return self._collections.setdefault(name, [])
 
     def clear_collection(self, name: Any) -> None:
         """Empty a collection."""
         self._check_open()
-        self._of_collections.pop(name, None)
+        self._collections.pop(name, None)
 
     def create(
         self,

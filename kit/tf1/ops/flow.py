@@ -1,4 +1,4 @@
-"""Tensors that wait for others."""
+"""Tensors that wait for others, and tensors that print others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.graph.op import IndexedSlices, Op
 from kit.tf1.graph.control import group
-from kit.tf1.tensor.convert import create, graph_for, op_scope
+from kit.tf1.tensor.convert import argument, create, graph_for, op_scope
 
 
 def tuple(
@@ -43,3 +43,30 @@ def _after(gate: Op, one: Any) -> Any:
             values = create("Identity", one.values, name=scope)
             return IndexedSlices(values, one.indices, one.dense_shape)
         return create("Identity", one._as_tensor(), name=scope)
+
+
+def Print(
+    input_: Any,
+    data: Any,
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return `input_`; computing it writes `data` to the error stream of its task.
+
+    Of each tensor `summarize` values, by default 3; -1 for all. Only the first
+    `first_n` times, if that is given. Gradients flow through.
+    """
+    with op_scope(name, "Print", [input_, *data]) as scope:
+        passed = argument("Print", "input", input_)
+        shown = [argument("Print", f"data_{i}", one) for i, one in enumerate(data)]
+        return create(
+            "Print",
+            passed,
+            *shown,
+            message=message or "",
+            first_n=-1 if first_n is None else first_n,
+            summarize=3 if summarize is None else summarize,
+            name=scope,
+        )

@@ -142,6 +142,21 @@ def argmin(
     return _place("ArgMin", input, axis, name, output_type)
 
 
+# The names of the first versions, which had no default for the axis.
+def arg_max(
+    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
+) -> Any:
+    """Return the index of the first greatest element along an axis."""
+    return _place("ArgMax", input, dimension, name, output_type)
+
+
+def arg_min(
+    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
+) -> Any:
+    """Return the index of the first least element along an axis."""
+    return _place("ArgMin", input, dimension, name, output_type)
+
+
 def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
     with op_scope(name, op_type, [x, axis]) as scope:
         found = argument(op_type, "input", x)

@@ -89,3 +89,4 @@ all_variables = global_variables
 initialize_all_variables = global_variables_initializer
 initialize_local_variables = local_variables_initializer
 initialize_variables = variables_initializer
+initialize_all_tables = tables_initializer

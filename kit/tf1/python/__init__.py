@@ -1,0 +1,1 @@
+"""Modules that programs import from inside of the original: `tensorflow.python`."""

@@ -1,0 +1,174 @@
+"""Names of the first versions, and modules that programs import from inside."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import tf1 as tf
+from kit.graph.ops.state.printing import summary
+from kit.tf1.python.client import device_lib, timeline
+from tests.cases import for_each
+from tests.tf1.servers import cluster
+
+
+def test_old_names_of_argmax_take_the_dimension_second() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.constant([[1, 7, 3], [9, 2, 5]])
+
+        found = session.run([tf.arg_max(rows, 1), tf.arg_min(rows, dimension=0)])
+
+    assert [one.tolist() for one in found] == [[1, 0], [0, 1, 0]]
+    assert [one.dtype for one in found] == [np.int64, np.int64]
+
+
+def test_initializer_of_all_tables_runs() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(tf.initialize_all_tables()) is None
+
+
+def test_version_of_the_sources_has_three_names() -> None:
+    assert tf.GIT_VERSION == tf.__git_version__ == f"v{tf.VERSION}"
+
+
+def test_program_moves_variables_through_the_private_collections() -> None:
+    with tf.Graph().as_default() as graph:
+        tf.Variable(1.0, name="v")
+        kept = graph._collections[tf.GraphKeys.GLOBAL_VARIABLES]
+
+        assert [one.name for one in kept] == ["v:0"]
+        del kept[0]
+        assert tf.global_variables() == []
+
+
+# -- Print -----------------------------------------------------------------------------
+
+
+@for_each(
+    ("values", "limit", "text"),
+    [
+        (3, 3, "3"),
+        (np.float32(0.1), 3, "0.1"),
+        (np.float64(0.1), 3, "0.1"),
+        (np.float32(16777217), 3, "16777216"),
+        (np.float64(1 / 3), 3, "0.333333333333333315"),
+        (np.float32("nan"), 3, "nan"),
+        ([1, 2, 3], 3, "1 2 3"),
+        ([1, 2, 3, 4], 3, "1 2 3..."),
+        ([1, 2, 3, 4], -1, "1 2 3 4"),
+        ([True, False], 3, "1 0"),
+        (np.array([b"a", b"b c"], object), 3, "a b c"),
+        ([], 3, ""),
+        ([[1, 2], [3, 4]], 10, "[1 2][3 4]"),
+        ([[1, 2], [3, 4]], 3, "[1 2][3...]..."),
+        ([[1, 2], [3, 4]], 2, "[1 2]..."),
+        ([[[1], [2]], [[3], [4]]], 3, "[[1][2]][[3]]..."),
+    ],
+)
+def test_values_are_written_as_the_original_writes_them(
+    values: Any, limit: int, text: str
+) -> None:
+    assert summary(np.asarray(values), limit) == text
+
+
+def test_print_passes_its_value_on_and_says_it_a_few_times(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [2])
+        y = tf.Print(x * 2, [x, "text"], "now: ", first_n=2)
+
+        found = [session.run(y, {x: [i, i + 1]}).tolist() for i in range(3)]
+
+    assert found == [[0, 2], [2, 4], [4, 6]]
+    assert capfd.readouterr().err == "now: [0 1][text]\nnow: [1 2][text]\n"
+
+
+def test_gradients_flow_through_print() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant(3.0)
+        y = tf.Print(x * x, [x])
+
+        assert session.run(tf.gradients(y, x)) == [6.0]
+
+
+@pytest.mark.slow
+def test_print_on_another_task_gives_its_value(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        y = tf.Print(tf.constant([5]), [tf.constant([5])], "on the ps: ", summarize=-1)
+        with tf.Session(servers["worker"][0].target) as session:
+            assert session.run(y).tolist() == [5]
+
+    assert "on the ps: [5]" in capfd.readouterr().err
+
+
+# -- modules ---------------------------------------------------------------------------
+
+
+@for_each(
+    ("module", "name"),
+    [
+        ("python.client.timeline", "Timeline"),
+        ("python.client.device_lib", "list_local_devices"),
+        ("python.client.session", "Session"),
+        ("python.framework.ops", "get_default_graph"),
+        ("python.framework.dtypes", "as_dtype"),
+        ("python.framework.errors", "NotFoundError"),
+        ("python.ops.array_ops", "reshape"),
+        ("python.ops.control_flow_ops", "group"),
+        ("python.ops.nn_ops", "relu"),
+        ("python.training.queue_runner", "QueueRunner"),
+        ("python.training.supervisor", "Supervisor"),
+        ("python.platform.gfile", "GFile"),
+        ("python.platform.flags", "DEFINE_string"),
+        ("python.platform.app", "run"),
+        ("python.platform.tf_logging", "info"),
+    ],
+)
+def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:
+    folder, _, last = module.rpartition(".")
+
+    found = getattr(importlib.import_module(f"kit.tf1.{folder}"), last)
+
+    assert callable(getattr(found, name))
+
+
+def test_timeline_is_a_trace_with_each_operation_that_ran() -> None:
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with tf.Graph().as_default(), tf.Session() as session:
+        total = tf.add(tf.placeholder_with_default(1.0, []), 2.0, name="total")
+        session.run(total, options=options, run_metadata=metadata)
+
+    text = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
+
+    events = json.loads(text)["traceEvents"]
+    assert {"process_name", "total"} <= {one["name"] for one in events}
+    assert all(one["dur"] > 0 for one in events if one["ph"] == "X")
+
+
+def test_timeline_of_a_run_metadata_itself_names_the_field() -> None:
+    metadata: Any = tf.RunMetadata()
+
+    with pytest.raises(TypeError, match=r"Timeline\(run_metadata.step_stats\)"):
+        timeline.Timeline(metadata)
+
+
+def test_memory_is_not_in_a_timeline_and_says_so() -> None:
+    made = timeline.Timeline(tf.RunMetadata().step_stats)
+
+    with pytest.raises(tf.errors.UnimplementedError, match="show_memory"):
+        made.generate_chrome_trace_format(show_memory=True)
+
+
+def test_devices_of_this_host_are_named_without_a_task() -> None:
+    found = device_lib.list_local_devices()
+
+    assert ("/device:CPU:0", "CPU") in [(one.name, one.device_type) for one in found]
