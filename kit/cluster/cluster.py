@@ -709,7 +709,8 @@ class Cluster:
         supervisor, loop = self._life.ready()
         (found,) = select(str(task), self.tasks)
         run = self._run_under_way
-        if run is None:
+        # A training that waits for the end of an endless step has done without it.
+        if run is None or found in run.source.stuck_tasks():
             work = restart(supervisor, found)
         else:
             work = rejoin(supervisor, found, run, self._work)

@@ -15,7 +15,13 @@ import numpy.typing as npt
 import pytest
 
 import kit
-from kit.errors import ClusterBusy, PeerLost, UnknownError
+from kit.errors import (
+    AbortedError,
+    ClusterBusy,
+    DeadlineExceededError,
+    PeerLost,
+    UnknownError,
+)
 from kit.exchange import Compressor, Exchanged
 from kit.testing.task_process import until
 from kit.training.client.run import Run
@@ -210,3 +216,49 @@ def test_error_of_a_clean_up_does_not_hide_why_a_training_did_not_begin() -> Non
             begin(cluster, with_it)
 
         assert "The clean-up failed too: PeerLost: ps:0" in raised.value.__notes__[0]
+
+
+def locked(params: dict[str, Array], batch: Any) -> Any:
+    lock = __import__("threading").Lock()
+    lock.acquire()
+    lock.acquire()  # in C: no exception gets there
+
+
+def test_task_whose_step_never_returns_is_restarted_and_trains_again() -> None:
+    with kit.Cluster(ps=1, worker=2) as own:
+        pids = own.call("all", os.getpid)
+        with kit.settings(step_deadline_s=1, stop_deadline_s=3):
+            run = begin(own, locked)
+        with pytest.raises(DeadlineExceededError, match="locked") as caught:
+            run.wait(30)
+
+        again = begin(own).wait(30)
+
+        ends = [
+            old == new
+            for old, new in zip(pids, own.call("all", os.getpid), strict=True)
+        ]
+        notes = "\n".join(caught.value.__notes__)
+        assert ends == [True, False, False]
+        assert notes.count("so it was restarted") == 2
+        assert_bits(again)
+
+
+@pytest.mark.lasting("process")  # the engines that it has begun anew
+def test_stop_of_a_training_whose_step_never_returns_leaves_a_cluster_to_train_on(
+    cluster: kit.Cluster,
+) -> None:
+    with kit.settings(stop_deadline_s=3):
+        run = begin(cluster, locked)
+    until(lambda: "locked" in run.flight().said, 30)
+
+    run.stop()
+    with pytest.raises(AbortedError, match=r"run\.stop\(\)"):
+        run.wait(10)
+
+    assert_bits(begin(cluster).wait(30))
+
+
+def assert_bits(run: Run) -> None:
+    wanted = replayed(60)
+    assert all((run.params[name] == wanted[name]).all() for name in PARAMS)
