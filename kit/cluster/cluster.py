@@ -710,7 +710,7 @@ class Cluster:
         (found,) = select(str(task), self.tasks)
         run = self._run_under_way
         # A training that waits for the end of an endless step has done without it.
-        if run is None or found in run.source.stuck_tasks():
+        if run is None or found in run.stuck:
             work = restart(supervisor, found)
         else:
             work = rejoin(supervisor, found, run, self._work)

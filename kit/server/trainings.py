@@ -257,6 +257,8 @@ class Trainings:
             elastic.give_up()
         if member is not None and member.job.run == run:
             member.abort(AbortedError("the training did not begin on all tasks."))
+            # The next one may begin as soon as this returns.
+            member.join(member.job.settings.suspect_after_s)
 
     def join(self, number: int, terms: Mapping[str, str]) -> str | None:
         """Return the run for member `number` to join; None while there is none.

@@ -136,6 +136,7 @@ def test_a_slow_step_is_left_to_its_end_when_another_worker_fails(
     with pytest.raises(StepFailed):
         run.wait(20)
 
+    assert run.error is not None
     assert not any("restarted" in note for note in run.error.__notes__)
 
 

@@ -493,6 +493,11 @@ class Run:
         return self._observer
 
     @property
+    def stuck(self) -> list[Task]:
+        """The tasks in which a step goes on although the training has ended."""
+        return self._observer.stuck_tasks()
+
+    @property
     def step(self) -> int:
         """How many steps are committed so far, as far as is known here."""
         return self._observer.step()
