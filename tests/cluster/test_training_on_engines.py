@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import kit
+import kit.hooks
 from kit.errors import (
     AbortedError,
     ClusterBusy,
@@ -262,3 +263,62 @@ def test_stop_of_a_training_whose_step_never_returns_leaves_a_cluster_to_train_o
 def assert_bits(run: Run) -> None:
     wanted = replayed(60)
     assert all((run.params[name] == wanted[name]).all() for name in PARAMS)
+
+
+def outspoken(params: dict[str, Array], batch: Any) -> Any:
+    import logging
+    import sys
+    import warnings
+
+    print("a step prints")
+    sys.stderr.write("a step complains\n")
+    logging.warning("a step logs")
+    warnings.warn("a step warns", stacklevel=1)
+    return step(params, batch)
+
+
+class Outspoken(kit.hooks.SessionRunHook):
+    def after_run(self, context: Any, values: Any) -> None:
+        print("a hook prints")
+
+
+def test_what_a_step_or_a_hook_writes_is_in_the_log_of_its_task(
+    cluster: kit.Cluster,
+) -> None:
+    begin(cluster, outspoken, steps=2, hooks=[Outspoken()]).wait(30)
+
+    logs = [cluster.log(f"worker:{n}", 100) for n in (0, 1)]
+    said = ("prints", "complains", "logs", "warns")
+    assert all(f"a step {what}" in log for what in said for log in logs)
+    assert "a hook prints" in logs[0]
+
+
+def test_what_a_cell_prints_is_shown_and_is_not_in_the_log(
+    cluster: kit.Cluster,
+) -> None:
+    (out,) = cluster.on("worker:1", "print('of a cell')")
+
+    assert out.stdout == "of a cell\n"
+    assert "of a cell" not in cluster.log("worker:1", 100)
+
+
+def test_fork_of_the_notebooks_process_neither_uses_nor_ends_the_cluster(
+    cluster: kit.Cluster,
+) -> None:
+    read, write = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            cluster.stop()
+            cluster.call("worker", os.getpid)
+        except BaseException as error:
+            os.write(write, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        said = answer.read()
+    os.waitpid(pid, 0)
+
+    assert said.startswith("FailedPreconditionError")
+    assert "get_context('spawn')" in said
+    assert len(cluster.call("worker", os.getpid)) == 2
