@@ -47,7 +47,7 @@ class Teller:
 
     def reserve(self) -> None:
         """Take a place now; call it in the cell whose output it should be."""
-        with self._guard, suppress(OSError, ValueError):
+        with self._guard, suppress(Exception):
             self._output.reserve()
 
     def take(self, said: Sequence[Sequence[Any]], is_over: bool) -> None:
@@ -59,8 +59,8 @@ class Teller:
             # Where a line covers the one before, only the last one would be seen.
             if not isinstance(self._output, PlainLines):
                 texts = texts[-1:]
-            # A closed window must not end a training.
-            with suppress(OSError, ValueError):
+            # A closed window, or a stream of the user's, must not end a training.
+            with suppress(Exception):
                 for text in texts:
                     self._output.show(text)
                 if is_over:
