@@ -39,7 +39,7 @@ _PREFIXES = tuple(
 def is_installed(path: str) -> bool:
     """Return whether a file or folder belongs to Python or to an installed package.
 
-    >>> is_installed("/home/me/src/model.py"), is_installed("/x/site-packages/a.py")
+    >>> is_installed("/data/src/model.py"), is_installed("/x/site-packages/a.py")
     (False, True)
     """
     parts = Path(path).parts
