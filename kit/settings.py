@@ -55,7 +55,8 @@ class Settings:
     call_deadline_s : float, default 10.0
         How long a control call to another task may take.
     step_deadline_s : float, default 30.0
-        How long one step of a training may take before it fails.
+        How long one step of a training may take before it fails. A worker that could
+        be spared (`aggregate`) is then done without.
     run_deadline_s : float, default 30.0
         How long a run of a session may wait for other tasks, and for tasks that are not
         up yet.

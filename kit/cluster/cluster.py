@@ -39,6 +39,7 @@ from kit.cluster.cells.selection import (
     is_single,
     make_tasks,
     select,
+    select_one,
 )
 from kit.cluster.changes import TaskChange
 from kit.cluster.dask_workers.workers import DaskWorkers, check_client
@@ -394,7 +395,7 @@ class Cluster:
 
         Raises `PlacementError` for one that the cluster does not have.
         """
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         carry = partial(self.call, "all")
         return ClusterTarget(lambda: self.directory, found, carry, self._check_lives)
 
@@ -616,12 +617,12 @@ class Cluster:
 
             print(cluster.log("worker:1"))
         """
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         return self._life.ready()[0].log_tail(found, n_lines)
 
     def log_path(self, task: str | Task) -> Path:
         """Return the path of a task's log on its host; a stop removes the log."""
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         return self._life.ready()[0].log_path(found)
 
     def restart(self, task: str | Task) -> None:
@@ -678,7 +679,7 @@ class Cluster:
             run = kit.train(step, params, data, elastic=True)
             cluster.kill("worker:1")
         """
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         self._check_lives(found)
         with suppress(PeerLost):  # it is dead before it can answer
             self.call(found, end_at_once)
@@ -707,9 +708,10 @@ class Cluster:
             The cluster has no such task.
         """
         supervisor, loop = self._life.ready()
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         run = self._run_under_way
-        if run is None:
+        # A training that waits for the end of an endless step has done without it.
+        if run is None or found in run.stuck:
             work = restart(supervisor, found)
         else:
             work = rejoin(supervisor, found, run, self._work)
@@ -794,7 +796,7 @@ class Cluster:
     def begin_remove(self, task: str | Task) -> LoopTask[None]:
         """Begin what `remove` does and return at once."""
         _, loop = self._life.ready()
-        (found,) = select(str(task), self.tasks)
+        found = select_one(task, self.tasks)
         work = removing(self._life, found, self._run_under_way)
         return loop.submit(work, must_finish=True)
 

@@ -159,6 +159,8 @@ class Lifecycle:
 
     def stop(self) -> None:
         """Stop everything, and block until nothing is left. Repeatable."""
+        if self._is_of_another_process:
+            return  # a fork that leaves `with kit.Cluster()` must not end its parent's
         self._reserve = b""
         starting = self._give_up_start()
         if starting is not None:
@@ -172,6 +174,8 @@ class Lifecycle:
 
     async def stop_async(self) -> None:
         """Stop as `stop` does, without blocking the running loop."""
+        if self._is_of_another_process:
+            return
         self._reserve = b""
         starting = self._give_up_start()
         if starting is not None:
@@ -235,9 +239,15 @@ class Lifecycle:
             self.loop.close(_CLOSE_S)
 
     def _at_exit(self) -> None:
-        # A fork of this process inherits the hook, but the cluster is not its own.
-        if os.getpid() == self._owner:
-            self.stop()
+        self.stop()
+
+    @property
+    def _is_of_another_process(self) -> bool:
+        """Whether this is a fork of the process that has the cluster.
+
+        It has inherited objects and hooks, but none of the threads that do the work.
+        """
+        return os.getpid() != self._owner
 
     def enter(self) -> None:
         """Make its holder the current one, if it is running."""
@@ -247,6 +257,13 @@ class Lifecycle:
     def ready(self) -> tuple[Supervisor, LoopThread]:
         """Return the supervisor and the loop of a ready cluster, or raise why not."""
         supervisor, loop = self.supervisor, self.loop
+        if self._is_of_another_process:
+            raise FailedPreconditionError(
+                f"this cluster belongs to process {self._owner}, of which this one "
+                f"({os.getpid()}) is a fork: it has none of its threads and links. Use "
+                f"the cluster in process {self._owner}, or begin this process with "
+                f"multiprocessing.get_context('spawn') and start one in it."
+            )
         if self.state is not ClusterState.READY or supervisor is None or loop is None:
             raise FailedPreconditionError(
                 f"this cluster is {self.state}; start one with "

@@ -22,6 +22,7 @@ from typing import Any
 
 import cloudpickle
 
+from kit.cluster.cells.remote import opened
 from kit.errors import FailedPreconditionError
 
 _ALIGNED = 64  # bytes of a cache line, and of the widest vector registers
@@ -51,7 +52,7 @@ class MappedPickle:
                 f"one user, and not in separate containers."
             ) from error
         arrays = [whole[begin:end] for begin, end in self.arrays]
-        return cloudpickle.loads(whole[: self.n_bytes], buffers=arrays)
+        return opened(whole[: self.n_bytes], arrays)
 
 
 @dataclass(frozen=True)

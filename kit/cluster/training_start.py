@@ -56,7 +56,7 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
         with noted_at(error):
             cluster.call("all", engine.give_up, job.run)
         raise
-    return Run(job, dial, bring=cluster.bring)
+    return Run(job, dial, bring=cluster.bring, restart=cluster.restart)
 
 
 def _needing_work(cluster: Cluster, job: Job) -> list[Task]:

@@ -91,17 +91,26 @@ class NotebookLine:
         self._handle = None
 
 
-def output_for(stream: TextIO) -> Output:
-    """Return where lines are shown: in the notebook's cell, if this is its kernel."""
+def output_for(stream: TextIO | None) -> Output:
+    """Return where lines are shown: in the notebook's cell, if this is its kernel.
+
+    `stream` may be an object of the user's that can do no more than write; None, as in
+    a process without a terminal, shows nothing.
+    """
     display = _display_of_the_kernel()
     if display is not None:
         return NotebookLine(display)
 
     def write(text: str) -> None:
-        stream.write(text)
-        stream.flush()
+        if stream is not None:
+            stream.write(text)
+            getattr(stream, "flush", int)()
 
-    return TerminalLine(write) if stream.isatty() else PlainLines(write)
+    try:
+        is_terminal = stream is not None and stream.isatty()
+    except (AttributeError, ValueError):  # it has none, or is closed
+        is_terminal = False
+    return TerminalLine(write) if is_terminal else PlainLines(write)
 
 
 def _display_of_the_kernel() -> Callable[..., Any] | None:

@@ -14,12 +14,14 @@ from typing import Any
 
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
+from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.recorded import Cursors, News, Recorded, Tables
 from kit.training.client.requests import over
 from kit.training.client.run import Run
+from kit.training.client.stuck_tasks import StuckTasks
 from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
@@ -32,6 +34,7 @@ class LoadedObserver:
     def __init__(self, content: Content) -> None:
         """Take what a recording contains."""
         self.content, self._tables = content, content.tables
+        self.stuck = StuckTasks()
         self.finished: Future[None] = Future()
         error = content.error if content.end is not None else _unfinished(content)
         if error is None:
@@ -51,6 +54,10 @@ class LoadedObserver:
     def job(self) -> Job:
         """The job of the training."""
         return self.content.job
+
+    def stuck_tasks(self) -> list[Task]:
+        """Return no task: none is left."""
+        return []
 
     def epoch(self) -> EpochRow | None:
         """Return the last epoch."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from kit import arithmetic, machine
 from kit.errors import AddressInUse, FailedPreconditionError
+from kit.server import task_log
 from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.job import Job, Work
@@ -42,6 +43,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         insecure=bool(config["insecure"]),
         runtime_dir=folder,
     )
+    task_log.write_what_no_cell_prints()
     stop()
     if config.get("threads"):  # the same on all hosts, also after a restart
         arithmetic.set_threads(int(config["threads"]))

@@ -235,6 +235,13 @@ class Trainings:
                 task=str(self.task),
             )
         last = self._member
+        if last is not None and last.is_stuck:
+            raise ClusterBusy(
+                f"{self.task} is still in step {last.step} of a training that has "
+                f"ended ({last.job.run[:8]}), at {last.last_doing.get('where')}. Give "
+                f"it a new process: cluster.restart({self.task.short!r}).",
+                task=str(self.task),
+            )
         if last is not None and not last.is_over:
             raise ClusterBusy(
                 f"{self.task} is at step {last.step} of another training "
@@ -250,6 +257,8 @@ class Trainings:
             elastic.give_up()
         if member is not None and member.job.run == run:
             member.abort(AbortedError("the training did not begin on all tasks."))
+            # The next one may begin as soon as this returns.
+            member.join(member.job.settings.suspect_after_s)
 
     def join(self, number: int, terms: Mapping[str, str]) -> str | None:
         """Return the run for member `number` to join; None while there is none.

@@ -6,7 +6,9 @@ Pure. `kit.exchange.topologies.topology` says what such a topology is, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.topologies.topology import (
@@ -15,8 +17,10 @@ from kit.exchange.topologies.topology import (
     by_name,
     steps_to_all,
 )
+from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
+    from kit.training.coordination.membership import Epoch
     from kit.training.job import Job
 
 
@@ -54,3 +58,16 @@ def check_switch(job: Job, name: str, synchronous: bool = True) -> None:
         f"which only one makes workers agree after a step. Begin with the other "
         f"one, or leave out elastic."
     )
+
+
+def check_change(
+    job: Job, foreseen: Callable[[int], Epoch], *, at: int = 0, **changes: Any
+) -> None:
+    """Check a change from step `at` on together with what is `foreseen` for then."""
+    job.check_step(at)
+    given = {name: value for name, value in changes.items() if value is not None}
+    then = replace(foreseen(at), **given)
+    LinkSettings.parse(then.link)
+    job.check_topology(then.topology, then.synchronous)
+    if "topology" in given:
+        check_switch(job, then.topology, then.synchronous)

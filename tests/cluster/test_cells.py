@@ -11,7 +11,7 @@ import pytest
 from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
 from kit.cluster.cells.cells import MOST_SHOWN, CellRun
 from kit.cluster.cells.on import CellFailed, CellInterrupted, collected, on_tasks
-from kit.errors import DeadlineExceededError
+from kit.errors import DeadlineExceededError, InvalidArgumentError
 from kit.task import Task
 
 ONE, TWO = Task("worker", 0), Task("worker", 1)
@@ -301,3 +301,25 @@ def test_a_cell_that_shows_things_without_end_is_cut_once_and_says_so() -> None:
     (told,) = [one.text for one in outputs if one.kind is OutputKind.STDERR]
     assert "worker:0 has shown more than 33,554,432 characters" in told
     assert outputs[-1].text == "fine"
+
+
+@pytest.mark.parametrize(
+    "code", ["await f()", "%time 1\nawait f()", "async with x:\n    pass"]
+)
+def test_a_cell_that_awaits_at_its_top_level_is_refused_before_it_is_sent(
+    code: str,
+) -> None:
+    engines = Engines()
+
+    with pytest.raises(InvalidArgumentError, match=r"async def main\(\)"):
+        CellRun([ONE, TWO], code, engines)
+
+    assert not engines.listeners
+
+
+def test_a_cell_may_await_inside_a_function() -> None:
+    engines = Engines()
+
+    CellRun([ONE], "async def main():\n    await f()", engines)
+
+    assert list(engines.listeners) == [ONE]

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.cluster.cells.selection import check_jobs, is_single, make_tasks, select
+from kit.cluster.cells.selection import (
+    check_jobs,
+    is_single,
+    make_tasks,
+    select,
+    select_one,
+)
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
 from tests.cases import for_each
@@ -96,3 +102,16 @@ def test_impossible_jobs_are_refused_with_the_value(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         check_jobs(jobs)
+
+
+@for_each("several", ["worker", "all", "/job:worker"])
+def test_where_one_task_is_wanted_several_are_refused_with_their_names(
+    several: str,
+) -> None:
+    with pytest.raises(PlacementError, match=r"one task is wanted.*'worker:0'"):
+        select_one(several, TASKS)
+
+
+@for_each("name", ["worker:1", "/job:worker/task:1", Task("worker", 1)])
+def test_one_task_is_selected_by_each_form_of_its_name(name: str | Task) -> None:
+    assert select_one(name, TASKS) == Task("worker", 1)

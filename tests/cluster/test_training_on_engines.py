@@ -15,7 +15,14 @@ import numpy.typing as npt
 import pytest
 
 import kit
-from kit.errors import ClusterBusy, PeerLost, UnknownError
+import kit.hooks
+from kit.errors import (
+    AbortedError,
+    ClusterBusy,
+    DeadlineExceededError,
+    PeerLost,
+    UnknownError,
+)
 from kit.exchange import Compressor, Exchanged
 from kit.testing.task_process import until
 from kit.training.client.run import Run
@@ -210,3 +217,108 @@ def test_error_of_a_clean_up_does_not_hide_why_a_training_did_not_begin() -> Non
             begin(cluster, with_it)
 
         assert "The clean-up failed too: PeerLost: ps:0" in raised.value.__notes__[0]
+
+
+def locked(params: dict[str, Array], batch: Any) -> Any:
+    lock = __import__("threading").Lock()
+    lock.acquire()
+    lock.acquire()  # in C: no exception gets there
+
+
+def test_task_whose_step_never_returns_is_restarted_and_trains_again() -> None:
+    with kit.Cluster(ps=1, worker=2) as own:
+        pids = own.call("all", os.getpid)
+        with kit.settings(step_deadline_s=1, stop_deadline_s=3):
+            run = begin(own, locked)
+        with pytest.raises(DeadlineExceededError, match="locked") as caught:
+            run.wait(30)
+
+        again = begin(own).wait(30)
+
+        ends = [
+            old == new
+            for old, new in zip(pids, own.call("all", os.getpid), strict=True)
+        ]
+        notes = "\n".join(caught.value.__notes__)
+        assert ends == [True, False, False]
+        assert notes.count("so it was restarted") == 2
+        assert_bits(again)
+
+
+@pytest.mark.lasting("process")  # the engines that it has begun anew
+def test_stop_of_a_training_whose_step_never_returns_leaves_a_cluster_to_train_on(
+    cluster: kit.Cluster,
+) -> None:
+    with kit.settings(stop_deadline_s=3):
+        run = begin(cluster, locked)
+    until(lambda: "locked" in run.flight().said, 30)
+
+    run.stop()
+    with pytest.raises(AbortedError, match=r"run\.stop\(\)"):
+        run.wait(10)
+
+    assert_bits(begin(cluster).wait(30))
+
+
+def assert_bits(run: Run) -> None:
+    wanted = replayed(60)
+    assert all((run.params[name] == wanted[name]).all() for name in PARAMS)
+
+
+def outspoken(params: dict[str, Array], batch: Any) -> Any:
+    import logging
+    import sys
+    import warnings
+
+    print("a step prints")
+    sys.stderr.write("a step complains\n")
+    logging.warning("a step logs")
+    warnings.warn("a step warns", stacklevel=1)
+    return step(params, batch)
+
+
+class Outspoken(kit.hooks.SessionRunHook):
+    def after_run(self, context: Any, values: Any) -> None:
+        print("a hook prints")
+
+
+def test_what_a_step_or_a_hook_writes_is_in_the_log_of_its_task(
+    cluster: kit.Cluster,
+) -> None:
+    begin(cluster, outspoken, steps=2, hooks=[Outspoken()]).wait(30)
+
+    logs = [cluster.log(f"worker:{n}", 100) for n in (0, 1)]
+    said = ("prints", "complains", "logs", "warns")
+    assert all(f"a step {what}" in log for what in said for log in logs)
+    assert "a hook prints" in logs[0]
+
+
+def test_what_a_cell_prints_is_shown_and_is_not_in_the_log(
+    cluster: kit.Cluster,
+) -> None:
+    (out,) = cluster.on("worker:1", "print('of a cell')")
+
+    assert out.stdout == "of a cell\n"
+    assert "of a cell" not in cluster.log("worker:1", 100)
+
+
+def test_fork_of_the_notebooks_process_neither_uses_nor_ends_the_cluster(
+    cluster: kit.Cluster,
+) -> None:
+    read, write = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            cluster.stop()
+            cluster.call("worker", os.getpid)
+        except BaseException as error:
+            os.write(write, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        said = answer.read()
+    os.waitpid(pid, 0)
+
+    assert said.startswith("FailedPreconditionError")
+    assert "get_context('spawn')" in said
+    assert len(cluster.call("worker", os.getpid)) == 2

@@ -106,3 +106,32 @@ def test_shell_without_a_kernel_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "IPython", ipython)
 
     assert isinstance(output_for(io.StringIO()), PlainLines)
+
+
+class Tee:
+    """A stream of a user's, which can only write."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_stream_that_can_only_write_gets_plain_lines() -> None:
+    tee: Any = Tee()
+
+    output = output_for(tee)
+    output.show("step 1")
+    output.show("step 2")
+
+    assert tee.text == "step 1\nstep 2\n"
+
+
+def test_process_without_a_stream_or_with_a_closed_one_shows_nothing() -> None:
+    closed = io.StringIO()
+    closed.close()
+
+    output_for(None).show("step 1")
+
+    assert isinstance(output_for(closed), PlainLines)

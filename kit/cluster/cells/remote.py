@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import cloudpickle
 
+from kit.cluster.cells import user_code
 from kit.errors import KitError, UnknownError, from_plain, shortened, to_plain
 
 
@@ -21,7 +22,9 @@ class Perform:
     def __call__(self, payload: bytes) -> bytes:
         """Run the packed call and return its packed outcome; never raises."""
         try:
-            function, args, kwargs = cloudpickle.loads(payload)
+            code, call = cloudpickle.loads(payload)
+            user_code.take(code)
+            function, args, kwargs = opened(call)
             return cast(bytes, cloudpickle.dumps({"value": function(*args, **kwargs)}))
         except BaseException as error:  # SystemExit too: it must not end the engine
             text = shortened(traceback.format_exc())
@@ -37,7 +40,22 @@ def pack(
     >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
     (3, 1)
     """
-    return cast(bytes, cloudpickle.dumps((function, tuple(args), dict(kwargs))))
+    call = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
+    # Apart, and after the call: pickling may import what it needs.
+    return cast(bytes, cloudpickle.dumps((user_code.of_this_process(), call)))
+
+
+def opened(pickled: Any, buffers: Any = ()) -> Any:
+    """Return what the notebook pickled; its modules are the same here.
+
+    Raises `FailedPreconditionError` for one that is not here, or is not the same.
+    """
+    try:
+        found = cloudpickle.loads(pickled, buffers=buffers)
+    except ModuleNotFoundError as error:
+        raise user_code.not_found(error) from error
+    user_code.check()
+    return found
 
 
 def unpack(outcome: bytes, task: str) -> Any:

@@ -65,6 +65,21 @@ def select(selector: Selector, tasks: Sequence[Task]) -> list[Task]:
     return [task for task in tasks if task in wanted]
 
 
+def select_one(name: str | Task, tasks: Sequence[Task]) -> Task:
+    """Return the one task of that name; `PlacementError` for a job, or for "all".
+
+    >>> select_one("/job:worker/task:1", make_tasks({"ps": 1, "worker": 2})).short
+    'worker:1'
+    """
+    found = select(str(name), tasks)
+    if not is_single(name):
+        names = " or ".join(repr(task.short) for task in found)
+        raise PlacementError(
+            f"{name!r} is a job or several tasks, and one task is wanted: {names}."
+        )
+    return found[0]
+
+
 def is_single(selector: Selector) -> bool:
     """Whether the selector is the name of one task, so that one result comes back.
 

@@ -29,6 +29,7 @@ from traitlets.config import Config
 from kit.cluster.cells.output_limit import OutputLimit
 from kit.cluster.processes.forks import HOST_ENGINE
 from kit.errors import shortened
+from kit.server import task_log
 
 _PIPE_LOOKS, _PIPE_LOOK_S = 200, 0.005  # until what a cell wrote has come to its stream
 
@@ -168,6 +169,7 @@ def run(index: int, connection: Path, deadline_s: float) -> None:
     engine_app.start_nanny = ForkedNanny().start
     engine_app.Kernel = LimitedKernel
     _reseed()
+    task_log.keep()
     # Each is 0.7 s. A host that is cut off gives up sooner, and its tasks end with it.
     misses = 20 if index == HOST_ENGINE else 50
     engine_app.IPEngine.launch_instance(

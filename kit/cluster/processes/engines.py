@@ -34,8 +34,9 @@ import zmq
 from traitlets.config import Config
 
 from kit import machine
+from kit.cluster.cells import user_code
 from kit.cluster.cells.cell_output import OnMessage
-from kit.cluster.cells.remote import Perform
+from kit.cluster.cells.remote import Perform, pack
 from kit.cluster.loop import in_thread, to_the_end
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks, Report
@@ -99,6 +100,7 @@ class Engines:
         self._deadline_s = deadline_s
         self._processes = processes
         self._client: Any = None
+        self._told: dict[int, user_code.UserCode] = {}  # each engine, before a cell
         self.controller: Process | None = None
         self.fork_server: Process | None = None
         self._port_watch: asyncio.Task[None] | None = None
@@ -200,6 +202,7 @@ class Engines:
 
     async def fork_again(self, index: int) -> None:
         """Order another process for engine `index` in place of a dead one."""
+        self._told.pop(index, None)
         self._forks.order(index, self._names[index], self.fork_server)
 
     async def processes(self) -> dict[int, Process]:
@@ -367,6 +370,7 @@ class Engines:
 
         `on_message` gets each message of the cell's output, in ipyparallel's thread.
         """
+        self._tell_of_modules(index)
         client = self._client
         try:
             view, (identities, _) = client[index], client._build_targets([index])
@@ -387,6 +391,13 @@ class Engines:
             metadata={"label": None},
             message_future_hook=attach,
         )
+
+    def _tell_of_modules(self, index: int) -> None:
+        """Let a cell import what the notebook can, in case no call came before it."""
+        code = user_code.of_this_process()
+        if self._told.get(index) != code:
+            self._told[index] = code
+            self.submit(index, pack(user_code.check, [], {}))
 
     def interrupt(self, indices: Sequence[int]) -> None:
         """Send SIGINT to these engines; returns at once."""

@@ -149,6 +149,8 @@ def flight(
         said = "The training is paused: run.resume() lets it go on."
     elif (begin := _held_up(seen, waits, now)) >= 0:
         cause, said = _root(seen, waits, begin, now)
+    elif (longest := _longest(seen, now)) >= 0:
+        said = f"Nobody has waited for long. {_goes_on(seen[longest], now)}."
     rows = tuple(
         FlightRow(
             *(one.name, _does(one, now), int(one.doing.get("step", 0))),
@@ -229,16 +231,32 @@ def _root(
         names = listed(sorted({seen[n].name for n in chain[chain.index(cause) :]}))
         return -1, f"{names} wait for each other: a message between them is missing."
     one, waiting = seen[cause], [seen[n].name for n in waits if cause in waits[n]]
-    what, seconds = _does(one, now), _seconds(one, now)
-    said = f"{one.name} is the first cause: it "
+    verb = "waits" if len(waiting) == 1 else "wait"
+    said = f"{one.name} is the first cause: {_goes_on(one, now, 'it')}"
+    return cause, f"{said}. {listed(waiting)} {verb} for it."
+
+
+def _longest(seen: Sequence[Seen], now: int) -> int:
+    """Return whose own part of a step takes longest, if that is long; -1 if none."""
+    found = [
+        (_seconds(one, now), number)
+        for number, one in enumerate(seen)
+        if one.state == "running" and one.doing.get("where")
+    ]
+    return max(found, default=(0.0, -1))[1]
+
+
+def _goes_on(one: Seen, now: int, name: str = "") -> str:
+    """Say what a task has been doing since when, and at which line."""
+    what, seconds, said = _does(one, now), _seconds(one, now), name or one.name
+    if one.state == "failed":  # what it did when the training failed
+        what = str(one.doing.get("what", what))
     if what == "silent":
-        said += f"has not been heard for {(now - one.heard_at) / 1e9:.1f} s"
+        said += f" has not been heard for {(now - one.heard_at) / 1e9:.1f} s"
     else:
         long = "" if np.isnan(seconds) else f" for {seconds:.1f} s"
-        said += f"has been {what} in step {one.doing.get('step', 0):,}{long}"
-    said += f", at {one.doing['where']}" if one.doing.get("where") else ""
-    verb = "waits" if len(waiting) == 1 else "wait"
-    return cause, f"{said}. {listed(waiting)} {verb} for it."
+        said += f" has been {what} in step {one.doing.get('step', 0):,}{long}"
+    return said + (f", at {one.doing['where']}" if one.doing.get("where") else "")
 
 
 def _failed(
@@ -253,7 +271,11 @@ def _failed(
     if isinstance(error, DeadlineExceededError) and seen[cause].state != "lost":
         chain = _end_of_chain(seen, waits, cause, now)
         cause = chain[-1] if len(set(chain)) == len(chain) else cause
-    return cause, f"{names[cause]} is the first cause. {error.message}"
+    said = f"{names[cause]} is the first cause. {error.message}"
+    at = seen[cause].doing.get("where")
+    if at and at not in said:
+        said += f" {_goes_on(seen[cause], now)}."
+    return cause, said
 
 
 # --------------------------------------------------------------------------------------

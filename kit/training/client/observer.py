@@ -28,11 +28,11 @@ from kit.errors import (
     KitError,
     UnavailableError,
 )
+from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
-from kit.training.client.report import LOOK
 from kit.training.client.requests import (
     CommandSender,
     Dial,
@@ -43,6 +43,7 @@ from kit.training.client.requests import (
     not_over,
     tell_of,
 )
+from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.watched import (
     Once,
     Watched,
@@ -74,6 +75,7 @@ class Observer:
         self._job, self._process = job, dial
         self._dial = dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
+        self.stuck = StuckTasks()
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
@@ -554,9 +556,9 @@ class Observer:
             for caller in links:
                 caller.close()
         finally:  # whatever a callback raises: somebody waits for the result
-            if error is None:
-                self.finished.set_result(None)
-            else:
-                error.add_note(f"{LOOK}.")
-                self.finished.set_exception(error)
+            self.stuck.end(self.stuck_tasks(), self.finished, error)
             self._requests.close()
+
+    def stuck_tasks(self) -> list[Task]:
+        """Return the tasks in which a step goes on although the training has ended."""
+        return hosts_of(self._job, self._watched)

@@ -101,14 +101,18 @@ class Run:
         *,
         trusted: int | None = None,
         bring: Callable[[str], None] | None = None,
+        restart: Callable[[Task], None] | None = None,
     ) -> None:
         """Watch the training `job`, reaching its tasks by `dial`.
 
         `trusted` is the member whose word counts, by default the coordinator: it says
         how the training ended. A worker that watches its own training trusts itself.
-        `bring` gives the tasks a topology of the user's, before a switch to it.
+        `bring` gives the tasks a topology of the user's, before a switch to it;
+        `restart` gives a task whose step does not end a new process.
         """
-        self._take(job, Observer(job, dial, trusted=trusted), bring)
+        observer = Observer(job, dial, trusted=trusted)
+        observer.stuck.restart = restart
+        self._take(job, observer, bring)
         self._leads_here = trusted in (None, job.coordinator)
 
     @classmethod
@@ -259,7 +263,11 @@ class Run:
     def stop(self) -> None:
         """End the training between two steps; its parameters stay. Returns at once.
 
-        Workers that do not agree (`topology="gossip"`) do one more step, to agree.
+        Workers that do not agree (`topology="gossip"`) do one more step, to agree. A
+        step that does not end within some seconds is given up: the training fails with
+        `AbortedError`, and a task in which the step goes on even then gets a new
+        process, which a note of the error says. With the default settings all of this
+        takes less than 10 s.
         """
         with suppress(FailedPreconditionError):  # it is over
             self._observer.command("stop")
@@ -468,6 +476,8 @@ class Run:
     def _warn(self) -> None:
         for task, step in self.unrepeatable.items():
             warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
+        for text in self._observer.stuck.said:
+            warnings.warn(text, stacklevel=3)
         if self.recording is not None and self.recording.error:
             warnings.warn(self.recording.error, stacklevel=3)
 
@@ -481,6 +491,11 @@ class Run:
     def source(self) -> RunSource:
         """Who knows the training: its observer, or the recording that was loaded."""
         return self._observer
+
+    @property
+    def stuck(self) -> list[Task]:
+        """The tasks in which a step goes on although the training has ended."""
+        return self._observer.stuck_tasks()
 
     @property
     def step(self) -> int:

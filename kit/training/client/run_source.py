@@ -7,10 +7,12 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from kit.errors import KitError
+from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.recorded import Cursors, Recorded
+from kit.training.client.stuck_tasks import StuckTasks
 from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
@@ -26,10 +28,12 @@ class RunSource(Protocol):
     Attributes:
         finished: done when the training is over, or is not watched any more.
         recorded: what all members have reported.
+        stuck: what became of tasks in which a step has not ended with the training.
     """
 
     finished: Future[None]
     recorded: Recorded
+    stuck: StuckTasks
 
     @property
     def job(self) -> Job:
@@ -71,6 +75,9 @@ class RunSource(Protocol):
 
     def final(self) -> bytearray | None:
         """Return the flat parameters with which it ended, None if nobody had them."""
+
+    def stuck_tasks(self) -> list[Task]:
+        """Return the tasks in which a step goes on although the training has ended."""
 
     def epoch(self) -> EpochRow | None:
         """Return the epoch that holds now."""

@@ -47,7 +47,7 @@ class Teller:
 
     def reserve(self) -> None:
         """Take a place now; call it in the cell whose output it should be."""
-        with self._guard, suppress(OSError, ValueError):
+        with self._guard, suppress(Exception):
             self._output.reserve()
 
     def take(self, said: Sequence[Sequence[Any]], is_over: bool) -> None:
@@ -59,8 +59,8 @@ class Teller:
             # Where a line covers the one before, only the last one would be seen.
             if not isinstance(self._output, PlainLines):
                 texts = texts[-1:]
-            # A closed window must not end a training.
-            with suppress(OSError, ValueError):
+            # A closed window, or a stream of the user's, must not end a training.
+            with suppress(Exception):
                 for text in texts:
                     self._output.show(text)
                 if is_over:
@@ -144,6 +144,7 @@ class Watched:
     is_caught_up: bool = False  # all that it had when it was asked last is here
     doing: dict[str, Any] = field(default_factory=dict)  # see `kit.training.member`
     heard_at: int = 0  # when it was heard last (ns, here)
+    stuck: bool = False  # its step goes on though the training has ended
     teller: Teller | None = None
     incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
@@ -185,7 +186,7 @@ class Watched:
             self.doing["since"] -= self.clock.ahead
         # Never back: a member that begins anew, or does steps again, counts from below.
         self.step = max(self.step, int(reply["step"]))
-        self.more = bool(reply["more"])
+        self.more, self.stuck = bool(reply["more"]), bool(reply["stuck"])
         n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
         epochs = [EpochRow(*row) for row in reply["epochs"]]

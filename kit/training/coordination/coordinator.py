@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import (
@@ -32,12 +31,11 @@ from kit.training.coordination.membership import (
     Verdict,
     halting,
 )
-from kit.training.coordination.patience import HungUp, Patience, never
+from kit.training.coordination.patience import HungUp, Patience, Stopping, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
-from kit.training.diverging_workers import check_switch
+from kit.training.diverging_workers import check_change
 from kit.training.job import Job, difference, terms_of
-from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     from kit.training.hooks.bridge import HookRunner
@@ -98,6 +96,7 @@ class TrainingCoordinator:
         self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
         self._watched = clock()
+        self._stopping = Stopping(job.settings.stop_deadline_s)
         self._damage = Damage(job, self._agreement)
         self._suspicions = Suspicions(job)
         self.halts = Halts(job.group, self._agreement)
@@ -190,6 +189,7 @@ class TrainingCoordinator:
             # Hooks that may end the training are asked after each synchronous step;
             # asynchronous members that always halted would never make an update.
             always = self._may_stop and synchronous
+            self._stopping.at = step
             return self._agreement.wants_halt(step) or always
 
     def _call_copy(self) -> None:
@@ -427,6 +427,10 @@ class TrainingCoordinator:
             agreement = self._agreement
             if lost is not None and self._suspicions.explain(lost):
                 return agreement.error  # it has reported why it ends
+            if by is not None and member_errors.is_too_late(self._job, by, error):
+                # An elastic training would begin again, and be as late again.
+                spared = self._regrouping is None and self._can_spare(by)
+                lost = by if spared else lost
             # A member that closes its links when the training is over is not lost.
             if lost is not None and not agreement.is_over:
                 self._losses.setdefault(lost, error.message)
@@ -511,6 +515,9 @@ class TrainingCoordinator:
             late = self._latecomers.found(self._agreement, now, limit_s)
             for number, missing in late.items():
                 self.fail(member_errors.late(self._job, missing, number, limit_s))
+            if self._stopping.takes_too_long(self._agreement, now):
+                awaited = self._agreement.awaited
+                self.fail(member_errors.stopped(self._job, awaited))
 
     def seen(self, step: int) -> None:
         """Note that the training was seen at `step` by the sender of a request.
@@ -541,7 +548,7 @@ class TrainingCoordinator:
             if ticket in self._log:
                 return
             if what == "configure":
-                self._check(**values)
+                check_change(self._job, agreement.foreseen, **values)
                 agreement.request(**values)
             elif what == "pause":
                 agreement.pause(values.get("steps", 0))
@@ -560,16 +567,6 @@ class TrainingCoordinator:
                     self._regrouping.let_leave(**values)
             self._log.note(ticket, is_change=self.requests() != before)
             self._changed.notify_all()
-
-    def _check(self, *, at: int = 0, **changes: Any) -> None:
-        """Check a configuration together with what else is requested by then."""
-        self._job.check_step(at)
-        given = {name: value for name, value in changes.items() if value is not None}
-        then = replace(self._agreement.foreseen(at), **given)
-        LinkSettings.parse(then.link)
-        self._job.check_topology(then.topology, then.synchronous)
-        if "topology" in given:
-            check_switch(self._job, then.topology, then.synchronous)
 
     def agreed(self, since: int) -> tuple[list[Any], int]:
         """Return the digests on which all agreed; see `DigestComparison`."""

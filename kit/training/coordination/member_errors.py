@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable
 
 from kit.errors import (
+    AbortedError,
     DataLossError,
     DeadlineExceededError,
     FailedPreconditionError,
@@ -150,6 +151,23 @@ def late(job: Job, missing: Iterable[int], number: int, deadline_s: float) -> Ki
     )
     error = DeadlineExceededError(text, task=names)
     return error if number else not_opened(job, error)
+
+
+def stopped(job: Job, missing: Iterable[int]) -> AbortedError:
+    """Say that a stop has ended a training in the middle of a step."""
+    names = ", ".join(str(job.tasks[member]) for member in sorted(missing))
+    return AbortedError(
+        f"run.stop() has ended the training in the middle of a step: "
+        f"{names or 'the workers'} did not come to its end. "
+        f"run.params are those of the step before; "
+        f"run.flight() shows where each worker was."
+    )
+
+
+def is_too_late(job: Job, member: int, error: KitError) -> bool:
+    """Whether an error says that a step of this member's own takes too long."""
+    is_its_own = error.task == str(job.tasks[member])
+    return is_its_own and isinstance(error, DeadlineExceededError)
 
 
 def coordinator_lost(job: Job, step: int, error: KitError) -> PeerLost:

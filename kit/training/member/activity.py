@@ -28,7 +28,7 @@ def activity(member: Member) -> dict[str, Any]:
     `since` nanoseconds of its clock (0: not known), `where` the line of the user's
     function that it is at, if it has been there for long.
     """
-    what, where, since = "exchanging", "", 0
+    what, at, since = "exchanging", "", 0
     members: tuple[int, ...] = ()
     context, meets = member.context, member.meets_since
     if context is None:
@@ -44,8 +44,8 @@ def activity(member: Member) -> dict[str, Any]:
         loaded = own.loaded
         what, since = ("computing", loaded) if loaded else ("loading", begun)
         if time.monotonic_ns() - since > _LONG_NS:
-            where = _where(member.thread_number)
-    return _plain(what, since, members, context.step, where)
+            at = where(member.thread_number)
+    return _plain(what, since, members, context.step, at)
 
 
 def _plain(
@@ -55,8 +55,11 @@ def _plain(
     return dict(zip(names, (what, since, list(members), step, where), strict=True))
 
 
-def _where(thread: int | None) -> str:
-    """Return where the user's function is: its own line, and the innermost one."""
+def where(thread: int | None) -> str:
+    """Return where the user's function is: its own line, and the innermost one.
+
+    Empty for a thread that is in none.
+    """
     inner: list[FrameType] = []
     frame = sys._current_frames().get(thread or -1)
     while frame is not None:

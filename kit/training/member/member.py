@@ -44,6 +44,7 @@ from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
+from kit.training.member.endless_step import OwnPartWatch
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links, Rejoining
 from kit.training.member.services import Services
@@ -121,6 +122,7 @@ class Member:
         self._writer: CheckpointWriter | None = None
         self._copier: StateCopier | None = None
         self._links: Links | None = None
+        self._own_part_watch = OwnPartWatch(self, self._fail)
 
     def start(self) -> None:
         """Start the thread and return."""
@@ -161,6 +163,11 @@ class Member:
     def is_over(self) -> bool:
         """Whether the training has ended here, well or not."""
         return self.state in ("done", "failed")
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the user's function does not return although the training ended."""
+        return self._own_part_watch.is_stuck and not self.is_over
 
     @property
     def is_joining(self) -> bool:
@@ -461,28 +468,36 @@ class Member:
             return self._talk().beat(reports)
 
     def _beat(self) -> None:
+        is_told_of_the_end = False
         while not self._ended.is_set():
             self._stirred.wait(self.job.settings.beat_s)
             self._stirred.clear()
-            has_lost_coordinator = False
-            try:
-                error, lost, epoch = self._tell()
-                if self._endpoint is not None:
-                    # With the epoch: a worker that was lost then may be back by now.
-                    self._endpoint.lose(lost, epoch)
-            except (UnavailableError, DeadlineExceededError) as lost:
-                has_lost_coordinator, error = (
-                    True,
-                    coordinator_lost(self.job, self.step, lost),
-                )
-            except KitError as other:
-                error = other
-            if error is not None:
-                self.abort(error)
-                if has_lost_coordinator:
-                    # Else a question of the first thread would wait for its deadline.
-                    self._talk().close()
+            self._own_part_watch.look()
+            if not is_told_of_the_end:
+                is_told_of_the_end = self._beat_once()
+            if self.is_stuck:
+                self._services.ended(self)
                 return
+
+    def _beat_once(self) -> bool:
+        """Tell and hear how things stand; whether the training has ended."""
+        has_lost_coordinator = False
+        try:
+            error, lost, epoch = self._tell()
+            if self._endpoint is not None:
+                # With the epoch: a worker that was lost then may be back by now.
+                self._endpoint.lose(lost, epoch)
+        except (UnavailableError, DeadlineExceededError) as lost:
+            has_lost_coordinator = True
+            error = coordinator_lost(self.job, self.step, lost)
+        except KitError as other:
+            error = other
+        if error is not None:
+            self.abort(error)
+            if has_lost_coordinator:
+                # Else a question of the first thread would wait for its deadline.
+                self._talk().close()
+        return error is not None
 
     def _fail(self, error: BaseException) -> None:
         # Before the abort, which ends the wait that explains a hang.

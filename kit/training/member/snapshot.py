@@ -43,7 +43,8 @@ def poll(
     """
     # First: a member that ends while its rows are read would else be reported as over
     # without the last of them.
-    is_over, meter = member.is_over, member.meter
+    is_stuck, meter = member.is_stuck, member.meter
+    is_over = is_stuck or member.is_over
     logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
     begun = [*cursors, *[0] * (len(logs) - len(cursors))]
     news = [
@@ -53,7 +54,8 @@ def poll(
     rows = [found for found, _ in news] + [meter.totals()]
     status = {
         "now": time.monotonic_ns(),
-        "state": member.state if is_over else "running",
+        "state": "failed" if is_stuck else member.state if is_over else "running",
+        "stuck": is_stuck,
         "step": member.step,
         "error": to_plain(member.error) if member.error else None,
         "epochs": [list(epoch) for epoch in member.epochs],

@@ -1,0 +1,82 @@
+"""Ends a step that does not come to its end, and frees its thread if that can be done.
+
+The heart of a member looks here now and then. Where the training has ended and the
+user's function goes on, it is interrupted as by Ctrl-C. What does not heed that, such
+as a wait in C, makes the member *stuck*: its task is of use again with a new process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kit.errors import AbortedError, DeadlineExceededError, KitError
+from kit.training.member.activity import activity, where
+
+if TYPE_CHECKING:
+    from kit.training.member.member import Member
+
+# The part of `stop_deadline_s` in which the user's function must return after the end.
+_FOR_THE_THREAD = 0.4
+
+
+class OwnPartWatch:
+    """Looks how long a member's own part of a step takes, from one thread alone.
+
+    Attributes:
+        is_stuck: whether the user's function has not heeded the end of the training.
+    """
+
+    def __init__(self, member: Member, fail: Callable[[KitError], None]) -> None:
+        """Begin to look at a member that has not begun yet; `fail` ends it."""
+        self._member, self._fail, self.is_stuck = member, fail, False
+        # What is counted is the time between two looks, each bounded: a process that
+        # was stopped meanwhile is not to blame for what the clock says.
+        self._looked = time.monotonic()
+        self._begun, self._taken_s, self._ended_s = 0, 0.0, 0.0
+
+    def look(self) -> None:
+        """End a step that takes too long, and one that goes on after the end."""
+        member, now = self._member, time.monotonic()
+        limits, context = member.job.settings, member.context
+        passed_s = min(now - self._looked, limits.suspect_after_s)
+        begun = context.own_part.begun if context is not None else 0
+        self._taken_s = self._taken_s + passed_s if begun == self._begun else 0.0
+        self._begun, self._looked = begun, now
+        is_late = self._taken_s > limits.step_deadline_s
+        if not begun:
+            return
+        if member.error is None:
+            if is_late:
+                self._fail(self._late())
+            return
+        self._ended_s += passed_s
+        is_out = self._ended_s > _FOR_THE_THREAD * limits.stop_deadline_s
+        # A long step that another member's failure has ended may come to its end.
+        if is_out and (is_late or isinstance(member.error, AbortedError)):
+            self.is_stuck = True
+        elif where(member.thread_number):
+            # Before it leaves the place at which it was when the training ended.
+            member.last_doing = member.last_doing or activity(member)
+            interrupt(member.thread_number)
+
+    def _late(self) -> DeadlineExceededError:
+        member = self._member
+        task, step, at = member.task, member.step, where(member.thread_number)
+        return DeadlineExceededError(
+            f"{task}: step {step} has not come to its end in {self._taken_s:.0f} s"
+            f"{f', it is at {at}' if at else ''}. See what it waits for there, or "
+            f"allow a step more with kit.settings(step_deadline_s=...), now "
+            f"{member.job.settings.step_deadline_s:g}.",
+            task=str(task),
+            step=step,
+        )
+
+
+def interrupt(thread: int | None) -> None:
+    """Raise KeyboardInterrupt in a thread, when it is at its next line of Python."""
+    if thread is not None:
+        raised = ctypes.py_object(KeyboardInterrupt)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
