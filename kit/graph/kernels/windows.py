@@ -7,13 +7,19 @@ and how to look at what they see. Images are NHWC: [image, row, column, channel]
                                           [---]             3 windows
                                               [---]
                                                   [---]
+
+A processor takes as many images at a time as its cache holds: what is made of them on
+the way is often many times larger, and would take longer to memory and back than to be
+computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from kit.errors import InvalidArgumentError
 
@@ -22,6 +28,8 @@ Array = Any
 Sizes = Sequence[int | None]
 
 PADDINGS = ("SAME", "VALID")
+# Half of the smallest cache that belongs to a core of a present server.
+_CACHED_BYTES: Final = 2**20
 
 
 class WindowAxis(NamedTuple):
@@ -125,6 +133,22 @@ def check_like(what: str, shape: Sequence[int], wanted: Sequence[int]) -> None:
         )
 
 
+def parts(xp: ModuleType, shape: Sequence[int], n_bytes: int) -> Iterator[slice]:
+    """Yield the images of a shape in parts; each row and column takes so many bytes.
+
+    On a device that is one part. None is yielded where nothing is to be computed.
+
+    >>> [*parts(np, (3, 16, 16, 1), 2048)]
+    [slice(0, 2, None), slice(2, 4, None)]
+    """
+    size = shape[0]
+    if xp is np:
+        size = max(1, _CACHED_BYTES // max(1, shape[1] * shape[2] * n_bytes))
+    if 0 not in shape:
+        for start in range(0, shape[0], size):
+            yield slice(start, start + size)
+
+
 def padded(
     xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis, fill: float = 0
 ) -> Array:
@@ -154,8 +178,27 @@ def places(
     """
     for i in range(rows.window):
         for j in range(cols.window):
-            yield i, j, (slice(None), _comb(i, rows), _comb(j, cols))
+            yield i, j, (slice(None), comb(i, rows), comb(j, cols))
 
 
-def _comb(start: int, axis: WindowAxis) -> slice:
+def spans(place: int, axis: WindowAxis) -> tuple[slice, slice]:
+    """Return the windows whose place is inside the images, and where they see them.
+
+    >>> spans(0, axis_of(6, 3, 1, "SAME"))
+    (slice(1, 6, None), slice(0, 5, 1))
+    """
+    shift = place - axis.before
+    first = max(0, -(shift // axis.stride))
+    end = max(first, min(axis.n_windows, (axis.size - 1 - shift) // axis.stride + 1))
+    start = first * axis.stride + shift
+    seen = slice(start, start + axis.stride * (end - first), axis.stride)
+    return slice(first, end), seen if end > first else slice(0, 0)
+
+
+def comb(start: int, axis: WindowAxis) -> slice:
+    """Return where all windows have a place of theirs, in padded images.
+
+    >>> comb(1, axis_of(6, 3, 2, "SAME"))
+    slice(1, 6, 2)
+    """
     return slice(start, start + axis.stride * (axis.n_windows - 1) + 1, axis.stride)
