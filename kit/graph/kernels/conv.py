@@ -15,10 +15,9 @@ of the filter lies inside the images are one matrix, and borders cost nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from types import ModuleType
 from typing import Any, Final
-
-import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.precision import widened
@@ -99,13 +98,13 @@ def conv2d(
             columns = _columns(xp, widened(xp, x[part]), rows, cols)
             xp.matmul(columns, filters, out=y[part].reshape(len(columns), n_out))
         return y.astype(x.dtype, copy=False)
+    down = spans(rows)
     for part in parts(xp, shape, (run + 2 * n_out) * y.itemsize):
         strips = _strips(xp, widened(xp, x[part]), rows, cols)
         sums = xp.zeros((rows.n_windows, *strips.shape[1:3], n_out), dtype=y.dtype)
-        for i in range(rows.window):
-            windows, seen = spans(i, rows)
-            product = strips[seen].reshape(-1, run) @ filters[i].reshape(run, n_out)
-            sums[windows] += product.reshape(sums[windows].shape)
+        for i, (windows, seen) in enumerate(down):
+            these = strips[seen].reshape(-1, run) @ filters[i].reshape(run, n_out)
+            sums[windows] += these.reshape(sums[windows].shape)
         y[part] = sums.transpose(2, 0, 1, 3)
     return y.astype(x.dtype, copy=False)
 
@@ -128,14 +127,13 @@ def conv2d_input_gradient(
     filters = xp.ascontiguousarray(widened(xp, w).transpose(0, 1, 3, 2))
     n_out, channels = filters.shape[2:]
     dx = xp.zeros(tuple(input_shape), dtype=filters.dtype)
+    down, across = ([*enumerate(spans(axis))] for axis in (rows, cols))
     for part in parts(xp, shape, (n_out + 2 * channels) * dx.itemsize):
         given = _rows_first(xp, dy[part])
         sums = xp.zeros((rows.size, cols.size, given.shape[2], channels), dx.dtype)
-        for i, j in np.ndindex(rows.window, cols.window):
-            (down, seen_down), (across, seen_across) = spans(i, rows), spans(j, cols)
-            these = given[down, across]
+        for (i, (rs, seen_rs)), (j, (cs, seen_cs)) in product(down, across):
+            these, seen = given[rs, cs], sums[seen_rs, seen_cs]
             lines = these.reshape(len(these), these.shape[1] * these.shape[2], n_out)
-            seen = sums[seen_down, seen_across]
             seen += (lines @ filters[i, j]).reshape(seen.shape)
         dx[part] = sums.transpose(2, 0, 1, 3)
     return dx.astype(w.dtype, copy=False)
@@ -164,11 +162,11 @@ def conv2d_filter_gradient(
             columns = _columns(xp, widened(xp, x[part]), rows, cols)
             lines += columns.T @ widened(xp, dy[part]).reshape(len(columns), n_out)
         return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
+    down = spans(rows)
     for part in parts(xp, shape, (run + n_out) * dw.itemsize):
         strips = _strips(xp, widened(xp, x[part]), rows, cols)
         given = _rows_first(xp, dy[part])
-        for i in range(rows.window):
-            windows, seen = spans(i, rows)
+        for i, (windows, seen) in enumerate(down):
             dw[i] += strips[seen].reshape(-1, run).T @ given[windows].reshape(-1, n_out)
     return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
 
@@ -194,8 +192,7 @@ def _strips(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Arr
     """Return what a row of each window sees, [row, window, image, place * channel]."""
     shape = (rows.size, cols.n_windows, x.shape[0], cols.window, x.shape[3])
     strips, turned = xp.zeros(shape, dtype=x.dtype), x.transpose(1, 2, 0, 3)
-    for j in range(cols.window):
-        windows, seen = spans(j, cols)
+    for j, (windows, seen) in enumerate(spans(cols)):
         strips[:, windows, :, j] = turned[:, seen]
     return strips.reshape(*shape[:3], cols.window * x.shape[3])
 

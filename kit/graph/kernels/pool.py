@@ -93,12 +93,13 @@ def max_pool_gradient(
     check_like("y", y.shape, shape)
     check_like("dy", dy.shape, shape)
     dx = xp.zeros(x.shape, dtype=dy.dtype)
-    for part in parts(xp, shape, 2 * _window_bytes(x, rows, cols)):
+    for part in parts(xp, shape, _window_bytes(x, rows, cols)):
         whole = padded(xp, x[part], rows, cols, fill=-xp.inf)
-        sums = xp.zeros(whole.shape, dtype=dy.dtype)
+        sums = padded(xp, dx[part], rows, cols)
         for where, is_first in _firsts(xp, whole, y[part], rows, cols):
             _add_taken(xp, sums[where], dy[part], is_first, _overlap(rows, cols))
-        dx[part] = cropped(sums, rows, cols)
+        if sums.shape != dx[part].shape:
+            dx[part] = cropped(sums, rows, cols)
     return dx
 
 
@@ -203,15 +204,23 @@ def avg_pool_gradient(
     dx = xp.zeros(tuple(input_shape), dtype=dy.dtype)
     for part in parts(xp, dy.shape, 2 * _window_bytes(dx, rows, cols)):
         share = widened(xp, dy[part]) / counts
-        images, down, _, channels = share.shape
-        across = xp.zeros((images, down, cols.padded, channels), dtype=share.dtype)
-        for j in range(cols.window):
-            across[:, :, comb(j, cols)] += share
-        sums = xp.zeros((images, rows.padded, *across.shape[2:]), dtype=share.dtype)
-        for i in range(rows.window):
-            sums[:, comb(i, rows)] += across
-        dx[part] = cropped(sums, rows, cols)
+        across = _spread(xp, share, cols, (slice(None), slice(None)))
+        dx[part] = cropped(_spread(xp, across, rows, (slice(None),)), rows, cols)
     return dx
+
+
+def _spread(
+    xp: ModuleType, share: Array, axis: WindowAxis, at: tuple[slice, ...]
+) -> Array:
+    """Add along one axis, at each place of a window, what the window has."""
+    shape = [*share.shape]
+    shape[len(at)] = axis.padded
+    if axis.padded == axis.stride * axis.n_windows == axis.window * axis.n_windows:
+        return xp.repeat(share, axis.window, axis=len(at))
+    sums = xp.zeros(shape, dtype=share.dtype)
+    for i in range(axis.window):
+        sums[*at, comb(i, axis)] += share
+    return sums
 
 
 def _along_both(

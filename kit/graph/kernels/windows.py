@@ -181,18 +181,23 @@ def places(
             yield i, j, (slice(None), comb(i, rows), comb(j, cols))
 
 
-def spans(place: int, axis: WindowAxis) -> tuple[slice, slice]:
-    """Return the windows whose place is inside the images, and where they see them.
+def spans(axis: WindowAxis) -> list[tuple[slice, slice]]:
+    """Return, for each place of a window, the windows that have it inside the images.
 
-    >>> spans(0, axis_of(6, 3, 1, "SAME"))
-    (slice(1, 6, None), slice(0, 5, 1))
+    And where in the images they have it, without any borders.
+
+    >>> spans(axis_of(6, 2, 1, "SAME"))
+    [(slice(0, 6, None), slice(0, 6, 1)), (slice(0, 5, None), slice(1, 6, 1))]
     """
-    shift = place - axis.before
-    first = max(0, -(shift // axis.stride))
-    end = max(first, min(axis.n_windows, (axis.size - 1 - shift) // axis.stride + 1))
-    start = first * axis.stride + shift
-    seen = slice(start, start + axis.stride * (end - first), axis.stride)
-    return slice(first, end), seen if end > first else slice(0, 0)
+    pairs = []
+    for shift in range(-axis.before, axis.window - axis.before):
+        first = max(0, -(shift // axis.stride))
+        end = min(axis.n_windows, (axis.size - 1 - shift) // axis.stride + 1)
+        n_inside = max(0, end - first)
+        start = first * axis.stride + shift if n_inside else 0
+        seen = slice(start, start + axis.stride * n_inside, axis.stride)
+        pairs.append((slice(first, first + n_inside), seen))
+    return pairs
 
 
 def comb(start: int, axis: WindowAxis) -> slice:
