@@ -24,7 +24,7 @@ from benchmarks.results import FOLDER, Table, arguments, machine
 
 BENCHMARKS = (
     *("allreduce", "scaling", "many_parameters"),
-    *("training", "overlap", "graph_step", "overhead", "recording"),
+    *("training", "overlap", "graph_step", "convolutions", "overhead", "recording"),
     *("startup", "roundtrip"),
     *(
         "session",

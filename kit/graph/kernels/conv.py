@@ -1,14 +1,21 @@
 """Convolution of images in two dimensions, and its gradients.
 
-Images are NHWC, filters HWIO: [row, column, channel in, channel out]. What each window
-sees is copied into one line of a matrix, so that all the work is one product:
+Images are NHWC, filters HWIO: [row, column, channel in, channel out]. All the work is
+products of matrices. What each window sees is copied into one line of the first:
 
     columns [images * rows * cols, filter]  @  filters [filter, channels out]
+
+With many channels that is done for each row of the filter, as windows below each other
+see the same rows of the image. Rows are the outermost axis then: all windows whose row
+of the filter lies inside the images are one matrix, and borders cost nothing.
+
+    strips [rows * cols * images, row of the filter]  @  filters [i]
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from types import ModuleType
 from typing import Any, Final
 
@@ -21,9 +28,9 @@ from kit.graph.kernels.windows import (
     check_images,
     check_like,
     check_settings,
-    cropped,
     padded,
-    places,
+    parts,
+    spans,
     window_count,
 )
 
@@ -32,6 +39,8 @@ Array = Any
 
 # Below this many neighbouring numbers a line of the matrix is copied number by number.
 _SHORT_RUN: Final = 12
+# From this length on, a line for each row of the filter is long enough for BLAS.
+_LONG_RUN: Final = 64
 
 
 def conv2d_shape(
@@ -73,7 +82,7 @@ def conv2d(
 
     `strides` is [1, rows, columns, 1], `padding` "SAME" or "VALID". Raises
     `InvalidArgumentError` where `conv2d_shape` raises `ValueError`. Takes memory for
-    the matrix: windows x filter.
+    the matrix, windows x filter: for one image, on a device for all.
 
     >>> import numpy as np
     >>> x = np.arange(9.0).reshape(1, 3, 3, 1)
@@ -81,9 +90,23 @@ def conv2d(
     array([ 8., 12., 20., 24.])
     """
     rows, cols, shape = _geometry(x.shape, w.shape, strides, padding)
-    columns = _columns(xp, widened(xp, x), rows, cols)
-    y = columns @ widened(xp, w).reshape(columns.shape[1], shape[3])
-    return y.reshape(shape).astype(x.dtype, copy=False)
+    filters, (run, n_out) = widened(xp, w), (cols.window * x.shape[3], shape[3])
+    y = xp.empty(shape, dtype=filters.dtype)
+    if run < _LONG_RUN:
+        filters = filters.reshape(rows.window * run, n_out)
+        for part in parts(xp, shape, len(filters) * y.itemsize):
+            columns = _columns(xp, widened(xp, x[part]), rows, cols)
+            xp.matmul(columns, filters, out=y[part].reshape(len(columns), n_out))
+        return y.astype(x.dtype, copy=False)
+    down = spans(rows)
+    for part in parts(xp, shape, (run + 2 * n_out) * y.itemsize):
+        strips = _strips(xp, widened(xp, x[part]), rows, cols)
+        sums = xp.zeros((rows.n_windows, *strips.shape[1:3], n_out), dtype=y.dtype)
+        for i, (windows, seen) in enumerate(down):
+            these = strips[seen].reshape(-1, run) @ filters[i].reshape(run, n_out)
+            sums[windows] += these.reshape(sums[windows].shape)
+        y[part] = sums.transpose(2, 0, 1, 3)
+    return y.astype(x.dtype, copy=False)
 
 
 def conv2d_input_gradient(
@@ -101,14 +124,19 @@ def conv2d_input_gradient(
     """
     rows, cols, shape = _geometry(input_shape, w.shape, strides, padding)
     check_like("dy", dy.shape, shape)
-    flat = widened(xp, dy).reshape(-1, shape[3]) if dy.size else dy.reshape(0, shape[3])
-    filters, channels = widened(xp, w), input_shape[3]
-    whole = (shape[0], rows.padded, cols.padded, channels)
-    dx = xp.zeros(whole, dtype=filters.dtype)
-    if flat.size:
-        for i, j, where in places(rows, cols):
-            dx[where] += (flat @ filters[i, j].T).reshape(*shape[:3], channels)
-    return xp.ascontiguousarray(cropped(dx, rows, cols)).astype(w.dtype, copy=False)
+    filters = xp.ascontiguousarray(widened(xp, w).transpose(0, 1, 3, 2))
+    n_out, channels = filters.shape[2:]
+    dx = xp.zeros(tuple(input_shape), dtype=filters.dtype)
+    down, across = ([*enumerate(spans(axis))] for axis in (rows, cols))
+    for part in parts(xp, shape, (n_out + 2 * channels) * dx.itemsize):
+        given = _rows_first(xp, dy[part])
+        sums = xp.zeros((rows.size, cols.size, given.shape[2], channels), dx.dtype)
+        for (i, (rs, seen_rs)), (j, (cs, seen_cs)) in product(down, across):
+            these, seen = given[rs, cs], sums[seen_rs, seen_cs]
+            lines = these.reshape(len(these), these.shape[1] * these.shape[2], n_out)
+            seen += (lines @ filters[i, j]).reshape(seen.shape)
+        dx[part] = sums.transpose(2, 0, 1, 3)
+    return dx.astype(w.dtype, copy=False)
 
 
 def conv2d_filter_gradient(
@@ -126,8 +154,20 @@ def conv2d_filter_gradient(
     """
     rows, cols, shape = _geometry(x.shape, filter_shape, strides, padding)
     check_like("dy", dy.shape, shape)
-    columns = _columns(xp, widened(xp, x), rows, cols)
-    dw = columns.T @ widened(xp, dy).reshape(columns.shape[0], shape[3])
+    run, n_out = cols.window * x.shape[3], shape[3]
+    dw = xp.zeros((rows.window, run, n_out), dtype=widened(xp, dy[:0]).dtype)
+    if run < _LONG_RUN:
+        lines = dw.reshape(rows.window * run, n_out)
+        for part in parts(xp, shape, len(lines) * dw.itemsize):
+            columns = _columns(xp, widened(xp, x[part]), rows, cols)
+            lines += columns.T @ widened(xp, dy[part]).reshape(len(columns), n_out)
+        return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
+    down = spans(rows)
+    for part in parts(xp, shape, (run + n_out) * dw.itemsize):
+        strips = _strips(xp, widened(xp, x[part]), rows, cols)
+        given = _rows_first(xp, dy[part])
+        for i, (windows, seen) in enumerate(down):
+            dw[i] += strips[seen].reshape(-1, run).T @ given[windows].reshape(-1, n_out)
     return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
 
 
@@ -141,6 +181,20 @@ def _geometry(
     rows = axis_of(x_shape[1], w_shape[0], strides[1], padding)
     cols = axis_of(x_shape[2], w_shape[1], strides[2], padding)
     return rows, cols, (x_shape[0], rows.n_windows, cols.n_windows, w_shape[3])
+
+
+def _rows_first(xp: ModuleType, dy: Array) -> Array:
+    """Return images as [row, column, image, channel]."""
+    return xp.ascontiguousarray(widened(xp, dy).transpose(1, 2, 0, 3))
+
+
+def _strips(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:
+    """Return what a row of each window sees, [row, window, image, place * channel]."""
+    shape = (rows.size, cols.n_windows, x.shape[0], cols.window, x.shape[3])
+    strips, turned = xp.zeros(shape, dtype=x.dtype), x.transpose(1, 2, 0, 3)
+    for j, (windows, seen) in enumerate(spans(cols)):
+        strips[:, windows, :, j] = turned[:, seen]
+    return strips.reshape(*shape[:3], cols.window * x.shape[3])
 
 
 def _columns(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:

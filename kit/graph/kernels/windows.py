@@ -7,13 +7,19 @@ and how to look at what they see. Images are NHWC: [image, row, column, channel]
                                           [---]             3 windows
                                               [---]
                                                   [---]
+
+A processor takes as many images at a time as its cache holds: what is made of them on
+the way is often many times larger, and would take longer to memory and back than to be
+computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from kit.errors import InvalidArgumentError
 
@@ -22,6 +28,8 @@ Array = Any
 Sizes = Sequence[int | None]
 
 PADDINGS = ("SAME", "VALID")
+# Half of the smallest cache that belongs to a core of a present server.
+_CACHED_BYTES: Final = 2**20
 
 
 class WindowAxis(NamedTuple):
@@ -125,6 +133,22 @@ def check_like(what: str, shape: Sequence[int], wanted: Sequence[int]) -> None:
         )
 
 
+def parts(xp: ModuleType, shape: Sequence[int], n_bytes: int) -> Iterator[slice]:
+    """Yield the images of a shape in parts; each row and column takes so many bytes.
+
+    On a device that is one part. None is yielded where nothing is to be computed.
+
+    >>> [*parts(np, (3, 16, 16, 1), 2048)]
+    [slice(0, 2, None), slice(2, 4, None)]
+    """
+    size = shape[0]
+    if xp is np:
+        size = max(1, _CACHED_BYTES // max(1, shape[1] * shape[2] * n_bytes))
+    if 0 not in shape:
+        for start in range(0, shape[0], size):
+            yield slice(start, start + size)
+
+
 def padded(
     xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis, fill: float = 0
 ) -> Array:
@@ -154,8 +178,32 @@ def places(
     """
     for i in range(rows.window):
         for j in range(cols.window):
-            yield i, j, (slice(None), _comb(i, rows), _comb(j, cols))
+            yield i, j, (slice(None), comb(i, rows), comb(j, cols))
 
 
-def _comb(start: int, axis: WindowAxis) -> slice:
+def spans(axis: WindowAxis) -> list[tuple[slice, slice]]:
+    """Return, for each place of a window, the windows that have it inside the images.
+
+    And where in the images they have it, without any borders.
+
+    >>> spans(axis_of(6, 2, 1, "SAME"))
+    [(slice(0, 6, None), slice(0, 6, 1)), (slice(0, 5, None), slice(1, 6, 1))]
+    """
+    pairs = []
+    for shift in range(-axis.before, axis.window - axis.before):
+        first = max(0, -(shift // axis.stride))
+        end = min(axis.n_windows, (axis.size - 1 - shift) // axis.stride + 1)
+        n_inside = max(0, end - first)
+        start = first * axis.stride + shift if n_inside else 0
+        seen = slice(start, start + axis.stride * n_inside, axis.stride)
+        pairs.append((slice(first, first + n_inside), seen))
+    return pairs
+
+
+def comb(start: int, axis: WindowAxis) -> slice:
+    """Return where all windows have a place of theirs, in padded images.
+
+    >>> comb(1, axis_of(6, 3, 2, "SAME"))
+    slice(1, 6, 2)
+    """
     return slice(start, start + axis.stride * (axis.n_windows - 1) + 1, axis.stride)

@@ -183,3 +183,50 @@ def test_gradient_of_another_shape_is_refused(xp: ModuleType) -> None:
         conv2d_input_gradient(xp, x.shape, w, dy, [1, 1, 1, 1], "VALID")
     with pytest.raises(InvalidArgumentError, match="dy"):
         conv2d_filter_gradient(xp, x, w.shape, dy, [1, 1, 1, 1], "VALID")
+
+
+# One image of these fills the cache that a part of the images is made for; the second
+# has few channels, whose columns are computed in another way.
+@pytest.mark.slow
+@for_each("channels", [24, 3])
+@for_each("padding", ["SAME", "VALID"])
+def test_many_images_give_what_each_of_them_gives(
+    xp: ModuleType, channels: int, padding: str
+) -> None:
+    slide = Slide(3, (64, 66), channels, (3, 3), (1, 2), padding, seed=11)
+    x, w, dy = operands(slide)
+    rest: Any = (slide.four(slide.stride), padding)
+
+    def made(x: Any, dy: Any) -> tuple[Any, Any, Any]:
+        x, dy, filters = xp.asarray(x), xp.asarray(dy), xp.asarray(w)
+        y = conv2d(xp, x, filters, *rest)
+        dx = conv2d_input_gradient(xp, x.shape, filters, dy, *rest)
+        dw = conv2d_filter_gradient(xp, x, w.shape, dy, *rest)
+        return host(y), host(dx), host(dw)
+
+    alone = [made(x[[n]], dy[[n]]) for n in range(3)]
+    y, dx, dw = made(x, dy)
+
+    np.testing.assert_allclose(y, np.concatenate([one[0] for one in alone]))
+    np.testing.assert_allclose(dx, np.concatenate([one[1] for one in alone]))
+    np.testing.assert_allclose(dw, sum(one[2] for one in alone), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(y, naive_conv(slide, x, w), rtol=1e-9, atol=1e-9)
+
+
+def test_images_that_lie_otherwise_in_memory_give_the_same(xp: ModuleType) -> None:
+    slide = Slide(2, (6, 5), 24, (3, 3), (1, 1), "VALID", seed=12)
+    x, w, dy = operands(slide)
+    rest: Any = (slide.four(slide.stride), "VALID")
+
+    def made(order: Any) -> list[Any]:
+        images, filters, gradient = (
+            xp.asarray(np.asarray(array, order=order)) for array in (x, w, dy)
+        )
+        return [
+            conv2d(xp, images, filters, *rest),
+            conv2d_input_gradient(xp, x.shape, filters, gradient, *rest),
+            conv2d_filter_gradient(xp, images, w.shape, gradient, *rest),
+        ]
+
+    for ours, theirs in zip(made("F"), made("C"), strict=True):
+        np.testing.assert_allclose(host(ours), host(theirs), rtol=1e-12, atol=1e-12)

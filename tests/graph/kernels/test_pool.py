@@ -205,3 +205,29 @@ def test_gradient_of_another_shape_is_refused(xp: ModuleType) -> None:
         max_pool_gradient(xp, x, x, y, *RULE)
     with pytest.raises(InvalidArgumentError, match="dy"):
         avg_pool_gradient(xp, x.shape, x, *RULE)
+
+
+@pytest.mark.slow
+@for_each("window", [(2, 2), (3, 2)])
+@for_each("padding", ["SAME", "VALID"])
+def test_many_images_give_what_each_of_them_gives(
+    xp: ModuleType, window: tuple[int, int], padding: str
+) -> None:
+    slide = Slide(3, (64, 67), 24, window, (2, 2), padding, seed=7)
+    x = np.floor(slide.normal(*slide.shape))
+    dy = np.floor(8 * slide.normal(3, *slide.counts, 24))
+
+    def made(x: Any, dy: Any) -> list[Any]:
+        x, dy = xp.asarray(x), xp.asarray(dy)
+        y = max_pool(xp, x, *rule(slide))
+        return [
+            host(y),
+            host(max_pool_gradient(xp, x, y, dy, *rule(slide))),
+            host(avg_pool(xp, x, *rule(slide))),
+            host(avg_pool_gradient(xp, x.shape, dy, *rule(slide))),
+        ]
+
+    alone = zip(*(made(x[[n]], dy[[n]]) for n in range(3)), strict=True)
+    for ours, each in zip(made(x, dy), alone, strict=True):
+        np.testing.assert_array_equal(ours, np.concatenate(each))
+    np.testing.assert_array_equal(made(x, dy)[0], naive_max(slide, x))
