@@ -22,7 +22,7 @@ def say(what: str) -> None:
 
 
 class Waits:
-    """The runs of one session. A thread looks at them, from the first one to `close`."""
+    """The runs of one session; a thread looks at them from the first one to `close`."""
 
     def __init__(self, ask: Callable[[float], list[str]]) -> None:
         """`ask` returns what they wait for, within a number of seconds."""
