@@ -150,6 +150,7 @@ def test_run_waits_for_an_element_without_a_limit_and_says_so(
             put, take = done.enqueue(7), done.dequeue()
         target = f"grpc://{worker.replace('localhost', host)}"
         with tf.Session(target) as session:
+            session.list_devices()  # a busy machine would say that it waits for these
             said, taken = waits_and_says(
                 heard, lambda: session.run(take), lambda: session.run(put)
             )
