@@ -60,6 +60,9 @@ class Settings:
     run_deadline_s : float, default 30.0
         How long a run of a session may wait for other tasks, and for tasks that are not
         up yet.
+    still_waiting_s : float, default 10.0
+        How often a run of `kit.tf1` that has no limit says on standard error what it
+        waits for.
     start_deadline_s : float, default 60.0
         How long a cluster may take to come up.
     stop_deadline_s : float, default 10.0
@@ -130,6 +133,7 @@ class Settings:
     call_deadline_s: float = 10.0
     step_deadline_s: float = 30.0
     run_deadline_s: float = 30.0
+    still_waiting_s: float = 10.0
     start_deadline_s: float = 60.0
     stop_deadline_s: float = 10.0
     save_deadline_s: float = 300.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,26 @@ def test_the_setting_limits_every_run(target: Any) -> None:
         pytest.raises(DeadlineExceededError, match=r"0\.5 s"),
     ):
         session.run(waits)
+
+
+@pytest.mark.slow
+def test_an_error_at_a_deadline_names_what_that_call_takes(target: Any) -> None:
+    waits = never(PS)
+    with settings(run_deadline_s=0.1), Session(target) as session:
+        handle = session.partial_run_setup(waits)
+        calls: list[tuple[Callable[[], Any], str]] = [
+            (lambda: session.run(waits), "the run's deadline_s, or with the setting"),
+            (session.callable(waits), "the setting"),
+            (
+                lambda: session.partial_run(handle, waits),
+                "deadline_s of partial_run_setup, or with the setting",
+            ),
+        ]
+        for call, allow in calls:
+            with pytest.raises(DeadlineExceededError) as caught:
+                call()
+
+            assert f"Allow more with {allow} run_deadline_s." in str(caught.value)
 
 
 def test_a_server_that_stops_ends_its_sessions(

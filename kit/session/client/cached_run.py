@@ -15,7 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kit.errors import AbortedError, CancelledError, KitError
+from kit.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    KitError,
+)
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING
 from kit.graph.graph import Graph
@@ -35,6 +40,8 @@ class SentGraph:
     def __init__(self, graph: Graph, connection: Connection) -> None:
         self.graph, self.connection = graph, connection
         self.is_closed = False
+        # What lets any of its runs take longer, where it is not what a request says.
+        self.allow = ""
         self.n_sent = 0
         self.plans: dict[RunSignature, int] = {}
         self._extending = threading.Lock()
@@ -58,11 +65,14 @@ class SentGraph:
                 for op in new:
                     op.seal()  # a change would have no effect
 
-    def explain(self, error: KitError) -> None:
-        """Add the op to an error of a run; `CancelledError` if the session was closed.
+    def explain(self, error: KitError, allow: str) -> None:
+        """Add the op to an error of a run, and after a deadline what allows more.
 
-        Of a closed session the master only says that it does not know it.
+        Raises `CancelledError` if the session was closed: of a closed session the
+        master only says that it does not know it.
         """
+        if isinstance(error, DeadlineExceededError):
+            error.message += f" Allow more with {self.allow or allow}."
         if self.is_closed and isinstance(error, AbortedError):
             raise CancelledError(CLOSED) from error
         if error.node is not None and error.op is None:
@@ -84,9 +94,13 @@ class CachedRun:
         fetches: Fetches,
         feeds: Sequence[Tensor],
         done: Iterable[Op] = (),
+        allow: str = "the run's deadline_s, or with the setting run_deadline_s",
     ) -> None:
-        """`done` are ops that have run in an earlier part of the same run."""
-        self._sent, self._rebuild = sent, fetches.rebuild
+        """`done` are ops that have run in an earlier part of the same run.
+
+        `allow` is what lets it take longer, for the error at its deadline.
+        """
+        self._sent, self._rebuild, self._allow = sent, fetches.rebuild, allow
         fed, elements = set(feeds), fetches.elements
         asked = [one for one in elements if isinstance(one, Tensor) and one not in fed]
         self.signature = RunSignature(
@@ -127,7 +141,7 @@ class CachedRun:
                 self._plan, feeds, deadline_s, is_traced
             )
         except KitError as error:
-            sent.explain(error)
+            sent.explain(error, self._allow)
             raise
         if metadata is not None and records is not None:
             metadata.fill(records)

@@ -43,6 +43,9 @@ class Connection(Protocol):
     def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
         """Return all devices with the incarnation of their task."""
 
+    def waits(self, deadline_s: float) -> list[str]:
+        """Return what runs without a limit wait for."""
+
     def reset(self, containers: Sequence[str], deadline_s: float) -> None:
         """Clear containers on all tasks and end all sessions of the master."""
 
@@ -92,10 +95,14 @@ class Direct(Connection):
 
     def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
         """See `Connection`."""
-        found = self._master.members.look(deadline_s, self._options.filters)
+        found = self._master.session(self._number).devices(deadline_s)
         return [
             (one, incarnation) for known, incarnation in found.values() for one in known
         ]
+
+    def waits(self, deadline_s: float) -> list[str]:
+        """See `Connection`."""
+        return self._master.session(self._number).waits()
 
     def reset(self, containers: Sequence[str], deadline_s: float) -> None:
         """See `Connection`."""

@@ -106,7 +106,8 @@ class PartialRun:
         inputs = {one for op in new for one in op.inputs if one in self._values}
         feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
         wanted_now = Fetches(self._sent.graph, [*kept, *targets])
-        cached = CachedRun(self._sent, wanted_now, feeds, self._done)
+        allow = "deadline_s of partial_run_setup, or with the setting run_deadline_s"
+        cached = CachedRun(self._sent, wanted_now, feeds, self._done, allow)
         # A value of rank 0 has come as a scalar, and goes back as an array.
         given = [np.asarray(self._values[one], one.static.dtype) for one in feeds]
         values = cached.run(given, self._deadline_s)

@@ -118,12 +118,17 @@ class Remote(Connection):
 
     def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
         """See `Connection`."""
-        filters = list(self._options.filters)
-        meta = {"op": "devices", "deadline_s": deadline_s, "filters": filters}
+        meta = {"op": "devices", "deadline_s": deadline_s}
         answer = self._ask(meta, deadline_s + _GRACE_S)
         return [
             (Device(Task.parse(task), kind, index), incarnation)
             for task, kind, index, incarnation in answer.meta["devices"]
+        ]
+
+    def waits(self, deadline_s: float) -> list[str]:
+        """See `Connection`."""
+        return [
+            str(one) for one in self._ask({"op": "waits"}, deadline_s).meta["waits"]
         ]
 
     def reset(self, containers: Sequence[str], deadline_s: float) -> None:

@@ -98,6 +98,7 @@ from kit.session.master.devices import Device, place
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunPlan, RunSignature, make_plan
 from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
+from kit.session.transport.message import LONGEST_S
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import Worker
 from kit.task import Task
@@ -215,9 +216,7 @@ class MasterSession:
                 # Once: a task that is restarted later has another incarnation, and
                 # refuses to register segments.
                 if not self._known:
-                    filters = self._options.filters
-                    look = self._members.look
-                    self._known = look(deadline_s, filters, self._check_open)
+                    self.devices(deadline_s)
                 plan = make_plan(self._nodes, self._places(), kind, self._refused)
                 tokens = self._register_all(plan, deadline)
                 mine = plan.segments.get(self._worker.task)
@@ -225,6 +224,20 @@ class MasterSession:
                 self._ready.append(RegisteredPlan(plan, tokens, keeps, len(kind.feeds)))
                 self._numbers[kind] = len(self._ready) - 1
             return self._numbers[kind]
+
+    def devices(self, deadline_s: float) -> dict[Task, Known]:
+        """Ask all tasks for their devices; the first answer counts for all runs.
+
+        Later ones ask only the tasks that they need: another may have ended.
+        """
+        found = self._members.look(deadline_s, self._options.filters, self._check_open)
+        self._known = self._known or found
+        return found
+
+    def waits(self) -> list[str]:
+        """Return what runs without a limit wait for; others say so at their end."""
+        steps = [one for one in self._steps.values() if one.limit_s >= LONGEST_S]
+        return [self._worker.wait_of_step(one) for one in steps]
 
     def keeps_feeds(self, number: int) -> bool:
         """Whether a run of a plan may keep the very arrays that it is fed."""

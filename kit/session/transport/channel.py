@@ -127,7 +127,10 @@ class Channel:
 
     def _read(self, step: Step, what: str) -> None:
         try:
-            self._keep(step, recv(self.link, step.left_s + self._grace_s))
+            step.waits_for = (lambda: what), self.link.peer
+            message = recv(self.link, step.left_s + self._grace_s)
+            step.waits_for = None
+            self._keep(step, message)
         except DeadlineExceededError:
             raise step.too_late(what, self.link.peer) from None
         except LinkLost:

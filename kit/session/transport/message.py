@@ -31,6 +31,7 @@ from kit.wire.link import Link
 
 _NOTHING: Final[dict[str, Any]] = {}
 _MOST_MS: Final = 2**32 - 1  # 49 days: the field has 32 bits
+LONGEST_S: Final = _MOST_MS / 1000  # the limit of a run that has none
 
 
 class Act(IntEnum):

@@ -32,7 +32,6 @@ from kit.message_fields import (
     check,
     flag,
     list_of,
-    optional,
     row_of,
     seconds,
     shown,
@@ -148,10 +147,8 @@ class Service:
             ),
             "prepare": Question({**_SESSION, **kind, **limit}, self._prepare),
             "close": Question(_SESSION, self._close),
-            "devices": Question(
-                {**limit, "filters": list_of(text(1000)), "session": optional(_NUMBER)},
-                self._devices,
-            ),
+            "devices": Question({**_SESSION, **limit}, self._devices),
+            "waits": Question(_SESSION, self._waits),
             "cluster_reset": Question({**names, **limit}, self._cluster_reset),
             "status": Question({}, self._status),
             "register": Question(
@@ -163,6 +160,7 @@ class Service:
                 },
                 self._register,
             ),
+            "wait_of": Question({"step": whole(0)}, self._wait_of),
             "end": Question(_SESSION, self._end),
             "reset": Question(names, self._reset),
         }
@@ -299,8 +297,8 @@ class Service:
         return {}
 
     def _devices(self, _: Link, message: Message) -> Meta:
-        meta = message.meta
-        found = self._master.members.look(meta["deadline_s"], meta["filters"])
+        session = self._master.session(message.meta["session"])
+        found = session.devices(message.meta["deadline_s"])
         return {
             "devices": [
                 [task.short, one.type, one.index, incarnation]
@@ -308,6 +306,13 @@ class Service:
                 for one in devices
             ]
         }
+
+    def _waits(self, _: Link, message: Message) -> Meta:
+        return {"waits": self._master.session(message.meta["session"]).waits()}
+
+    def _wait_of(self, link: Link, message: Message) -> Meta:
+        number = message.meta["step"]
+        return {"wait": self._worker.wait_of(number, (link.peer, number >> 32))}
 
     def _cluster_reset(self, _: Link, message: Message) -> Meta:
         self._master.reset(message.meta["names"], message.meta["deadline_s"])

@@ -125,9 +125,7 @@ class FifoQueue:
         call.wait(
             lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
             self._changed,
-            lambda: (
-                f"elements of {self.name!r} ({n_taken + self.size} of {n} are there)"
-            ),
+            lambda: self._lacking(n, n_taken + self.size),
         )
         return not self._is_closed or n_taken + self.size >= n
 
@@ -157,7 +155,7 @@ class FifoQueue:
         call.wait(
             lambda: self._putters[0] is me or self._cancels,
             self._changed,
-            lambda: f"the end of others that put elements into {self.name!r}",
+            lambda: f"the end of others that put elements into queue `{self.name}`",
         )
 
     def check(
@@ -177,7 +175,12 @@ class FifoQueue:
         return self._cancels or not is_bounded or self.size < self.capacity
 
     def _lacking_room(self) -> str:
-        return f"room in {self.name!r}"
+        return f"room in queue `{self.name}`"
+
+    def _lacking(self, n: int, n_here: int) -> str:
+        if n == 1:
+            return f"an element in queue `{self.name}`"
+        return f"elements in queue `{self.name}` ({n_here} of {n} are there)"
 
     def _check_shape(self, element: Element) -> None:
         for number, one in enumerate(element):

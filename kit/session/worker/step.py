@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -74,6 +75,8 @@ class Step:
         self.deadline = clock() + limit_s
         self.records = Records() if traced else None
         self.error: KitError | None = None
+        # What its thread waits for, and the task that should know more of it.
+        self.waits_for: tuple[Callable[[], str], Task | None] | None = None
         self._held: dict[Link, None] = {}
         self._lock = threading.Lock()
 
@@ -94,8 +97,7 @@ class Step:
         limit_s = round(self.limit_s, 2)  # on a worker, what the master had left
         return DeadlineExceededError(
             f"{what} did not come within the {limit_s:g} s of this run (waited "
-            f"for on {self.me}). Allow more with the run's deadline_s, or with the "
-            f"setting run_deadline_s.",
+            f"for on {self.me}).",
             task=str(task or self.me),
         )
 
@@ -127,10 +129,20 @@ class Step:
 
         `what()` is asked for at the end of the wait, to say how things stand then.
         """
-        while not ready():
-            if self.error is not None or not self.left_s:
-                self.check(what())
-            changed.wait(min(LOOK_S, self.left_s))
+        with self.waiting(what):
+            while not ready():
+                if self.error is not None or not self.left_s:
+                    self.check(what())
+                changed.wait(min(LOOK_S, self.left_s))
+
+    @contextmanager
+    def waiting(self, what: Callable[[], str]) -> Iterator[None]:
+        """Note for a block that it waits for something."""
+        self.waits_for = what, None
+        try:
+            yield
+        finally:
+            self.waits_for = None
 
     def hold(self, link: Link) -> None:
         """Have the step's end close a link; raise what has ended the step already."""

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -69,9 +70,10 @@ class Rendezvous:
         """Return a tensor when it is there; raises as `Step.check` does."""
         with self._changed:
             box = self._arrived.setdefault(step.number, {})
-            while number not in box:
-                step.check(what)
-                self._changed.wait(step.left_s)
+            with step.waiting(lambda: what):
+                while number not in box:
+                    step.check(what)
+                    self._changed.wait(step.left_s)
             return box.pop(number)
 
     def begin(self, step: int) -> None:
@@ -107,6 +109,7 @@ class Rendezvous:
 
 
 _MOST_SESSIONS: Final = 512
+_TELL_S: Final = 2.0
 _MOST_ENDED: Final = 1024
 
 
@@ -182,6 +185,27 @@ class Worker:
         # In this order: what is woken must find the error.
         step.abort(error, spare=spare)
         self.rendezvous.wake()
+
+    def wait_of(self, number: int, session: SessionKey) -> str:
+        """Return what a step of a session waits for here, or that it computes."""
+        step = self._steps.get(number)
+        if step is None or step.session != session:
+            return ""
+        return self.wait_of_step(step)
+
+    def wait_of_step(self, step: Step) -> str:
+        """Return what a step waits for; the task that it waits for is asked."""
+        waits_for = step.waits_for
+        if waits_for is None:
+            return f"the end of a computation on {self.task}"
+        what, task = waits_for
+        known = ""
+        # Only a master asks, so questions go no further than one task.
+        if task is not None and step.session[0] == self.task:
+            meta = {"op": "wait_of", "step": step.number}
+            with suppress(KitError):
+                known = str(self.peers.ask(task, meta, _TELL_S).meta["wait"])
+        return known or what()
 
     def end_session(self, session: SessionKey) -> None:
         """Forget a session: its segments and its own state; variables stay.

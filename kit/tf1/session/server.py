@@ -202,7 +202,7 @@ def _own_address(found: ServerDef) -> TcpAddress:
             f"{known}."
         )
     text = spec.task_address(job, index)
-    host, _, port = text.rpartition(":")
+    host, _, port = (part.strip() for part in text.rpartition(":"))
     if not (port.isascii() and port.isdigit()):
         raise InvalidArgumentError(
             f"Could not parse port for local server from {text!r}; write 'host:port', "

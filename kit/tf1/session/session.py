@@ -1,7 +1,8 @@
 """`tf.Session` and `tf.InteractiveSession`: run parts of a graph on a target.
 
-`kit.session` does the work. Where the original would wait for ever, a run waits
-`run_deadline_s` of the settings and raises `DeadlineExceededError`.
+`kit.session` does the work. A run waits as long as in the original: until what it needs
+is there, unless `timeout_in_ms` of its options or `operation_timeout_in_ms` of the
+session's config sets a limit. It says now and then what it waits for.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import _thread
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 from kit.errors import CancelledError, InvalidArgumentError, KitError
+from kit.graph.op import Op
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
-from kit.settings import current
+from kit.session.master.devices import Device
+from kit.session.transport.message import LONGEST_S
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.session.config import ConfigProto, RunOptions
@@ -26,14 +29,15 @@ from kit.tf1.session.fetching import feedable, fetchable
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
 from kit.tf1.session.targets import (
-    check_all,
     check_known,
     meet,
     native_target,
+    placed_all,
     server_of,
     text_of,
 )
 from kit.tf1.session.tf_errors import originals
+from kit.tf1.session.waiting import Waits
 
 # --------------------------------------------------------------------------------------
 # What `session.list_devices()` says of a device.
@@ -53,6 +57,13 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int
+
+
+# What lets a run take longer that has a limit.
+_ALLOW = (
+    "timeout_in_ms of its tf.RunOptions, or with operation_timeout_in_ms of the "
+    "session's tf.ConfigProto"
+)
 
 
 class BaseSession:
@@ -77,7 +88,8 @@ class BaseSession:
         self._graph = get_default_graph() if graph is None else graph
         self._config = _merged(text, config)
         self._is_closed = False
-        self._is_met, self._n_placed = False, 0
+        self._devices: list[tuple[Device, int]] = []
+        self._n_placed, self._logged = 0, set[str]()
         # The original's interactive session asks for `place_pruned_graph`, which only a
         # session within one process heeds: a server always places the whole graph.
         self._looks_at_all = bool(text) or not self._prunes_first
@@ -90,6 +102,8 @@ class BaseSession:
             place_all=self._looks_at_all,
             n_cpus=max(1, self._config.device_count.get("CPU", 1)),
         )
+        self._native._sent.allow = _ALLOW
+        self._waits = Waits(self._native._connection.waits)
 
     @property
     def graph(self) -> Graph:
@@ -128,13 +142,16 @@ class BaseSession:
         _check_type(run_metadata, RunMetadata, "run_metadata")
         wanted = fetchable(self._graph, fetches)
         feeds = feedable(self._graph, feed_dict)
-        limit = self._deadline_s(options)
+        limit = self._limit_s(options)
         native = None
         if run_metadata is not None and wants_metadata(options):
             native = NativeMetadata()
         with originals():
             self._meet(limit)
-            found = self._native.run(wanted, feeds, deadline_s=limit, metadata=native)
+            with self._waiting(limit):
+                found = self._native.run(
+                    wanted, feeds, deadline_s=limit, metadata=native
+                )
         if run_metadata is not None:
             # Also without a trace: what an earlier run left in the message must go.
             fill(run_metadata, native or NativeMetadata(), options)
@@ -182,7 +199,7 @@ class BaseSession:
                 "Must specify at least one target to fetch or execute."
             )
         keys = [self._key(one) for one in feeds or ()]
-        wanted, limit = fetchable(self._graph, fetches), self._deadline_s(None)
+        wanted, limit = fetchable(self._graph, fetches), self._limit_s(None)
         with originals():
             self._meet(limit)
             return self._native.partial_run_setup(wanted, keys, deadline_s=limit)
@@ -203,20 +220,21 @@ class BaseSession:
         self._check_open()
         feeds = feedable(self._graph, feed_dict)
         wanted = fetchable(self._graph, fetches, tensors_only=True)
-        with originals():
+        with originals(), self._waiting(self._limit_s(None)):
             return self._native.partial_run(handle, wanted, feeds)
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """Return the devices of all tasks, the target's first."""
+        """Return the devices of all tasks as the session met them, the target's first.
+
+        A task that has ended since is among them.
+        """
         if self._is_closed:
             raise CancelledError("Session has been closed.")
-        limit = self._deadline_s(None)
         with originals():
-            self._meet(limit)
-            found = self._native.list_devices(limit)
+            self._meet(self._limit_s(None))
         return [
             DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
-            for one, incarnation in found
+            for one, incarnation in self._devices
         ]
 
     def as_default(self) -> AbstractContextManager[Any]:
@@ -231,9 +249,10 @@ class BaseSession:
         # Marked first: if the check below raises, the session is closed all the same.
         was_closed, self._is_closed = self._is_closed, True
         try:
-            if self._is_met and not was_closed:
+            if self._devices and not was_closed:
                 check_known(self._native)
         finally:
+            self._waits.close()
             self._native.close()
 
     def _check_open(self) -> None:
@@ -245,29 +264,45 @@ class BaseSession:
                 "calling run()."
             )
 
-    def _meet(self, deadline_s: float) -> None:
-        """Wait for the target the first time, and see that all has a place.
+    def _meet(self, limit_s: float) -> None:
+        """Wait for the target's tasks the first time, and see that all has a place.
 
         A run looks at the whole graph, not only at what it needs. The master does so
-        when it makes a plan, but keeps plans when the graph grows.
+        when it makes a plan, but keeps plans when the graph grows. Tasks are asked
+        once: one that the graph does not need any more may end.
         """
-        if not self._is_met:
-            meet(self._native, self._target.decode(), deadline_s)
-        version = self._graph.version
-        if self._is_met and self._looks_at_all and self._n_placed < version:
-            check_all(self._graph.ops, self._native, deadline_s, self._config)
-        self._is_met, self._n_placed = True, version
+        version, is_first = self._graph.version, not self._devices
+        if is_first:
+            self._devices = meet(self._native, self._target.decode(), limit_s)
+        is_logged = self._config.log_device_placement
+        if self._n_placed < version and (is_logged or not is_first):
+            ops, devices = self._graph.ops, [one for one, _ in self._devices]
+            placed = placed_all(ops, devices, self._config, self._looks_at_all)
+            if is_logged:
+                self._log_placement(ops, placed)
+        self._n_placed = version
 
-    def _deadline_s(self, options: RunOptions | None) -> float:
+    def _log_placement(self, ops: Sequence[Op], placed: Mapping[str, Device]) -> None:
+        for op in ops:
+            if op.name in placed and op.name not in self._logged:
+                self._logged.add(op.name)
+                text = f"{op.name}: ({op.type}): {placed[op.name].name}"
+                print(text, file=sys.stderr, flush=True)
+
+    def _waiting(self, limit_s: float) -> AbstractContextManager[None]:
+        """Say in the block what it waits for, if it has no limit."""
+        return self._waits.during() if limit_s >= LONGEST_S else nullcontext()
+
+    def _limit_s(self, options: RunOptions | None) -> float:
         milliseconds = 0 if options is None else options.timeout_in_ms
         milliseconds = milliseconds or self._config.operation_timeout_in_ms
-        return milliseconds / 1000 if milliseconds > 0 else current().run_deadline_s
+        return milliseconds / 1000 if milliseconds > 0 else LONGEST_S
 
     def __del__(self) -> None:
         # `__init__` may have raised before there was anything to close.
         if "_native" in self.__dict__ and not self._is_closed:
             self._is_closed = True
-            _close_elsewhere(self._native)
+            _close_elsewhere(self._waits, self._native)
 
 
 # --------------------------------------------------------------------------------------
@@ -277,20 +312,20 @@ class BaseSession:
 # lock that closing needs, and must not wait for the answers of other tasks either.
 
 
-def _close_elsewhere(native: NativeSession) -> None:
+def _close_elsewhere(waits: Waits, native: NativeSession) -> None:
     """Close a session in a thread of its own, without waiting for it.
 
     Not by `threading`, whose `start` takes locks and waits. At the end of the process
-    no thread begins any more, and none is interrupted.
+    no thread begins any more, and none is interrupted; its target learns of it as the
+    link ends.
     """
-    if sys.is_finalizing():
-        _close_quietly(native)
-        return
-    with suppress(RuntimeError):  # no thread can begin
-        _thread.start_new_thread(_close_quietly, (native,))
+    if not sys.is_finalizing():
+        with suppress(RuntimeError):  # no thread can begin
+            _thread.start_new_thread(_close_quietly, (waits, native))
 
 
-def _close_quietly(native: NativeSession) -> None:
+def _close_quietly(waits: Waits, native: NativeSession) -> None:
+    waits.close()
     with suppress(KitError):
         native.close()
 
@@ -345,11 +380,11 @@ class Session(BaseSession):
         session = BaseSession(text, Graph(), config)
         try:
             names = [str(one) for one in containers or [""]]
-            limit = session._deadline_s(None)
+            limit = session._limit_s(None)
             with originals():
                 session._meet(limit)
                 session._native.reset(names, deadline_s=limit)
-                session._is_met = False  # it was ended with all others
+                session._devices = []  # it was ended with all others
         finally:
             session.close()
 

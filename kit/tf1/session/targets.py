@@ -23,10 +23,12 @@ from kit.graph.node import node_of
 from kit.graph.op import Op
 from kit.server import target as remote
 from kit.session.client.session import Session
-from kit.session.master.devices import place
+from kit.session.master.devices import Device, place
 from kit.session.master.plan import RunSignature
+from kit.settings import current
 from kit.tf1.session.config import ConfigProto
 from kit.tf1.session.server import Server, server_at
+from kit.tf1.session.waiting import say
 from kit.wire.listening.address import TcpAddress, parse_address
 
 _SCHEMES = ("grpc://", remote.SCHEME)
@@ -90,24 +92,41 @@ _PAUSE_S = 0.05
 _ASK_S = 0.5
 
 
-def meet(session: Session, target: str, deadline_s: float) -> None:
-    """Wait until a session's target answers.
+def meet(session: Session, target: str, limit_s: float) -> list[tuple[Device, int]]:
+    """Wait until a session's target answers and all its tasks are up.
 
-    A client may start before its server does. Raises `DeadlineExceededError`.
+    Returns their devices, with their incarnations. A client may start before its
+    servers do. Raises `DeadlineExceededError`; says now and then what it waits for.
     """
-    deadline = time.monotonic() + deadline_s
-    while target:
+    begin = time.monotonic()
+    said, every_s = begin, current().still_waiting_s
+    while True:
+        left_s = begin + limit_s - time.monotonic()
         try:
-            session.list_devices(max(_PAUSE_S, deadline - time.monotonic()))
-            return
-        except UnavailableError as error:
-            left_s = deadline - time.monotonic()
+            # No longer at once: what nobody waits for any more must not go on there.
+            return session.list_devices(max(_PAUSE_S, min(left_s, every_s)))
+        except (UnavailableError, DeadlineExceededError) as error:
+            left_s = begin + limit_s - time.monotonic()
             if left_s <= 0:
-                raise DeadlineExceededError(
-                    f"{target} did not answer within {deadline_s:g} s: "
-                    f"{error.message} Start the server there, or correct the target."
-                ) from error
+                raise _not_met(error, target, limit_s) from error
+            if time.monotonic() >= said + every_s:
+                said = time.monotonic()
+                say(f"{_task_of(error) or target} to come up")
             time.sleep(min(_PAUSE_S, left_s))
+
+
+def _task_of(error: KitError) -> str:
+    """Return the task of the target's cluster that an error names, else ''."""
+    return error.task if error.task and error.task.startswith("/job:") else ""
+
+
+def _not_met(error: KitError, target: str, limit_s: float) -> DeadlineExceededError:
+    if _task_of(error):
+        return DeadlineExceededError(error.message, task=error.task)
+    return DeadlineExceededError(
+        f"{target} did not answer within {limit_s:g} s: {error.message} Start the "
+        f"server there, or correct the target."
+    )
 
 
 def check_known(session: Session) -> None:
@@ -121,10 +140,16 @@ def check_known(session: Session) -> None:
         return  # it cannot be asked: nothing that a caller of `close` could act on
 
 
-def check_all(
-    ops: Sequence[Op], session: Session, deadline_s: float, config: ConfigProto
-) -> None:
-    """Raise `PlacementError` for the first of `ops` that no device fits."""
-    devices = [one for one, _ in session.list_devices(deadline_s)]
+def placed_all(
+    ops: Sequence[Op], devices: Sequence[Device], config: ConfigProto, whole: bool
+) -> dict[str, Device]:
+    """Return the devices of operations, by name; the target's devices come first.
+
+    With `whole`, raises `PlacementError` for the first that no device fits.
+    """
     nodes = {one.name: node_of(one) for one in ops}
-    place(nodes, devices, devices[0].task, soft=config.allow_soft_placement)
+    soft, refused = (
+        config.allow_soft_placement,
+        None if whole else dict[str, KitError](),
+    )
+    return place(nodes, devices, devices[0].task, soft=soft, refused=refused)

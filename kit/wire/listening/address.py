@@ -69,14 +69,15 @@ Address = UnixAddress | TcpAddress
 def parse_address(text: str) -> Address:
     """Return the address that `text` writes; the inverse of `str`.
 
-    Raises `InvalidArgumentError` with the text and the accepted forms.
+    Blanks around host and port do not count, as they stand in lists that are split at
+    commas. Raises `InvalidArgumentError` with the text and the accepted forms.
 
     >>> parse_address("[::1]:80"), parse_address("unix:/run/kit/a")
     (TcpAddress(host='::1', port=80), UnixAddress(path='/run/kit/a'))
     """
-    if text.startswith("unix:"):
-        return UnixAddress(text.removeprefix("unix:"))
-    host, colon, port = text.rpartition(":")
+    if text.strip().startswith("unix:"):
+        return UnixAddress(text.strip().removeprefix("unix:"))
+    host, colon, port = (part.strip() for part in text.rpartition(":"))
     bracketed = host.startswith("[") and host.endswith("]")
     if bracketed:
         host = host[1:-1]

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from kit import tf1 as tf
-from kit.settings import settings
 from tests.tf1.monitored.counting import Told, counting
 from tests.tf1.monitored.ps_process import PsProcess, ps_process
 from tests.tf1.servers import addresses
@@ -112,12 +111,12 @@ def test_server_that_stays_away_ends_in_a_deadline_that_names_it(
     process, target = cluster
     _, count = counting()
     hook = Told()
-    session = tf.train.MonitoredTrainingSession(target, hooks=[hook])
+    config = tf.ConfigProto(operation_timeout_in_ms=1_000)
+    session = tf.train.MonitoredTrainingSession(target, hooks=[hook], config=config)
     session.run(count)
     process.kill()
 
     with (
-        settings(run_deadline_s=0.5),
         pytest.raises(tf.errors.DeadlineExceededError, match=r"/job:ps/task:0.*Start"),
         session,
     ):

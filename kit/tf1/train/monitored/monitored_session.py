@@ -313,7 +313,7 @@ def MonitoredTrainingSession(
     config: Any = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
-    max_wait_secs: float | None = None,
+    max_wait_secs: float | None = 7200,
     save_checkpoint_steps: Any = USE_DEFAULT,
     summary_dir: str | None = None,
     save_graph_def: bool = True,
@@ -322,8 +322,8 @@ def MonitoredTrainingSession(
 
     The chief restores the newest checkpoint of `checkpoint_dir` or initialises, logs
     the steps per second, and saves at the start, every 600 seconds (or as the arguments
-    say; two None: never) and at the end. A worker waits for it, `max_wait_secs` (by
-    default 4 times the setting `run_deadline_s`), and calls only `hooks`.
+    say; two None: never) and at the end. A worker waits for it,
+    at most `max_wait_secs` (None is no limit), and calls only `hooks`.
 
     Raises `RuntimeError` with `checkpoint_dir` but without a global step, and as
     `MonitoredSession` does.

@@ -103,9 +103,9 @@ class WorkerSessionCreator(_Managed):
         scaffold: Scaffold | None = None,
         master: Any = "",
         config: Any = None,
-        max_wait_secs: float | None = None,
+        max_wait_secs: float | None = 30 * 60,
     ) -> None:
-        """Wait `max_wait_secs`, by default 4 times the setting `run_deadline_s`."""
+        """Wait at most `max_wait_secs`; None is no limit."""
         super().__init__(scaffold, master, config)
         self._max_wait_secs = max_wait_secs
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from kit.errors import AbortedError, DeadlineExceededError, KitError, UnavailableError
+from kit.errors import AbortedError, KitError, UnavailableError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Op
 from kit.hooks import calls
@@ -23,7 +23,7 @@ from kit.tf1 import logging
 from kit.tf1.session.config import RunOptions
 from kit.tf1.session.run_metadata import RunMetadata, wants_metadata
 from kit.tf1.session.session import Session
-from kit.tf1.train.monitored.backoff import Backoff, limit_s
+from kit.tf1.train.monitored.backoff import Backoff
 from kit.tf1.train.queues.coordinator import Coordinator
 
 
@@ -303,8 +303,7 @@ class CoordinatedSession:
 class RecoverableSession:
     """Makes a new session when a task is lost, and repeats the run that failed.
 
-    The original tries for ever. Here `DeadlineExceededError` is raised after 4 times
-    the setting `run_deadline_s`.
+    It tries for ever, as the original does, and says so now and then.
     """
 
     def __init__(
@@ -355,9 +354,7 @@ class RecoverableSession:
                 # The first loss needs no pause: `_recovered` waits for the tasks. A
                 # second one means that the run fails although all of them are up.
                 if backoff is None:
-                    backoff = Backoff(limit_s())
-                elif not backoff.left_s:
-                    raise _too_long("run", backoff, error) from error
+                    backoff = Backoff()
                 else:
                     backoff.pause(f"a run fails again and again: {error.message}")
                 self._drop(error)
@@ -367,9 +364,8 @@ class RecoverableSession:
         # Its advice is for a plain session; this one makes itself anew.
         cause, _, _ = error.message.partition(". ")
         logging.warning(
-            "%s: makes the session anew when all tasks are up, and waits %.0f s at "
-            "most. Cause: %s.",
-            *(what_happened(error), limit_s(), cause.rstrip(".")),
+            "%s: makes the session anew when all tasks are up. Cause: %s.",
+            *(what_happened(error), cause.rstrip(".")),
         )
         if self._inner is not None:
             # With its tasks gone it may not close properly; the cause is logged above.
@@ -382,18 +378,9 @@ class RecoverableSession:
         return inner
 
     def _made(self) -> CoordinatedSession:
-        backoff = Backoff(limit_s())
+        backoff = Backoff()
         while True:
             try:
                 return self._create()
             except PREEMPTION as error:
-                if not backoff.left_s:
-                    raise _too_long("begin", backoff, error) from error
                 backoff.pause(f"a session cannot begin: {error.message}")
-
-
-def _too_long(what: str, backoff: Backoff, error: KitError) -> KitError:
-    return DeadlineExceededError(
-        f"the session could not {what} for {backoff.seconds:g} s, and gives up: "
-        f"{error.message}"
-    )

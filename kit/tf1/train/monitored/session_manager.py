@@ -16,13 +16,11 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
-    KitError,
-    UnavailableError,
 )
+from kit.session.transport.message import LONGEST_S
 from kit.tf1 import logging
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.session import Session
-from kit.tf1.session.targets import meet
 from kit.tf1.session.tf_errors import originals
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state,
@@ -30,7 +28,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     outside,
 )
 from kit.tf1.train.global_step import get_global_step
-from kit.tf1.train.monitored.backoff import Backoff, limit_s
+from kit.tf1.train.monitored.backoff import Backoff
 
 # --------------------------------------------------------------------------------------
 # Which variables of a session have no value.
@@ -95,47 +93,25 @@ def _text(name: Any) -> str:
 # Opening a session once all tasks of its cluster are up.
 
 
-_LOOK_S = 1.0
+_LEAST_S = 0.1  # what tasks need to answer: one look is made when time is up, too
 
 
 def open_session(
-    master: Any, graph: Graph | None, config: Any, backoff: Backoff
+    master: Any, graph: Graph | None, config: Any, most_s: float = LONGEST_S
 ) -> Session:
     """Return a session once all of its tasks answer.
 
-    Raises `DeadlineExceededError`, naming a task that does not, when time is up.
+    Raises `DeadlineExceededError`, naming a task that does not, when time is up: the
+    config's `operation_timeout_in_ms`, or `most_s`.
     """
     session = Session(master, graph=graph, config=config)
     try:
-        _wait_for_tasks(session, backoff)
+        with originals():
+            session._meet(min(most_s, session._limit_s(None)))
     except BaseException:
         session.close()
         raise
     return session
-
-
-def _wait_for_tasks(session: Session, backoff: Backoff) -> None:
-    target = (session.sess_str or b"").decode()
-    while True:
-        # Never less than tasks need to answer: one look is made when time is up, too.
-        look_s = max(0.1, min(_LOOK_S, backoff.left_s))
-        try:
-            with originals():
-                meet(session._native, target, look_s)
-                session._native.list_devices(look_s)
-        except (DeadlineExceededError, UnavailableError) as error:
-            _refuse_or_pause(backoff, error)
-        else:
-            return
-
-
-def _refuse_or_pause(backoff: Backoff, error: KitError) -> None:
-    if not backoff.left_s:
-        raise DeadlineExceededError(
-            f"no session for {backoff.seconds:g} s: {error.message}"
-        ) from error
-    cause = error.__cause__  # says it in fewer words
-    backoff.pause(cause.message if isinstance(cause, KitError) else error.message)
 
 
 # --------------------------------------------------------------------------------------
@@ -229,7 +205,7 @@ class SessionManager:
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
         wait_for_checkpoint: bool = False,
-        max_wait_secs: float | None = None,
+        max_wait_secs: float | None = 7200,
         config: Any = None,
         init_feed_dict: Any = None,
         init_fn: Callable[[Any], Any] | None = None,
@@ -238,14 +214,14 @@ class SessionManager:
 
         With a checkpoint neither `init_op` nor `init_fn` runs; `local_init_op` runs in
         any case. It waits for tasks that are not up, and with `wait_for_checkpoint` for
-        a checkpoint, `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
+        a checkpoint, at most `max_wait_secs`; None is no limit.
 
         Raises `RuntimeError` when there is nothing to initialise with, or when that was
         not enough; `ValueError` for both places of checkpoints; `DeadlineExceededError`
         naming a task that is not up; and what a run or restoring raises.
         """
-        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
-        session = open_session(master, self._graph, config, backoff)
+        session = open_session(master, self._graph, config)
+        backoff = Backoff(max_wait_secs, self._pause_s)
         with _closed_on_error(session):
             # Before restoring: afterwards nothing shows how far the cluster was.
             self._note_step(step_in(session))
@@ -282,15 +258,15 @@ class SessionManager:
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
         wait_for_checkpoint: bool = False,
-        max_wait_secs: float | None = None,
+        max_wait_secs: float | None = 7200,
         config: Any = None,
     ) -> tuple[Session, bool]:
         """Return a session, and whether it was restored and is ready.
 
         Raises as `prepare_session` does, except for a session that is not ready.
         """
-        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
-        session = open_session(master, self._graph, config, backoff)
+        session = open_session(master, self._graph, config)
+        backoff = Backoff(max_wait_secs, self._pause_s)
         with _closed_on_error(session):
             is_restored = self._restore(
                 session,
@@ -314,13 +290,14 @@ class SessionManager:
         """Return a session as soon as another process has made the variables ready.
 
         Raises `DeadlineExceededError`, naming what has no value and where, after
-        `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
+        `max_wait_secs`, if it is not None.
         """
-        backoff = Backoff(limit_s(max_wait_secs), self._pause_s)
+        backoff = Backoff(max_wait_secs, self._pause_s)
         while True:
             # A new one for each look: a session from before a task was restarted is
             # aborted for good.
-            session = open_session(master, self._graph, config, backoff)
+            most_s = max(_LEAST_S, backoff.left_s)
+            session = open_session(master, self._graph, config, most_s)
             with _closed_on_error(session):
                 lacking = self._try_local_init(session)
                 if lacking is None:
