@@ -49,7 +49,7 @@ _INSTEAD: dict[str, str] = {
         ],
         _INPUT,
     ),
-    **dict.fromkeys(["summary.", "profiler.", "python_debug.", "Print"], _BOARD),
+    **dict.fromkeys(["profiler.", "python_debug.", "Print"], _BOARD),
     **dict.fromkeys(
         ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
         "write the loop in Python around session.run, or use tf.where",
@@ -120,14 +120,14 @@ def _advice(path: str) -> str | None:
 
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
-        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection Event
+        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection
         FixedLenFeature FixedLenSequenceFeature FixedLengthRecordReader GIT_VERSION
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
-        GRAPH_DEF_VERSION_MIN_PRODUCER HistogramProto IdentityReader IndexedSlicesSpec
-        LMDBReader LogMessage MONOLITHIC_BUILD Module NameAttrList NoGradient
+        GRAPH_DEF_VERSION_MIN_PRODUCER IdentityReader IndexedSlicesSpec
+        LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
         NotDifferentiable OptionalSpec PaddingFIFOQueue PriorityQueue QUANTIZED_DTYPES
         RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
-        SessionLog SparseFeature SparseTensorSpec Summary SummaryMetadata TensorArray
+        SparseFeature SparseTensorSpec TensorArray
         TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
         add_check_numerics_ops angle arg_max arg_min argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
@@ -230,6 +230,9 @@ _BY_MODULE: Final[dict[str, str]] = {
         static_bidirectional_rnn static_rnn static_state_saving_rnn
         sufficient_statistics swish uniform_candidate_sampler weighted_moments
         with_space_to_batch
+    """,
+    "summary": """
+        all_v2_summary_ops audio get_summary_description initialize tensor_summary
     """,
     "train": """
         AdadeltaOptimizer AdagradDAOptimizer BytesList CheckpointManager FeatureList

@@ -10,7 +10,7 @@ from kit.tf1.not_offered import OutsideScopeError
 from tests.cases import for_each
 
 OUTSIDE = [
-    *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),
+    *("keras", "layers", "data", "estimator", "while_loop", "Print"),
     *("train.basic_train_loop", "train.Supervisor", "train.Example"),
     *("train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
