@@ -61,13 +61,13 @@ def report(paths: Sequence[Path]) -> Report:
             lines.append(f"{path}:{getattr(error, 'lineno', 0) or 0}: {_unread(error)}")
             n_unread += 1
             continue
-        advice = {use.name: advice_on(use) for use in uses}
-        wrong = [use for use in uses if advice[use.name] is not None]
+        advice = {use.name: _walk(use) for use in uses}
+        wrong = [use for use in uses if advice[use.name][1] is not None]
         lines += [
-            f"{path}:{use.line}: {_shown(use)} is not offered. {advice[use.name]}"
+            f"{path}:{use.line}: {_shown(use)} is not offered. {advice[use.name][1]}"
             for use in wrong
         ]
-        used |= advice.keys()
+        used |= {name for name, _ in advice.values()}
         lacking |= {use.name for use in wrong}
         n_places += len(wrong)
     lines.append(
@@ -100,26 +100,33 @@ def uses_of(source: bytes | str) -> list[Use]:
 
 def advice_on(use: Use) -> str | None:
     """Return what to do about a name; None if it is offered."""
+    return _walk(use)[1]
+
+
+def _walk(use: Use) -> tuple[str, str | None]:
+    """Return the name without what belongs to an object, and the advice on it."""
     if use.is_foreign:
-        return "It needs TensorFlow itself; do without it."
+        return use.name, "It needs TensorFlow itself; do without it."
+    if use.name.split(".")[-1] == "*":
+        return use.name, "What it brings cannot be followed: import tensorflow as tf."
     value: object = tf1
     done: list[str] = []
     for part in use.name.split(".") if use.name else []:
         if not isinstance(value, ModuleType | type):
-            return None  # an attribute of some object
+            break  # an attribute of some object
         try:
             value = getattr(value, part)
         except OutsideScopeError as error:
-            return str(error)[str(error).index("Instead") :]
+            return use.name, str(error)[str(error).index("Instead") :]
         except AttributeError as error:
             module = _submodule(value, part)
             if module is None:
-                return _unknown(".".join([*done, part]), error)
+                return use.name, _unknown(".".join([*done, part]), error)
             value = module
         except KitError:
-            return None  # it needs an optional package
+            return use.name, None  # it needs an optional package
         done.append(part)
-    return None
+    return ".".join(done), None
 
 
 def _unknown(name: str, error: AttributeError) -> str:
@@ -161,10 +168,8 @@ class _Reader(ast.NodeVisitor):
         for alias in node.names:
             full = f"{node.module}.{alias.name}"
             path = _below(full)
-            if alias.name == "*":
-                path = _below(node.module)
             self._note(node, node.module, path)
-            if path is not None:
+            if path is not None and alias.name != "*":
                 self._names[alias.asname or alias.name] = path
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
