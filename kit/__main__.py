@@ -4,6 +4,7 @@ demo              train on a small cluster of this machine, and show what it did
 serve             be one task of a cluster until SIGTERM
 manifest          print the objects that make Kubernetes run a cluster
 credentials new   make the secrets that the tasks of a cluster share
+tf1-check         list what a TensorFlow 1.x program uses and kit.tf1 does not offer
 lessons reset     put lessons back as they were shipped, and keep yours beside them
 """
 
@@ -70,6 +71,14 @@ def _new_credentials(file: Path) -> int:
 def _reset_lessons(names: Sequence[str], folder: Path) -> int:
     print(*reset(names, folder), sep="\n")
     return 0
+
+
+def _check(files: Sequence[Path]) -> int:
+    from kit.tf1.check import report  # the parser answers without loading it
+
+    lines, is_offered = report(files)
+    print(*lines, sep="\n")
+    return 0 if is_offered else 1
 
 
 def _serve(
@@ -168,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_manifest(commands)
     _add_credentials(commands)
     _add_lessons(commands)
+    _add_check(commands)
     return parser
 
 
@@ -310,6 +320,19 @@ def _add_lessons(commands: Any) -> None:
     )
     back.add_argument(
         "--folder", type=Path, default=Path("notebooks"), metavar="DIR", help="of them"
+    )
+
+
+def _add_check(commands: Any) -> None:
+    check = commands.add_parser(
+        "tf1-check",
+        help="list what a TensorFlow 1.x program uses and kit.tf1 does not offer",
+        description="Reads programs without running them. The exit code is 0 if all "
+        "that they use is offered, 1 if not, 2 if a file cannot be read.",
+    )
+    check.set_defaults(command=_check)
+    check.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a program, or a folder"
     )
 
 

@@ -27,7 +27,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from kit.errors import InvalidArgumentError, KitError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    PermissionDeniedError,
+    UnknownError,
+)
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -150,6 +156,16 @@ def replace_regular(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> No
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_error(error: OSError, path: str | os.PathLike[str]) -> KitError:
+    """Return what the system says about a file or folder as an error of `kit`."""
+    text = f"{str(path)!r} cannot be written: {error.strerror}. Choose another folder."
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(text)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return FailedPreconditionError(text)
+    return UnknownError(text)
 
 
 def stat_regular(

@@ -57,6 +57,9 @@ DOORS: dict[str, tuple[str, ...]] = {
         "kit/session/client/dask_graph.py",
     ),
     "distributed": ("kit/cluster/dask_workers/plugin.py",),
+    "absl": ("kit/tf1/flags.py",),
+    "tensorboard": ("kit/tf1/summary/messages.py",),
+    "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere
     "markupsafe": ("kit/markup.py",),

@@ -31,7 +31,7 @@ NAMES_IN_CONDA = {
     "isal": "python-isal",  # `isal` there is the C library
 }
 # What is called otherwise where it is imported.
-MODULES = {"scikit-learn": "sklearn"}
+MODULES = {"scikit-learn": "sklearn", "absl-py": "absl"}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
 
 

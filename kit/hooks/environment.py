@@ -92,6 +92,12 @@ class Environment(Protocol):
     def timeline(self, run_metadata: Any) -> Sequence[dict[str, Any]]:
         """Return what a run noted as events of a Chrome trace."""
 
+    def summary_writer(self, folder: str) -> Any | None:
+        """Return what writes event files into a folder: see `SummarySaverHook`.
+
+        None where there are none.
+        """
+
     def measuring(self) -> Measuring:
         """Return what records measures; called in `begin`.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import DeadlineExceededError
+from kit.graph.ops.state.summaries import scalar_summary
 from kit.hooks import environment
 from kit.hooks.hook import (
     SessionRunArgs,
@@ -172,8 +173,10 @@ class StepCounterHook(StepHook):
         After how many steps. Give None for seconds.
     every_n_secs : float, optional
         After how many seconds.
-    output_dir, summary_writer : optional
-        Kept for programs that give them; nothing is written.
+    output_dir : str, optional
+        In a session of `kit.tf1`, the folder of an event file to which it is written.
+    summary_writer : object, optional
+        Gets it by its method `add_summary`.
 
     Raises
     ------
@@ -190,7 +193,7 @@ class StepCounterHook(StepHook):
         output_dir: str | None = None,
         summary_writer: Any = None,
     ) -> None:
-        """`summary_writer`, if any, is kept as `output_dir` is."""
+        """`summary_writer`, if any, is used in place of one for `output_dir`."""
         if (every_n_steps is None) == (every_n_secs is None):
             raise ValueError(
                 f"exactly one of every_n_steps and every_n_secs should be provided, "
@@ -202,6 +205,13 @@ class StepCounterHook(StepHook):
         self._output_dir, self._summary_writer = output_dir, summary_writer
         self._before: int | None = None
         self._n_warnings = 0
+
+    def begin(self) -> None:
+        """Find out what counts the steps, and what writes."""
+        super().begin()
+        if self._summary_writer is None and self._output_dir:
+            where = environment.current()
+            self._summary_writer = where.summary_writer(self._output_dir)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Count anew: after a recovery the steps may be those of long ago."""
@@ -238,3 +248,6 @@ class StepCounterHook(StepHook):
         environment.current().progress(
             f"global_step/sec: {rate:g} (step {global_step})"
         )
+        if self._summary_writer is not None:
+            made = scalar_summary("global_step/sec", rate)
+            self._summary_writer.add_summary(made, global_step)

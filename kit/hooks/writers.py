@@ -107,9 +107,9 @@ class SummarySaverHook(StepHook):
     save_secs : float, optional
         After how many seconds. Give one of the two.
     output_dir : str, optional
-        Kept for programs that give it in place of a writer; nothing is written then.
+        In a session of `kit.tf1`, the folder of an event file, in place of a writer.
     summary_writer : object, optional
-        Has a method `add_summary`.
+        Has a method `add_summary`, as a `tf.summary.FileWriter`.
     scaffold : Scaffold, optional
         Its `summary_op` is the value.
     summary_op : Tensor or list of Tensor, optional
@@ -141,17 +141,20 @@ class SummarySaverHook(StepHook):
         self._is_due = False
 
     def begin(self) -> None:
-        """Find out what counts the steps."""
+        """Find out what counts the steps, and what writes."""
         self._next = None
         super().begin()
+        if self._writer is None and self._output_dir:
+            self._writer = environment.current().summary_writer(self._output_dir)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Warn if there is something to write, and nothing to write it with."""
         if self._writer is None and self._summaries() is not None:
             environment.current().warning(
-                "SummarySaverHook writes nothing: there are no event files here. Give "
-                "it a summary_writer with add_summary(value, step), or use "
-                "LoggingTensorHook."
+                "SummarySaverHook writes nothing: it has no writer of event files. "
+                "In a session of kit.tf1 give it an output_dir, with TensorBoard "
+                "installed: pip install 'psring[tensorboard]'. Elsewhere give it a "
+                "summary_writer with add_summary(value, step)."
             )
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:

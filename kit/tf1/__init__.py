@@ -22,6 +22,7 @@ from kit.tf1 import logging as logging
 from kit.tf1 import math as math
 from kit.tf1 import nn as nn
 from kit.tf1 import random as random
+from kit.tf1 import summary as summary
 from kit.tf1 import train as train
 from kit.tf1.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from kit.tf1.accumulators import (
@@ -191,6 +192,7 @@ from kit.tf1.session.run_metadata import RunMetadata as RunMetadata
 from kit.tf1.session.running import get_default_session as get_default_session
 from kit.tf1.session.session import InteractiveSession as InteractiveSession
 from kit.tf1.session.session import Session as Session
+from kit.tf1.summary.messages import MESSAGES, message
 from kit.tf1.tensor.convert import convert_to_tensor as convert_to_tensor
 from kit.tf1.tensor.convert import (
     convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
@@ -319,4 +321,6 @@ GIT_VERSION = __git_version__ = f"v{VERSION}"
 
 
 def __getattr__(name: str) -> Any:
+    if name in MESSAGES[""]:
+        return message(name)
     refuse("", name)

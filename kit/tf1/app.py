@@ -23,7 +23,8 @@ def run(
 ) -> NoReturn:
     """Read the flags, call `main` with the rest of the arguments, and end the process.
 
-    `main` defaults to that of the program; its result is the exit status.
+    `main` defaults to that of the program; its result is the exit status. A flag that
+    is not defined is one of the rest, as in the original: programs read it themselves.
     """
     given = list(sys.argv if argv is None else argv)
     rest = flags.FLAGS(given, known_only=True)

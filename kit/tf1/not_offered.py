@@ -48,7 +48,7 @@ _INSTEAD: dict[str, str] = {
         ],
         _INPUT,
     ),
-    **dict.fromkeys(["summary.", "profiler.", "python_debug."], _BOARD),
+    **dict.fromkeys(["profiler.", "python_debug."], _BOARD),
     **dict.fromkeys(
         ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
         "write the loop in Python around session.run, or use tf.where",
@@ -83,6 +83,19 @@ _INSTEAD: dict[str, str] = {
 }
 
 
+# What was renamed when TensorFlow 1.0 came; older programs have the name before.
+_RENAMED: dict[str, str] = {
+    **{"mul": "multiply", "sub": "subtract", "neg": "negative", "inv": "reciprocal"},
+    **{"pack": "stack", "unpack": "unstack", "select": "where"},
+    "batch_matmul": "matmul",
+    **{"scalar_summary": "summary.scalar", "image_summary": "summary.image"},
+    **{"histogram_summary": "summary.histogram", "merge_summary": "summary.merge"},
+    "merge_all_summaries": "summary.merge_all",
+    "train.SummaryWriter": "summary.FileWriter",
+    "train.SummaryWriterCache": "summary.FileWriterCache",
+}
+
+
 def refuse(module: str, name: str) -> NoReturn:
     """Raise for a name that a module of `kit.tf1` does not have.
 
@@ -92,9 +105,10 @@ def refuse(module: str, name: str) -> NoReturn:
     path = f"{module}.{name}" if module else name
     instead = _advice(path)
     if instead is None:
-        raise AttributeError(
-            f"module 'tf{'.' * bool(module)}{module}' has no {name!r}."
-        )
+        text = f"module 'tf{'.' * bool(module)}{module}' has no {name!r}."
+        if path in _RENAMED:
+            text += f" TensorFlow 1.0 renamed it: write tf.{_RENAMED[path]}."
+        raise AttributeError(text)
     raise OutsideScopeError(
         f"tf.{path} is outside the scope of kit.tf1, which offers the distributed "
         f"runtime of TensorFlow 1.x: graphs, sessions, servers, variables, placement "
@@ -119,14 +133,14 @@ def _advice(path: str) -> str | None:
 
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
-        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection Event
-        FixedLenFeature FixedLenSequenceFeature FixedLengthRecordReader
+        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection FixedLenFeature
+        FixedLenSequenceFeature FixedLengthRecordReader
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
-        GRAPH_DEF_VERSION_MIN_PRODUCER HistogramProto IdentityReader IndexedSlicesSpec
-        LMDBReader LogMessage MONOLITHIC_BUILD Module NameAttrList NoGradient
+        GRAPH_DEF_VERSION_MIN_PRODUCER IdentityReader IndexedSlicesSpec
+        LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
         NotDifferentiable OptionalSpec PaddingFIFOQueue PriorityQueue QUANTIZED_DTYPES
         RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
-        SessionLog SparseFeature SparseTensorSpec Summary SummaryMetadata TensorArray
+        SparseFeature SparseTensorSpec TensorArray
         TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
         add_check_numerics_ops angle argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
@@ -229,6 +243,9 @@ _BY_MODULE: Final[dict[str, str]] = {
         static_bidirectional_rnn static_rnn static_state_saving_rnn
         sufficient_statistics swish uniform_candidate_sampler weighted_moments
         with_space_to_batch
+    """,
+    "summary": """
+        all_v2_summary_ops audio get_summary_description initialize tensor_summary
     """,
     "train": """
         AdadeltaOptimizer AdagradDAOptimizer BytesList CheckpointManager FeatureList

@@ -10,7 +10,7 @@ from kit.tf1.not_offered import OutsideScopeError
 from tests.cases import for_each
 
 OUTSIDE = [
-    *("keras", "layers", "data", "estimator", "while_loop", "summary"),
+    *("keras", "layers", "data", "estimator", "while_loop"),
     *("train.basic_train_loop", "train.Example"),
     *("train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),

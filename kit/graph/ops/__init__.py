@@ -37,3 +37,4 @@ from kit.graph.ops.state import saving as saving
 from kit.graph.ops.state import source as source
 from kit.graph.ops.state import state as state
 from kit.graph.ops.state import strings as strings
+from kit.graph.ops.state import summaries as summaries

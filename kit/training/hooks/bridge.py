@@ -174,6 +174,9 @@ class HookEnvironment:
         """Return nothing; see `tracing`."""
         return ()
 
+    def summary_writer(self, folder: str) -> None:
+        """Return None: what a training measures is in its trace."""
+
     def measuring(self) -> HookEnvironment:
         """See `Environment`: this records measures, too."""
         return self

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint.files import replace_file
-from kit.errors import (
-    FailedPreconditionError,
-    KitError,
-    PermissionDeniedError,
-    UnknownError,
-)
+from kit.errors import FailedPreconditionError, PermissionDeniedError
+from kit.regular_file import write_error
 from kit.tf1.graph.collections import GraphKeys, get_collection
+from kit.tf1.summary.event_files import FileWriterCache
+from kit.tf1.summary.messages import is_installed
 
 # --------------------------------------------------------------------------------------
 # One process at a time saves into a folder: two chiefs would spoil each other's files.
@@ -128,7 +126,7 @@ class CheckpointKeeper:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _typed(error, self._folder) from error
+            raise write_error(error, self._folder) from error
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise PermissionDeniedError(
                 f"checkpoints cannot be written into {str(self._folder)!r}: this user "
@@ -138,12 +136,14 @@ class CheckpointKeeper:
         self._release = weakref.finalize(self, hold(self._folder))
 
     def describe(self, session: Any, step: int) -> None:
-        """Write the graph as text."""
+        """Write the graph as text, and for TensorBoard where that is installed."""
+        if is_installed():
+            FileWriterCache.get(str(self._folder)).add_graph(session.graph, step)
         path = self._folder / _GRAPH_FILE
         try:
             replace_file(path, str(session.graph.as_graph_def()).encode())
         except OSError as error:
-            raise _typed(error, path) from error
+            raise write_error(error, path) from error
 
     def save(self, session: Any, step: int) -> str:
         """Save with the saver; raises what the saver raises."""
@@ -172,13 +172,3 @@ class CheckpointKeeper:
                 f"to use: CheckpointSaverHook(..., saver=...) or scaffold=...."
             )
         return found[0]
-
-
-def _typed(error: OSError, path: Path) -> KitError:
-    """Return an error of the system as one of `kit`'s."""
-    text = f"{str(path)!r} cannot be written: {error.strerror}. Choose another folder."
-    if isinstance(error, PermissionError):
-        return PermissionDeniedError(text)
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        return FailedPreconditionError(text)
-    return UnknownError(text)

@@ -11,6 +11,8 @@ from kit.tf1 import logging
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.session.config import RunOptions
 from kit.tf1.session.run_metadata import Event, events_of
+from kit.tf1.summary.event_files import FileWriter, FileWriterCache
+from kit.tf1.summary.messages import is_installed
 from kit.tf1.train.checkpointing.checkpoint_keeper import CheckpointKeeper
 from kit.tf1.train.global_step import get_global_step
 from kit.tf1.variables.variables import Variable
@@ -50,6 +52,10 @@ class GraphEnvironment:
     def timeline(self, run_metadata: Any) -> list[Event]:
         """Return the trace of a run as events of a Chrome trace."""
         return events_of(run_metadata.step_stats)
+
+    def summary_writer(self, folder: str) -> FileWriter | None:
+        """Return the writer of event files there; None if TensorBoard is missing."""
+        return FileWriterCache.get(folder) if is_installed() else None
 
     def measuring(self) -> NoReturn:
         """Refuse: a session records no measures."""

@@ -9,6 +9,7 @@ from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.summary.ops import merge_all
 from kit.tf1.train.checkpointing.saver import Saver
 from kit.tf1.variables.variable_lists import (
     global_variables,
@@ -91,7 +92,7 @@ class Scaffold:
             lambda: report_uninitialized_variables(global_variables()),
         )
         self._fill("local_init_op", GraphKeys.LOCAL_INIT_OP, self.default_local_init_op)
-        self._fill("summary_op", GraphKeys.SUMMARY_OP, lambda: None)
+        self._fill("summary_op", GraphKeys.SUMMARY_OP, merge_all)
         self._fill(
             "saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True)
         )
@@ -145,7 +146,7 @@ class Scaffold:
         "local_init_feed_dict", "What is fed to `local_init_op`."
     )
     summary_op = _part(
-        "summary_op", "What a `SummarySaverHook` runs; None unless given."
+        "summary_op", "What a `SummarySaverHook` runs: all summaries; None without any."
     )
     saver = _part("saver", "What saves and restores.")
 

@@ -1,0 +1,1 @@
+"""What the original calls its examples: the data that its tutorials read."""

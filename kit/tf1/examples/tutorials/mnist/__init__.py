@@ -1,0 +1,1 @@
+"""The data of the tutorials on handwritten digits: see `input_data`."""

@@ -1,0 +1,170 @@
+"""The digits that programs of tutorials read: MNIST's files, or those there are."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from kit import tf1 as tf
+from kit.errors import InvalidArgumentError
+from kit.tf1.examples.tutorials.mnist import input_data
+from kit.tf1.examples.tutorials.mnist.input_data import DataSet
+from tests.cases import for_each
+
+NAMES = {"train": 30, "t10k": 10}
+
+
+def write(path: Path, array: np.ndarray[Any, Any]) -> None:
+    head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    path.write_bytes(gzip.compress(head + array.astype(np.uint8).tobytes()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files as MNIST's, in which pixel 0 of each image is its number."""
+    for name, n in NAMES.items():
+        images = np.zeros((n, 28, 28))
+        images[:, 0, 0] = np.arange(n)
+        write(tmp_path / f"{name}-images-idx3-ubyte.gz", images)
+        write(tmp_path / f"{name}-labels-idx1-ubyte.gz", np.arange(n) % 10)
+    return tmp_path
+
+
+def numbers(images: Any) -> list[int]:
+    return [round(float(image[0]) * 255) for image in images]
+
+
+def test_files_are_read_in_three_parts(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mnist = input_data.read_data_sets(folder, validation_size=5)
+
+    parts = [mnist.train, mnist.validation, mnist.test]
+    assert [one.num_examples for one in parts] == [25, 5, 10]
+    assert numbers(mnist.validation.images) == [0, 1, 2, 3, 4]
+    assert numbers(mnist.train.images) == list(range(5, 30))
+    assert mnist.train.labels.tolist() == [n % 10 for n in range(5, 30)]
+    assert mnist.train.images.shape == (25, 784)
+    assert mnist.train.images.dtype == np.float32
+    assert not caplog.records
+
+
+def test_classes_can_be_rows_and_images_squares_of_bytes(folder: Path) -> None:
+    train = input_data.read_data_sets(
+        str(folder), one_hot=True, dtype=tf.uint8, reshape=False, validation_size=0
+    ).train
+
+    assert train.images.shape == (30, 28, 28, 1)
+    assert train.images.dtype == np.uint8
+    assert train.labels.shape == (30, 10)
+    assert train.labels.argmax(1).tolist() == [n % 10 for n in range(30)]
+    assert train.labels.sum() == 30
+
+
+def test_each_epoch_gives_every_image_once_in_an_order_of_its_own(
+    folder: Path,
+) -> None:
+    train = input_data.read_data_sets(folder, validation_size=0).train
+
+    batches = [train.next_batch(12) for _ in range(5)]
+
+    seen = [one for images, _ in batches for one in numbers(images)]
+    assert sorted(seen[:30]) == sorted(seen[30:]) == list(range(30))
+    assert seen[:30] != seen[30:]
+    assert [one % 10 for one in seen] == [int(x) for _, y in batches for x in y]
+    assert train.epochs_completed == 1
+    train.next_batch(1)
+    assert train.epochs_completed == 2
+
+
+def test_order_is_kept_without_shuffling_and_repeats_with_a_seed(folder: Path) -> None:
+    plain = input_data.read_data_sets(folder, validation_size=0).train
+    seeded = [
+        input_data.read_data_sets(folder, validation_size=0, seed=3).train
+        for _ in range(2)
+    ]
+
+    found = [numbers(plain.next_batch(20, shuffle=False)[0]) for _ in range(2)]
+    first, second = (numbers(one.next_batch(30)[0]) for one in seeded)
+
+    assert found == [list(range(20)), [*range(20, 30), *range(10)]]
+    assert first == second
+
+
+@pytest.mark.parametrize("size", [-1, 31])
+def test_validation_is_not_larger_than_the_data(size: int, folder: Path) -> None:
+    with pytest.raises(ValueError, match="30"):
+        input_data.read_data_sets(folder, validation_size=size)
+
+
+@for_each(
+    "contents",
+    [
+        b"no gzip",
+        gzip.compress(b""),
+        gzip.compress(b"\0\0\x08\x03" + bytes(12) + b"1"),
+        gzip.compress(b"\0\0\x08"),
+        gzip.compress(struct.pack(">HBBI", 0, 8, 1, 5) + bytes(5)),
+        gzip.compress(bytes(100))[:20],
+    ],
+)
+def test_file_that_holds_something_else_is_refused_by_name(
+    contents: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("mnist")
+    for name in NAMES:
+        write(folder / f"{name}-images-idx3-ubyte.gz", np.zeros((3, 28, 28)))
+        write(folder / f"{name}-labels-idx1-ubyte.gz", np.zeros(3))
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(contents)
+
+    with pytest.raises(InvalidArgumentError, match="train-images-idx3"):
+        input_data.read_data_sets(folder, validation_size=0)
+
+
+def test_without_the_files_a_warning_names_them_and_scikit_learns_digits_are_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mnist = input_data.read_data_sets(tmp_path / "nowhere", one_hot=True)
+
+    assert "train-images-idx3-ubyte.gz" in caplog.text
+    assert "1,797 digits" in caplog.text
+    sizes = [one.num_examples for one in mnist]
+    assert (sum(sizes), sizes[2]) == (1797, 359)
+    assert sizes[1] / (sizes[0] + sizes[1]) == pytest.approx(5000 / 60_000, rel=0.02)
+    original = load_digits()
+    small, large = original.data[4].reshape(8, 8) / 16, mnist.test.images[0]
+    assert mnist.test.labels[0].argmax() == original.target[4]
+    assert large.shape == (784,)
+    resized = Image.fromarray(small.astype(np.float32)).resize(
+        (28, 28), Image.Resampling.BILINEAR
+    )
+    assert large.reshape(28, 28) == pytest.approx(np.asarray(resized), abs=0.003)
+
+
+def test_fake_data_are_the_same_image_again_and_again() -> None:
+    mnist = input_data.read_data_sets("nowhere", fake_data=True, one_hot=True)
+
+    images, labels = mnist.train.next_batch(2)
+
+    assert mnist.train.num_examples == 10_000
+    assert images == [[1] * 784] * 2
+    assert labels == [[1, *[0] * 9]] * 2
+
+
+def test_part_without_images_has_no_batch(folder: Path) -> None:
+    mnist = input_data.read_data_sets(folder, validation_size=0)
+
+    with pytest.raises(InvalidArgumentError, match="validation_size"):
+        mnist.validation.next_batch(1)
+
+
+def test_other_dtypes_are_refused() -> None:
+    with pytest.raises(TypeError, match="uint8 or float32"):
+        DataSet(np.zeros((1, 2, 2, 1), np.uint8), np.zeros(1), dtype="float64")
