@@ -17,7 +17,9 @@ from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
+from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
+from kit.tf1 import losses as losses
 from kit.tf1 import math as math
 from kit.tf1 import nn as nn
 from kit.tf1 import random as random

@@ -20,7 +20,7 @@ class OutsideScopeError(UnimplementedError, AttributeError):
 
 
 _TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"
-_KERAS = "write layers as functions of tf.get_variable and tf.matmul"
+_KERAS = "tf.layers has layers; write others with tf.get_variable and tf.matmul"
 _INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
 _BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
 
@@ -68,7 +68,7 @@ _INSTEAD: dict[str, str] = {
     "compat.": "this module itself has the names of the original's version 1",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
-    "losses.": "tf.reduce_mean of what tf.nn computes for each example",
+    "losses.": "tf.reduce_mean of each example's loss, given to tf.losses.add_loss",
     "metrics.": "fetch the values, and count in Python",
     **dict.fromkeys(["random.experimental.", "queue."], _OTHERWISE),
     **dict.fromkeys(["distributions.", "signal.", "spectral.", "sets."], _OTHERWISE),
