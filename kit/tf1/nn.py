@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
@@ -45,6 +46,10 @@ from kit.tf1.ops.nn_loss import (
 )
 from kit.tf1.ops.reduce import in_top_k as in_top_k
 from kit.tf1.ops.reduce import top_k as top_k
+from kit.tf1.rnn.unroll import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
+from kit.tf1.rnn.unroll import dynamic_rnn as dynamic_rnn
+from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn
+from kit.tf1.rnn.unroll import static_rnn as static_rnn
 
 
 def __getattr__(name: str) -> Any:

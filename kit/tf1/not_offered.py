@@ -210,7 +210,7 @@ _BY_MODULE: Final[dict[str, str]] = {
     "nn": """
         all_candidate_sampler atrous_conv2d atrous_conv2d_transpose avg_pool1d
         avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
-        bidirectional_dynamic_rnn collapse_repeated compute_accidental_hits
+        collapse_repeated compute_accidental_hits
         compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
         conv2d_backprop_input conv2d_transpose conv3d conv3d_backprop_filter
         conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
@@ -218,7 +218,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
         depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
         depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
-        depthwise_conv2d_native_backprop_input dilation2d dynamic_rnn
+        depthwise_conv2d_native_backprop_input dilation2d
         embedding_lookup_sparse erosion2d fixed_unigram_candidate_sampler
         fractional_avg_pool fractional_max_pool fused_batch_norm
         learned_unigram_candidate_sampler local_response_normalization
@@ -227,7 +227,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x
         raw_rnn safe_embedding_lookup_sparse sampled_softmax_loss
         scale_regularization_loss selu separable_conv2d space_to_batch space_to_depth
-        static_bidirectional_rnn static_rnn static_state_saving_rnn
+        static_state_saving_rnn
         sufficient_statistics swish uniform_candidate_sampler weighted_moments
         with_space_to_batch
     """,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.contrib import framework as framework
+from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 
-__all__ = ["framework", "training"]
+__all__ = ["framework", "rnn", "training"]
 
 
 def __getattr__(name: str) -> Any:

@@ -92,8 +92,9 @@ class BatchNormalization(Layer):
         if channel != rank - 1:
             column = [-1, *[1] * (rank - 1 - channel)]
             numbers = [None if n is None else reshape(n, column) for n in numbers]
+        mean, variance, beta, gamma = numbers
         outputs = nn_layer.batch_normalization(
-            inputs, *numbers, variance_epsilon=self.epsilon
+            inputs, mean, variance, beta, gamma, self.epsilon
         )
         outputs.set_shape(inputs.shape)
         return outputs
