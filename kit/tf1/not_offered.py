@@ -64,7 +64,7 @@ _INSTEAD: dict[str, str] = {
     ),
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
-    "contrib.": "the parts of contrib that are offered are in framework and training",
+    "contrib.": "of contrib there are framework, layers, rnn, slim and training",
     "compat.": "this module itself has the names of the original's version 1",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",

@@ -241,7 +241,7 @@ def test_what_cannot_be_unrolled_says_what_is_missing() -> None:
     cell = tf.nn.rnn_cell.BasicRNNCell(2)
     open_ended = tf.placeholder(tf.float32, [None, None, 3])
 
-    with pytest.raises(ValueError, match="number of times, axis 1 .* must be known"):
+    with pytest.raises(ValueError, match=r"number of times, axis 1 .* must be known"):
         tf.nn.dynamic_rnn(cell, open_ended, dtype=tf.float32)
     with pytest.raises(ValueError, match="you must give a dtype"):
         tf.nn.dynamic_rnn(cell, tf.constant(INPUTS))

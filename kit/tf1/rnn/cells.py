@@ -33,7 +33,7 @@ class RNNCell(Layer):
         """The size of the output."""
         raise NotImplementedError
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         """Return the output and the next state."""
         return super().__call__(inputs, state, scope=scope)
 
@@ -336,7 +336,7 @@ class DropoutWrapper(RNNCell):
         """Return that of the cell."""
         return self._cell.zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         """Return the output and the next state, with what was dropped."""
         of_input, of_output, of_state = self._kept
         inputs = self._dropped(convert_to_tensor(inputs), of_input)

@@ -172,7 +172,7 @@ def _before_the_end(
 
 
 def _turned(steps: list[Any], sequence_length: Any) -> list[Any]:
-    """Return the first steps of each sequence in reverse order, the others as before."""
+    """Return the steps of each sequence in reverse; what is beyond its end stays."""
     if sequence_length is None:
         return steps[::-1]
     whole, lengths = stack(steps), cast(convert_to_tensor(sequence_length), int32)
