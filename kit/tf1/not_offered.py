@@ -232,8 +232,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         with_space_to_batch
     """,
     "train": """
-        AdadeltaOptimizer AdagradDAOptimizer BytesList CheckpointManager FeatureList
-        FeatureLists Features FloatList FtrlOptimizer Int64List
+        AdagradDAOptimizer BytesList CheckpointManager FeatureList
+        FeatureLists Features FloatList Int64List
         ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
         VocabInfo batch_join checkpoints_iterator cosine_decay_restarts
         do_quantize_training_on_graphdef init_from_checkpoint input_producer

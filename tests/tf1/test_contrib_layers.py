@@ -93,7 +93,7 @@ def test_defaults_of_a_block_end_with_it_also_by_an_error() -> None:
         return x * factor + shift
 
     seen: list[int] = []
-    outer: Any = {}
+
     with suppress(KeyError), slim.arg_scope([layer], factor=2) as outer:
         seen.append(layer(10))
         with slim.arg_scope([layer], shift=3):

@@ -27,7 +27,7 @@ OUTSIDE = [
         "nn.conv3d",
         "math.erf",
     ),
-    *("cond", "train.FtrlOptimizer", "initializers.orthogonal"),
+    *("cond", "train.AdagradDAOptimizer", "initializers.orthogonal"),
 ]
 
 
