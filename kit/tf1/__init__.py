@@ -17,6 +17,7 @@ from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
+from kit.tf1 import image as image
 from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
 from kit.tf1 import losses as losses
@@ -148,6 +149,7 @@ from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
 from kit.tf1.ops.random import get_seed as get_seed
+from kit.tf1.ops.random import random_crop as random_crop
 from kit.tf1.ops.random import random_normal as random_normal
 from kit.tf1.ops.random import random_shuffle as random_shuffle
 from kit.tf1.ops.random import random_uniform as random_uniform

@@ -24,6 +24,10 @@ from kit.tf1.ops.nn_layer import conv2d as conv2d
 from kit.tf1.ops.nn_layer import dropout as dropout
 from kit.tf1.ops.nn_layer import embedding_lookup as embedding_lookup
 from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize
+from kit.tf1.ops.nn_layer import (
+    local_response_normalization as local_response_normalization,
+)
+from kit.tf1.ops.nn_layer import lrn as lrn
 from kit.tf1.ops.nn_layer import max_pool as max_pool
 from kit.tf1.ops.nn_layer import moments as moments
 from kit.tf1.ops.nn_layer import relu_layer as relu_layer

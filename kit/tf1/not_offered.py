@@ -163,7 +163,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
         orthogonal_initializer parallel_stack parse_single_sequence_example
         parse_tensor polygamma print qint16 qint32 qint8 qr quantize quantize_v2
-        quantized_concat quint16 quint8 random_crop random_gamma random_poisson real
+        quantized_concat quint16 quint8 random_gamma random_poisson real
         recompute_grad reduce_join regex_replace register_tensor_conversion_function
         repeat required_space_to_batch_paddings resource resource_variables_enabled
         reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min
@@ -221,8 +221,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         depthwise_conv2d_native_backprop_input dilation2d
         embedding_lookup_sparse erosion2d fixed_unigram_candidate_sampler
         fractional_avg_pool fractional_max_pool fused_batch_norm
-        learned_unigram_candidate_sampler local_response_normalization
-        log_poisson_loss log_uniform_candidate_sampler lrn max_pool1d max_pool2d
+        learned_unigram_candidate_sampler
+        log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d
         max_pool3d max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
         quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x
         raw_rnn safe_embedding_lookup_sparse sampled_softmax_loss
