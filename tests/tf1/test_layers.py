@@ -155,7 +155,7 @@ def test_pools_take_the_greatest_or_the_mean_and_flatten_makes_rows(
 
 
 def test_dropout_works_only_while_training(session: Any) -> None:
-    training = tf.placeholder("bool", [])
+    training = tf.placeholder("bool")
     ones = np.ones([100, 100], np.float32)
     never = tf.layers.dropout(ones, 0.4)
     by_tensor = tf.layers.dropout(ones, 0.4, seed=1, training=training)
@@ -171,7 +171,7 @@ def test_dropout_works_only_while_training(session: Any) -> None:
 def test_batch_normalization_trains_with_the_batch_and_then_uses_averages(
     session: Any,
 ) -> None:
-    training = tf.placeholder("bool", [])
+    training = tf.placeholder("bool")  # programs often leave the shape out
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.layers.batch_normalization(x, momentum=0.9, training=training)
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)

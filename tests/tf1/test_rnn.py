@@ -237,6 +237,35 @@ def test_the_gradient_of_a_network_is_its_finite_difference(session: Any) -> Non
         assert exact[at] == pytest.approx((moved[0] - moved[1]) / 2e-5, abs=1e-6)
 
 
+class Adding(tf.nn.rnn_cell.RNNCell):
+    """A cell as users write them, which asks for its variable at each time."""
+
+    @property
+    def state_size(self) -> Any:
+        return UNITS
+
+    @property
+    def output_size(self) -> Any:
+        return UNITS
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+        with tf.variable_scope(scope or "adding"):
+            weights = tf.get_variable("w", [WIDTH, UNITS])
+            new = state + tf.matmul(inputs, weights)
+            return new, new
+
+
+def test_a_cell_of_the_users_own_gets_the_same_variable_at_each_time(
+    session: Any,
+) -> None:
+    _, state = tf.nn.dynamic_rnn(Adding(), tf.constant(INPUTS), dtype=tf.float32)
+    (weights,) = values(session).values()
+
+    assert names() == ["rnn/adding/w"]
+    expected = INPUTS.sum(1) @ weights
+    np.testing.assert_allclose(session.run(state), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_what_cannot_be_unrolled_says_what_is_missing() -> None:
     cell = tf.nn.rnn_cell.BasicRNNCell(2)
     open_ended = tf.placeholder(tf.float32, [None, None, 3])

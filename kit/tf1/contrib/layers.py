@@ -7,6 +7,7 @@ variables. `arg_scope` gives the functions defaults.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from kit.tf1.contrib.regularizers import (
 from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer
 from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer_conv2d
 from kit.tf1.graph.collections import GraphKeys, add_to_collections
+from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops import nn_layer
@@ -37,10 +39,12 @@ from kit.tf1.variables.scopes import get_variable, variable_scope
 
 __all__ = [
     "add_arg_scope",
+    "add_model_variable",
     "apply_regularization",
     "arg_scope",
     "avg_pool2d",
     "batch_norm",
+    "bias_add",
     "conv2d",
     "convolution2d",
     "dropout",
@@ -58,10 +62,44 @@ __all__ = [
     "softmax",
     "stack",
     "sum_regularizer",
+    "variable",
     "variance_scaling_initializer",
     "xavier_initializer",
     "xavier_initializer_conv2d",
 ]
+
+
+@add_arg_scope
+def variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    collections: Any = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    **how: Any,
+) -> Any:
+    """Return the variable of `tf.get_variable` with a name, on `device`."""
+    listed = list(dict.fromkeys(collections or [GraphKeys.GLOBAL_VARIABLES]))
+    with get_default_graph().device(device) if device else nullcontext():
+        return get_variable(
+            name,
+            shape,
+            dtype,
+            initializer,
+            regularizer,
+            trainable,
+            listed,
+            caching_device=caching_device,
+            partitioner=partitioner,
+            custom_getter=custom_getter,
+            **how,
+        )
 
 
 @add_arg_scope
@@ -75,18 +113,16 @@ def model_variable(
     collections: Any = None,
     **how: Any,
 ) -> Any:
-    """Return a variable that is in the collection of model variables too."""
+    """Return a variable as `variable` does that is a model variable too."""
     listed = [*(collections or [GraphKeys.GLOBAL_VARIABLES]), GraphKeys.MODEL_VARIABLES]
-    return get_variable(
-        name,
-        shape,
-        dtype,
-        initializer,
-        regularizer,
-        trainable,
-        list(dict.fromkeys(listed)),
-        **{key: one for key, one in how.items() if key != "device"},
+    return variable(
+        name, shape, dtype, initializer, regularizer, trainable, listed, **how
     )
+
+
+def add_model_variable(var: Any) -> None:
+    """Add a variable to the model variables, once."""
+    _add_once(GraphKeys.MODEL_VARIABLES, var)
 
 
 @add_arg_scope

@@ -6,6 +6,7 @@ from typing import Any
 
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
+from kit.tf1.contrib.layers import add_model_variable as add_model_variable
 from kit.tf1.contrib.layers import avg_pool2d as avg_pool2d
 from kit.tf1.contrib.layers import batch_norm as batch_norm
 from kit.tf1.contrib.layers import bias_add as bias_add
@@ -23,6 +24,7 @@ from kit.tf1.contrib.layers import relu as relu
 from kit.tf1.contrib.layers import repeat as repeat
 from kit.tf1.contrib.layers import softmax as softmax
 from kit.tf1.contrib.layers import stack as stack
+from kit.tf1.contrib.layers import variable as variable
 from kit.tf1.contrib.layers import (
     variance_scaling_initializer as variance_scaling_initializer,
 )
@@ -39,6 +41,7 @@ from kit.tf1.variables.variable_lists import (
 
 __all__ = [
     "add_arg_scope",
+    "add_model_variable",
     "arg_scope",
     "avg_pool2d",
     "batch_norm",
@@ -63,6 +66,7 @@ __all__ = [
     "repeat",
     "softmax",
     "stack",
+    "variable",
     "variance_scaling_initializer",
     "xavier_initializer",
 ]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.tf1.layers.layer import Layer, size_of_axis
+from kit.tf1.layers.layer import Layer, as_scalar, size_of_axis
 from kit.tf1.ops import nn_layer
 from kit.tf1.ops.arithmetic import cast, identity, matmul
 from kit.tf1.ops.join import stack
@@ -88,7 +88,7 @@ class Dropout(Layer):
         """Return the inputs as they are unless `training`, which may be a tensor."""
         rate = self.rate
         if isinstance(training, ArrayProtocol):
-            rate = rate * cast(training, inputs.dtype.base_dtype)
+            rate = rate * cast(as_scalar(training), inputs.dtype.base_dtype)
         elif not training:
             return identity(inputs)
         return nn_layer.dropout(

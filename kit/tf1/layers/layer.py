@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kit.tf1.graph.collections import GraphKeys, add_to_collection
+from kit.tf1.ops.shape import reshape
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.variables.scopes import (
@@ -187,6 +188,12 @@ def _shape_of(inputs: Any) -> Any:
     if isinstance(inputs, list):
         return [one.shape for one in inputs]
     return inputs.shape
+
+
+def as_scalar(training: Any) -> Any:
+    """Return a tensor of one element without axes, of a placeholder without a shape."""
+    found = convert_to_tensor(training)
+    return found if found.shape.ndims == 0 else reshape(found, [])
 
 
 def size_of_axis(layer: Layer, shape: Any, axis: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys, add_to_collection
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.layers.layer import Layer, size_of_axis
+from kit.tf1.layers.layer import Layer, as_scalar, size_of_axis
 from kit.tf1.ops import nn_layer
 from kit.tf1.ops.arithmetic import cast, maximum, stop_gradient
 from kit.tf1.ops.index import where
@@ -79,6 +79,8 @@ class BatchNormalization(Layer):
         rank = inputs.shape.ndims
         channel = self.axis % rank
         mean, variance = self.moving_mean, self.moving_variance
+        if isinstance(training, ArrayProtocol):
+            training = as_scalar(training)
         if isinstance(training, ArrayProtocol) or training:
             others = [i for i in range(rank) if i != channel]
             mean, variance = nn_layer.moments(inputs, others)

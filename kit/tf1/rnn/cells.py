@@ -16,6 +16,7 @@ from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.join import concat, split
 from kit.tf1.rnn.states import LSTMStateTuple, mapped
 from kit.tf1.tensor.convert import convert_to_tensor
+from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.variables.initial_values import Constant, Zeros
 from kit.tf1.variables.scopes import name_scope, variable_scope
 
@@ -43,9 +44,10 @@ class RNNCell(Layer):
             return mapped(lambda n: _zeros(batch_size, n, dtype), self.state_size)
 
 
-def _zeros(batch_size: Any, size: int, dtype: Any) -> Any:
-    made = zeros([batch_size, size], dtype)
-    made.set_shape([made.shape.as_list()[0], size])
+def _zeros(batch_size: Any, size: Any, dtype: Any) -> Any:
+    sizes = size.as_list() if isinstance(size, TensorShape) else [int(size)]
+    made = zeros([batch_size, *sizes], dtype)
+    made.set_shape([made.shape.as_list()[0], *sizes])
     return made
 
 

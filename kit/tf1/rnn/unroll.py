@@ -19,7 +19,7 @@ from kit.tf1.rnn.cells import check_cell
 from kit.tf1.rnn.states import mapped
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import int32
-from kit.tf1.variables.scopes import variable_scope
+from kit.tf1.variables.scopes import get_variable_scope, variable_scope
 
 
 def static_rnn(
@@ -154,7 +154,11 @@ def _unrolled(
     if sequence_length is not None:
         lengths = cast(convert_to_tensor(sequence_length), int32)
     outputs = []
+    scope = get_variable_scope()
     for time, inputs in enumerate(steps):
+        if time:
+            # A cell of the user's own may ask for its variables at each time.
+            scope.reuse_variables()
         output, new = cell(inputs, state)
         if lengths is not None:
             output, new = _before_the_end(time, lengths, output, new, state)
