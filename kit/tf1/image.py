@@ -66,16 +66,16 @@ def resize_bilinear(
     Raises `ValueError` for sizes that are not known when the graph is built.
     """
     with op_scope(name, "ResizeBilinear", [images, size]) as scope:
-        found = cast(convert_to_tensor(images), float32)
+        pixels = cast(convert_to_tensor(images), float32)
         for axis, new in zip((2, 1), reversed(_two(size)), strict=True):
-            old = _known(found, axis)
+            old = _known(pixels, axis)
             at = np.arange(new, dtype=np.float32) * _scale(old, new, align_corners)
             low = np.minimum(at.astype(np.int32), old - 1)
             high = np.minimum(low + 1, old - 1)
             share = (at - low).reshape([-1] + [1] * (3 - axis))
-            first, second = (gather(found, i, axis=axis) for i in (low, high))
-            found = first + (second - first) * share
-        return arithmetic.identity(found, name=scope)
+            first, second = (gather(pixels, i, axis=axis) for i in (low, high))
+            pixels = first + (second - first) * share
+        return arithmetic.identity(pixels, name=scope)
 
 
 def resize_nearest_neighbor(
@@ -86,14 +86,14 @@ def resize_nearest_neighbor(
     Raises `ValueError` for sizes that are not known when the graph is built.
     """
     with op_scope(name, "ResizeNearestNeighbor", [images, size]) as scope:
-        found = convert_to_tensor(images)
+        pixels = convert_to_tensor(images)
         for axis, new in zip((1, 2), _two(size), strict=True):
-            old = _known(found, axis)
+            old = _known(pixels, axis)
             at = np.arange(new, dtype=np.float32) * _scale(old, new, align_corners)
             whole = np.floor(at + 0.5) if align_corners else np.floor(at)
             index = np.minimum(whole, old - 1).astype(np.int32)
-            found = gather(found, index, axis=axis)
-        return arithmetic.identity(found, name=scope)
+            pixels = gather(pixels, index, axis=axis)
+        return arithmetic.identity(pixels, name=scope)
 
 
 _METHODS = {
@@ -120,19 +120,19 @@ def resize_images(
             f"method is {method!r}; give ResizeMethod.BILINEAR or NEAREST_NEIGHBOR."
         )
     with op_scope(name, "resize", [images, size]):
-        found = convert_to_tensor(images, name="images")
-        is_image = found.shape.ndims == 3
-        if found.shape.ndims not in (3, 4):
+        pixels = convert_to_tensor(images, name="images")
+        is_image = pixels.shape.ndims == 3
+        if pixels.shape.ndims not in (3, 4):
             raise ValueError(
-                f"'images' must have either 3 or 4 dimensions, not {found!r}."
+                f"'images' must have either 3 or 4 dimensions, not {pixels!r}."
             )
-        batch = expand_dims(found, 0) if is_image else found
+        batch = expand_dims(pixels, 0) if is_image else pixels
         new, old = _two(size), [_known(batch, 1), _known(batch, 2)]
         if preserve_aspect_ratio:
             factor = min(n / o for n, o in zip(new, old, strict=True))
             new = [round(factor * o) for o in old]
         if new == old:
-            return found
+            return pixels
         resized = _METHODS[method](batch, new, align_corners)
         return squeeze(resized, [0]) if is_image else resized
 
@@ -176,11 +176,11 @@ def crop_to_bounding_box(
 ) -> Any:
     """Return the part of an image, or of a batch, that begins at an offset."""
     with op_scope(None, "crop_to_bounding_box", [image]):
-        found = convert_to_tensor(image, name="image")
-        lead = [0] * (found.shape.ndims - 3)
+        pixels = convert_to_tensor(image, name="image")
+        lead = [0] * (pixels.shape.ndims - 3)
         begin = [*lead, offset_height, offset_width, 0]
         size = [*[-1 for _ in lead], target_height, target_width, -1]
-        return slice_of(found, begin, size)
+        return slice_of(pixels, begin, size)
 
 
 def pad_to_bounding_box(
@@ -192,9 +192,9 @@ def pad_to_bounding_box(
 ) -> Any:
     """Return an image, or a batch, within zeros."""
     with op_scope(None, "pad_to_bounding_box", [image]):
-        found = convert_to_tensor(image, name="image")
-        rank = found.shape.ndims
-        height, width = _known(found, rank - 3), _known(found, rank - 2)
+        pixels = convert_to_tensor(image, name="image")
+        rank = pixels.shape.ndims
+        height, width = _known(pixels, rank - 3), _known(pixels, rank - 2)
         after = (
             target_height - offset_height - height,
             target_width - offset_width - width,
@@ -205,7 +205,7 @@ def pad_to_bounding_box(
                 f"not within {target_height} x {target_width}."
             )
         borders = [[offset_height, after[0]], [offset_width, after[1]], [0, 0]]
-        return pad(found, [[0, 0]] * (rank - 3) + borders)
+        return pad(pixels, [[0, 0]] * (rank - 3) + borders)
 
 
 def resize_image_with_crop_or_pad(
@@ -213,15 +213,15 @@ def resize_image_with_crop_or_pad(
 ) -> Any:
     """Return the middle of an image, or the image in the middle of zeros."""
     with op_scope(None, "resize_image_with_crop_or_pad", [image]):
-        found = convert_to_tensor(image, name="image")
-        rank = found.shape.ndims
+        pixels = convert_to_tensor(image, name="image")
+        rank = pixels.shape.ndims
         target = [target_height, target_width]
-        sizes = [_known(found, rank - 3), _known(found, rank - 2)]
+        sizes = [_known(pixels, rank - 3), _known(pixels, rank - 2)]
         kept = [min(pair) for pair in zip(sizes, target, strict=True)]
         before = [(o - k) // 2 for o, k in zip(sizes, kept, strict=True)]
-        found = crop_to_bounding_box(found, *before, *kept)
+        pixels = crop_to_bounding_box(pixels, *before, *kept)
         before = [(t - k) // 2 for t, k in zip(target, kept, strict=True)]
-        return pad_to_bounding_box(found, *before, *target)
+        return pad_to_bounding_box(pixels, *before, *target)
 
 
 # --------------------------------------------------------------------------------------
@@ -250,18 +250,18 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Any:
 
 def _flipped(image: Any, axis: int, name: str) -> Any:
     with op_scope(None, name, [image]):
-        found = convert_to_tensor(image, name="image")
-        if found.shape.ndims not in (3, 4):
-            raise ValueError(f"'image' must have 3 or 4 dimensions, not {found!r}.")
-        return reverse(found, [found.shape.ndims + axis])
+        pixels = convert_to_tensor(image, name="image")
+        if pixels.shape.ndims not in (3, 4):
+            raise ValueError(f"'image' must have 3 or 4 dimensions, not {pixels!r}.")
+        return reverse(pixels, [pixels.shape.ndims + axis])
 
 
 def _perhaps_flipped(image: Any, axis: int, seed: int | None, name: str) -> Any:
     with op_scope(None, name, [image]):
-        found = convert_to_tensor(image, name="image")
-        flipped = _flipped(found, axis, "flip")
-        count = [] if found.shape.ndims == 3 else [shape_of(found)[0]]
-        return where(random.random_uniform(count, seed=seed) < 0.5, flipped, found)
+        pixels = convert_to_tensor(image, name="image")
+        flipped = _flipped(pixels, axis, "flip")
+        count = [] if pixels.shape.ndims == 3 else [shape_of(pixels)[0]]
+        return where(random.random_uniform(count, seed=seed) < 0.5, flipped, pixels)
 
 
 # --------------------------------------------------------------------------------------
@@ -274,10 +274,10 @@ def per_image_standardization(image: Any) -> Any:
     Of an image that is nearly of one colour the differences are not blown up.
     """
     with op_scope(None, "per_image_standardization", [image]):
-        found = cast(convert_to_tensor(image, name="image"), float32)
-        count = cast(reduce_prod(shape_of(found)[-3:]), float32)
-        mean = reduce_mean(found, [-1, -2, -3], keepdims=True)
-        spread = found - mean
+        pixels = cast(convert_to_tensor(image, name="image"), float32)
+        count = cast(reduce_prod(shape_of(pixels)[-3:]), float32)
+        mean = reduce_mean(pixels, [-1, -2, -3], keepdims=True)
+        spread = pixels - mean
         variance = reduce_mean(arithmetic.square(spread), [-1, -2, -3], keepdims=True)
         least = arithmetic.rsqrt(count)
         return spread / maximum(arithmetic.sqrt(variance), least)
@@ -286,8 +286,8 @@ def per_image_standardization(image: Any) -> Any:
 def adjust_brightness(image: Any, delta: Any) -> Any:
     """Return an image with `delta` added, where 1 is the span of its dtype."""
     with op_scope(None, "adjust_brightness", [image, delta]):
-        found = convert_to_tensor(image, name="image")
-        return _as_floats(found, lambda x: x + cast(delta, x.dtype.base_dtype))
+        pixels = convert_to_tensor(image, name="image")
+        return _as_floats(pixels, lambda x: x + cast(delta, x.dtype.base_dtype))
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
@@ -328,23 +328,23 @@ def convert_image_dtype(
 
     Raises `ValueError` between two integer dtypes.
     """
-    wanted, found = as_dtype(dtype), convert_to_tensor(image, name="image")
-    here = found.dtype.base_dtype
+    wanted, pixels = as_dtype(dtype), convert_to_tensor(image, name="image")
+    here = pixels.dtype.base_dtype
     if wanted == here:
-        return arithmetic.identity(found, name=name)
-    with op_scope(name, "convert_image", [found]) as scope:
+        return arithmetic.identity(pixels, name=name)
+    with op_scope(name, "convert_image", [pixels]) as scope:
         if here.is_integer and wanted.is_integer:
             raise ValueError(
                 f"convert_image_dtype takes no {here.name} to {wanted.name} here; "
                 f"convert to tf.float32 first."
             )
         if here.is_integer:
-            return multiply(cast(found, wanted), 1.0 / here.max, name=scope)
+            return multiply(cast(pixels, wanted), 1.0 / here.max, name=scope)
         if wanted.is_integer:
-            scaled = found * (wanted.max + 0.5)
+            scaled = pixels * (wanted.max + 0.5)
             to_whole = saturate_cast if saturate else cast
             return to_whole(scaled, wanted, name=scope)
-        return cast(found, wanted, name=scope)
+        return cast(pixels, wanted, name=scope)
 
 
 def _as_floats(image: Any, change: Any) -> Any:

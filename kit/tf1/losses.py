@@ -391,13 +391,13 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
 
 def _rows(weights: Any, losses: Any) -> Any:
     """Return weights with as many axes as the losses of rows, which lack the last."""
-    found = convert_to_tensor(weights)
-    ranks = (found.shape.ndims, losses.shape.ndims)
+    factors = convert_to_tensor(weights)
+    ranks = (factors.shape.ndims, losses.shape.ndims)
     if None in ranks or ranks[0] == 0:
-        return found
+        return factors
     if ranks[0] == ranks[1] + 1:
-        return squeeze(found, [-1])
-    return expand_dims(found, [-1]) if ranks[0] == ranks[1] - 1 else found
+        return squeeze(factors, [-1])
+    return expand_dims(factors, [-1]) if ranks[0] == ranks[1] - 1 else factors
 
 
 def _check_given(**values: Any) -> None:

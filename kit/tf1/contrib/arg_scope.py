@@ -39,7 +39,7 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[Defaults]:
                 "When attempting to re-use a scope by suppling a dictionary, kwargs "
                 "must be empty."
             )
-        merged = {key: dict(one) for key, one in list_ops_or_scope.items()}
+        merged = {key: dict(defaults) for key, defaults in list_ops_or_scope.items()}
     elif isinstance(list_ops_or_scope, list | tuple):
         merged = dict(_current.get({}))
         for function in list_ops_or_scope:

@@ -316,8 +316,8 @@ def batch_norm(
             epsilon=epsilon,
             center=center,
             scale=scale,
-            **{f"{key}_initializer": one for key, one in starts.items()},
-            **{f"{key}_regularizer": one for key, one in costs.items()},
+            **{f"{key}_initializer": start for key, start in starts.items()},
+            **{f"{key}_regularizer": cost for key, cost in costs.items()},
             trainable=trainable,
             fused=fused,
             _scope=own,
@@ -325,13 +325,13 @@ def batch_norm(
         )
         layer.update_collections = updates_collections
         outputs = layer(x, training=is_training)
-        for one in layer.variables:
+        for part in layer.variables:
             listed = variables_collections
             if isinstance(listed, dict):
-                listed = listed.get(one.op.name.split("/")[-1])
+                listed = listed.get(part.op.name.split("/")[-1])
             names = {GraphKeys.MODEL_VARIABLES, *(listed or ())}
             for name in sorted(names):
-                _add_once(name, one)
+                _add_once(name, part)
         if updates_collections is None and layer.updates:
             with x.graph.control_dependencies(layer.updates):
                 outputs = identity(outputs)
@@ -453,8 +453,8 @@ def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
     with variable_scope(scope, "Stack", [inputs]):
         name = scope or getattr(layer, "__name__", "stack")
         outputs = convert_to_tensor(inputs)
-        for i, one in enumerate(stack_args):
-            args = one if isinstance(one, list | tuple) else [one]
+        for i, settings in enumerate(stack_args):
+            args = settings if isinstance(settings, list | tuple) else [settings]
             outputs = layer(outputs, *args, scope=f"{name}_{i + 1}", **kwargs)
         return outputs
 

@@ -43,14 +43,14 @@ def sum_regularizer(
     regularizer_list: Sequence[Regularizer | None], scope: str | None = None
 ) -> Regularizer | None:
     """Return the sum of regularizers; None if there are none."""
-    given = [one for one in regularizer_list if one is not None]
-    if not given:
+    parts = [part for part in regularizer_list if part is not None]
+    if not parts:
         return None
 
     def cost(weights: Any) -> Any:
         with op_scope(scope, "sum_regularizer", [weights]) as name:
-            costs = [regularizer(weights) for regularizer in given]
-            costs = [one for one in costs if one is not None]
+            costs = [regularizer(weights) for regularizer in parts]
+            costs = [cost for cost in costs if cost is not None]
             return add_n(costs, name=name) if costs else None
 
     return cost
@@ -72,8 +72,8 @@ def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> 
     if not weights:
         raise ValueError("No weights to regularize.")
     with op_scope("get_regularization_penalty", None, list(weights)):
-        costs = [regularizer(one) for one in weights]
-        total = add_n([constant(0.0) if one is None else one for one in costs])
+        costs = [regularizer(weight) for weight in weights]
+        total = add_n([constant(0.0) if cost is None else cost for cost in costs])
     add_to_collection(GraphKeys.REGULARIZATION_LOSSES, total)
     return total
 

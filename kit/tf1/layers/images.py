@@ -178,14 +178,14 @@ def average_pooling2d(
     return AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
 
 
-def pair(name: str, given: Any) -> list[int]:
+def pair(name: str, numbers: Any) -> list[int]:
     """Return one or two numbers as two; `ValueError` for others."""
-    sizes = [given, given] if isinstance(given, int) else list(given)
+    sizes = [numbers, numbers] if isinstance(numbers, int) else list(numbers)
     if len(sizes) == 1:
         sizes *= 2
     if len(sizes) != 2 or not all(isinstance(size, int) for size in sizes):
         raise ValueError(
-            f"The `{name}` argument must be a tuple of 2 integers. Received: {given}"
+            f"The `{name}` argument must be a tuple of 2 integers. Received: {numbers}"
         )
     return sizes
 

@@ -104,9 +104,9 @@ class Layer:
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs for a tensor; the first call makes the variables."""
-        given = kwargs.pop("scope", None)
+        outer = kwargs.pop("scope", None)
         tensor = self._converted(inputs)
-        with self._entered(given) as scope:
+        with self._entered(outer) as scope:
             self._scope = self._scope or scope
             if self._dtype is None:
                 self._dtype = _dtype_of(tensor)
@@ -150,7 +150,7 @@ class Layer:
     add_weight = add_variable
 
     @contextmanager
-    def _entered(self, given: Any) -> Iterator[VariableScope]:
+    def _entered(self, outer: Any) -> Iterator[VariableScope]:
         if self._scope is not None:
             # Its operations go on below the name that the first call has taken.
             scope, reuse = self._scope, self.built or self._reuse
@@ -162,7 +162,7 @@ class Layer:
             ):
                 yield inside
             return
-        wanted = self._given_scope or given or self._given_name
+        wanted = self._given_scope or outer or self._given_name
         if wanted is None and self._reuse:
             wanted = self._base_name()
         reuse = None if wanted is None else self._reuse
@@ -175,7 +175,7 @@ class Layer:
 
     def _converted(self, inputs: Any) -> Any:
         if isinstance(inputs, list | tuple):
-            return [convert_to_tensor(one) for one in inputs]
+            return [convert_to_tensor(part) for part in inputs]
         return convert_to_tensor(inputs)
 
 
@@ -186,14 +186,14 @@ def _dtype_of(inputs: Any) -> Any:
 
 def _shape_of(inputs: Any) -> Any:
     if isinstance(inputs, list):
-        return [one.shape for one in inputs]
+        return [part.shape for part in inputs]
     return inputs.shape
 
 
 def as_scalar(training: Any) -> Any:
     """Return a tensor of one element without axes, of a placeholder without a shape."""
-    found = convert_to_tensor(training)
-    return found if found.shape.ndims == 0 else reshape(found, [])
+    flag = convert_to_tensor(training)
+    return flag if flag.shape.ndims == 0 else reshape(flag, [])
 
 
 def size_of_axis(layer: Layer, shape: Any, axis: int) -> int:

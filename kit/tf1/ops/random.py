@@ -130,22 +130,22 @@ def random_crop(
     Raises `InvalidArgumentError` for a size that the tensor does not have.
     """
     with op_scope(name, "random_crop", [value, size]) as scope:
-        found = convert_to_tensor(value, name="value")
+        tensor = convert_to_tensor(value, name="value")
         sizes = convert_to_tensor(size, int32, name="size")
-        _check_within(found, sizes.static.value)
-        room = shape_of(found) - sizes + 1
+        _check_within(tensor, sizes.static.value)
+        room = shape_of(tensor) - sizes + 1
         # As the original draws it: one range for all axes, then the remainder.
         drawn = random_uniform(shape_of(sizes), 0, int32.max, int32, seed=seed)
-        made = slice_of(found, drawn % room, sizes, name=scope)
+        made = slice_of(tensor, drawn % room, sizes, name=scope)
         if sizes.static.value is not None:
             made.set_shape(sizes.static.value.tolist())
         return made
 
 
-def _check_within(found: Any, sizes: Any) -> None:
-    known = found.shape.as_list() if found.shape.ndims is not None else []
-    for own, wanted in zip(known, [] if sizes is None else sizes, strict=False):
+def _check_within(tensor: Any, sizes: Any) -> None:
+    sizes_now = tensor.shape.as_list() if tensor.shape.ndims is not None else []
+    for own, wanted in zip(sizes_now, [] if sizes is None else sizes, strict=False):
         if own is not None and wanted > own:
             raise InvalidArgumentError(
-                f"Need value.shape >= size, got {found.shape} and {sizes.tolist()}."
+                f"Need value.shape >= size, got {tensor.shape} and {sizes.tolist()}."
             )

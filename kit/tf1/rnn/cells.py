@@ -331,8 +331,8 @@ class DropoutWrapper(RNNCell):
     @property
     def variables(self) -> list[Any]:
         """Those of the cell."""
-        found: list[Any] = self._cell.variables
-        return found
+        inner: list[Any] = self._cell.variables
+        return inner
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Return that of the cell."""
@@ -351,7 +351,7 @@ class DropoutWrapper(RNNCell):
         if isinstance(state, LSTMStateTuple):
             return LSTMStateTuple(state.c, self._dropped(state.h, kept))
         if isinstance(state, list | tuple):
-            return type(state)(self._state(one, kept) for one in state)
+            return type(state)(self._state(part, kept) for part in state)
         return self._dropped(state, kept)
 
     def _dropped(self, value: Any, kept: Any) -> Any:

@@ -44,7 +44,7 @@ def static_rnn(
     if not inputs:
         raise ValueError("inputs must not be empty")
     with variable_scope(scope or "rnn"):
-        steps = [convert_to_tensor(one) for one in inputs]
+        steps = [convert_to_tensor(step) for step in inputs]
         return _unrolled(cell, steps, initial_state, dtype, sequence_length)
 
 
@@ -147,8 +147,8 @@ def _unrolled(
     if state is None:
         if dtype is None:
             raise ValueError("If there is no initial_state, you must give a dtype.")
-        known = steps[0].shape.as_list()[0]
-        batch_size = shape_of(steps[0])[0] if known is None else known
+        n_rows = steps[0].shape.as_list()[0]
+        batch_size = shape_of(steps[0])[0] if n_rows is None else n_rows
         state = cell.zero_state(batch_size, dtype)
     lengths = None
     if sequence_length is not None:
@@ -171,7 +171,7 @@ def _before_the_end(
     time: int, lengths: Any, output: Any, new: Any, old: Any
 ) -> tuple[Any, Any]:
     is_inside = less(time, lengths)
-    output = mapped(lambda one: where(is_inside, one, zeros_like(one)), output)
+    output = mapped(lambda x: where(is_inside, x, zeros_like(x)), output)
     return output, mapped(lambda a, b: where(is_inside, a, b), new, old)
 
 
@@ -184,7 +184,7 @@ def _turned(steps: list[Any], sequence_length: Any) -> list[Any]:
     from_end = lengths - 1 - times
     source = where(from_end >= 0, from_end, times + zeros_like(from_end))
     example = range_of(shape_of(lengths)[0]) + zeros_like(source)
-    found: list[Any] = unstack(gather_nd(whole, stack([source, example], axis=2)))
-    for one, step in zip(found, steps, strict=True):
-        one.set_shape(step.shape)
-    return found
+    turned: list[Any] = unstack(gather_nd(whole, stack([source, example], axis=2)))
+    for new, step in zip(turned, steps, strict=True):
+        new.set_shape(step.shape)
+    return turned
