@@ -18,7 +18,10 @@ from kit.tf1 import contrib as contrib
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
+from kit.tf1 import image as image
+from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
+from kit.tf1 import losses as losses
 from kit.tf1 import math as math
 from kit.tf1 import nn as nn
 from kit.tf1 import random as random
@@ -149,6 +152,7 @@ from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
 from kit.tf1.ops.random import get_seed as get_seed
+from kit.tf1.ops.random import random_crop as random_crop
 from kit.tf1.ops.random import random_normal as random_normal
 from kit.tf1.ops.random import random_shuffle as random_shuffle
 from kit.tf1.ops.random import random_uniform as random_uniform

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
@@ -23,6 +24,10 @@ from kit.tf1.ops.nn_layer import conv2d as conv2d
 from kit.tf1.ops.nn_layer import dropout as dropout
 from kit.tf1.ops.nn_layer import embedding_lookup as embedding_lookup
 from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize
+from kit.tf1.ops.nn_layer import (
+    local_response_normalization as local_response_normalization,
+)
+from kit.tf1.ops.nn_layer import lrn as lrn
 from kit.tf1.ops.nn_layer import max_pool as max_pool
 from kit.tf1.ops.nn_layer import moments as moments
 from kit.tf1.ops.nn_layer import relu_layer as relu_layer
@@ -45,6 +50,10 @@ from kit.tf1.ops.nn_loss import (
 )
 from kit.tf1.ops.reduce import in_top_k as in_top_k
 from kit.tf1.ops.reduce import top_k as top_k
+from kit.tf1.rnn.unroll import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
+from kit.tf1.rnn.unroll import dynamic_rnn as dynamic_rnn
+from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn
+from kit.tf1.rnn.unroll import static_rnn as static_rnn
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ class OutsideScopeError(UnimplementedError, AttributeError):
 
 
 _TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"
-_KERAS = "write layers as functions of tf.get_variable and tf.matmul"
+_KERAS = "tf.layers has layers; write others with tf.get_variable and tf.matmul"
 _INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
 _BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
 
@@ -63,11 +63,11 @@ _INSTEAD: dict[str, str] = {
     ),
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
-    "contrib.": "the parts of contrib that are offered are in framework and training",
+    "contrib.": "of contrib there are framework, layers, rnn, slim and training",
     "compat.": "this module itself has the names of the original's version 1",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
-    "losses.": "tf.reduce_mean of what tf.nn computes for each example",
+    "losses.": "tf.reduce_mean of each example's loss, given to tf.losses.add_loss",
     "metrics.": "fetch the values, and count in Python",
     **dict.fromkeys(["random.experimental.", "queue."], _OTHERWISE),
     **dict.fromkeys(["distributions.", "signal.", "spectral.", "sets."], _OTHERWISE),
@@ -176,7 +176,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
         orthogonal_initializer parallel_stack parse_single_sequence_example
         parse_tensor polygamma print qint16 qint32 qint8 qr quantize quantize_v2
-        quantized_concat quint16 quint8 random_crop random_gamma random_poisson real
+        quantized_concat quint16 quint8 random_gamma random_poisson real
         recompute_grad reduce_join regex_replace register_tensor_conversion_function
         repeat required_space_to_batch_paddings resource resource_variables_enabled
         reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min
@@ -223,7 +223,7 @@ _BY_MODULE: Final[dict[str, str]] = {
     "nn": """
         all_candidate_sampler atrous_conv2d atrous_conv2d_transpose avg_pool1d
         avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
-        bidirectional_dynamic_rnn collapse_repeated compute_accidental_hits
+        collapse_repeated compute_accidental_hits
         compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
         conv2d_backprop_input conv2d_transpose conv3d conv3d_backprop_filter
         conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
@@ -231,16 +231,16 @@ _BY_MODULE: Final[dict[str, str]] = {
         ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
         depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
         depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
-        depthwise_conv2d_native_backprop_input dilation2d dynamic_rnn
+        depthwise_conv2d_native_backprop_input dilation2d
         embedding_lookup_sparse erosion2d fixed_unigram_candidate_sampler
         fractional_avg_pool fractional_max_pool fused_batch_norm
-        learned_unigram_candidate_sampler local_response_normalization
-        log_poisson_loss log_uniform_candidate_sampler lrn max_pool1d max_pool2d
+        learned_unigram_candidate_sampler
+        log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d
         max_pool3d max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
         quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x
         raw_rnn safe_embedding_lookup_sparse sampled_softmax_loss
         scale_regularization_loss selu separable_conv2d space_to_batch space_to_depth
-        static_bidirectional_rnn static_rnn static_state_saving_rnn
+        static_state_saving_rnn
         sufficient_statistics swish uniform_candidate_sampler weighted_moments
         with_space_to_batch
     """,
@@ -248,8 +248,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         all_v2_summary_ops audio get_summary_description initialize tensor_summary
     """,
     "train": """
-        AdadeltaOptimizer AdagradDAOptimizer BytesList CheckpointManager FeatureList
-        FeatureLists Features FloatList FtrlOptimizer Int64List
+        AdagradDAOptimizer BytesList CheckpointManager FeatureList
+        FeatureLists Features FloatList Int64List
         ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
         VocabInfo batch_join checkpoints_iterator cosine_decay_restarts
         do_quantize_training_on_graphdef init_from_checkpoint input_producer

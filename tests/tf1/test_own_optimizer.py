@@ -151,3 +151,43 @@ def test_a_rate_that_is_a_variable_can_be_changed_between_steps() -> None:
         session.run(train)
 
         assert session.run(variable) == 11.0
+
+
+def test_ftrl_in_a_graph_makes_weights_that_matter_little_zero() -> None:
+    w = tf.Variable([1.0, -2.0, 0.5], name="w")
+    rate = tf.placeholder_with_default(0.5, [])
+    ftrl = tf.train.FtrlOptimizer(rate, l1_regularization_strength=0.3)
+    train = ftrl.apply_gradients([(tf.constant([0.1, 2.0, -2.0]), w)])
+    slots = [ftrl.get_slot(w, name) for name in ftrl.get_slot_names()]
+
+    found, n, z = after(train, [w, *slots])
+
+    start, g = np.array([1.0, -2.0, 0.5]), np.array([0.1, 2.0, -2.0])
+    accum = 0.1 + g**2
+    linear = g - (np.sqrt(accum) - np.sqrt(0.1)) / 0.5 * start
+    moved = (0.3 * np.sign(linear) - linear) / (np.sqrt(accum) / 0.5)
+    expected = np.where(np.abs(linear) > 0.3, moved, 0)
+    assert [one.op.name for one in slots] == ["w/Ftrl", "w/Ftrl_1"]
+    assert expected[0] == 0 != expected[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose([n, z], [accum, linear], rtol=1e-5)
+    with pytest.raises(ValueError, match=r"only -0\.5 is supported"):
+        tf.train.FtrlOptimizer(0.1, learning_rate_power=-1.0)
+
+
+def test_adadelta_moves_only_the_rows_that_have_a_gradient() -> None:
+    w = tf.Variable([[1.0], [2.0], [3.0]], name="w")
+    loss = tf.reduce_sum(tf.square(tf.gather(w, [2, 0])))
+    adadelta = tf.train.AdadeltaOptimizer(1.0, rho=0.9, epsilon=1e-2)
+    train = adadelta.minimize(loss)
+
+    found, accum = after(train, [w, adadelta.get_slot(w, "accum")])
+
+    g = np.array([[2.0], [0.0], [6.0]])
+    change = np.sqrt(1e-2) / np.sqrt(0.1 * g**2 + 1e-2) * g
+    np.testing.assert_allclose(found, [[1], [2], [3]] - change, rtol=1e-5)
+    np.testing.assert_allclose(accum, 0.1 * g**2, rtol=1e-5)
+    assert [one.op.name for one in adadelta.variables()] == [
+        "w/Adadelta",
+        "w/Adadelta_1",
+    ]

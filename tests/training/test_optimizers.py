@@ -13,8 +13,10 @@ import pytest
 from kit.errors import InvalidArgumentError
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import (
+    Adadelta,
     Adagrad,
     Adam,
+    Ftrl,
     GradientDescent,
     Momentum,
     Optimizer,
@@ -92,6 +94,33 @@ def plain_adam(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
         yield v
 
 
+def plain_adadelta(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    s, t = np.zeros_like(v), np.zeros_like(v)
+    for g in gs:
+        s = s * f(0.95) + g**2 * (f(1) - f(0.95))
+        u = np.sqrt(t + f(1e-8)) / np.sqrt(s + f(1e-8)) * g
+        t = t * f(0.95) + u**2 * (f(1) - f(0.95))
+        v = v - f(0.02) * u
+        yield v
+
+
+def plain_ftrl(
+    l1: float, l2: float, shrinkage: float
+) -> Callable[..., Iterator[Array]]:
+    def plain(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+        n, z = np.full_like(v, 0.1), np.zeros_like(v)
+        for g in gs:
+            new = n + g**2
+            sigma = (np.sqrt(new) - np.sqrt(n)) / f(0.02)
+            z = z + g + f(2) * f(shrinkage) * v - sigma * v
+            n = new
+            moved = (np.sign(z) * f(l1) - z) / (np.sqrt(n) / f(0.02) + f(2) * f(l2))
+            v = np.where(np.abs(z) > f(l1), moved, f(0))
+            yield v
+
+    return plain
+
+
 ORACLES: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
     (GradientDescent(0.02), plain_descent),
     (Momentum(0.02), plain_momentum),
@@ -101,10 +130,16 @@ ORACLES: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
     (RMSProp(0.02, momentum=0.5, centered=True), plain_centered),
     (Adam(0.02), plain_adam),
 ]
+# These are in graphs alone.
+OF_GRAPHS: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
+    (Adadelta(0.02), plain_adadelta),
+    (Ftrl(0.02), plain_ftrl(0.0, 0.0, 0.0)),
+    (Ftrl(0.02, l1=0.5, l2=0.25, l2_shrinkage=0.125), plain_ftrl(0.5, 0.25, 0.125)),
+]
 
 
 @for_each(("dtype", "limit"), [(np.float32, 3e-8), (np.float64, 1e-16)])
-@for_each(("optimizer", "oracle"), ORACLES)
+@for_each(("optimizer", "oracle"), [*ORACLES, *OF_GRAPHS])
 def test_every_step_follows_the_formula(
     optimizer: Optimizer,
     oracle: Callable[..., Iterator[Array]],
@@ -129,7 +164,7 @@ class Hasty(GradientDescent):
         out -= g
 
 
-@for_each("optimizer", [optimizer for optimizer, _ in ORACLES])
+@for_each("optimizer", [optimizer for optimizer, _ in [*ORACLES, *OF_GRAPHS]])
 def test_these_rules_say_that_they_spend_their_gradient(optimizer: Optimizer) -> None:
     assert MeanUpdate(optimizer, 2).spends
 

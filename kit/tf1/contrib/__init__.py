@@ -1,14 +1,17 @@
-"""The few names of `tf.contrib` that training in a cluster needs."""
+"""The parts of `tf.contrib` that programs use in a cluster, and to write a model."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kit.tf1.contrib import framework as framework
+from kit.tf1.contrib import layers as layers
+from kit.tf1.contrib import rnn as rnn
+from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 
-__all__ = ["framework", "training"]
+__all__ = ["framework", "layers", "rnn", "slim", "training"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn import embedding, images
@@ -14,6 +16,7 @@ from kit.tf1.ops.arithmetic import (
     matmul,
     maximum,
     multiply,
+    pow,
     rsqrt,
     square,
     squared_difference,
@@ -296,6 +299,39 @@ def l2_normalize(
         given = convert_to_tensor(x, name="x")
         total = reduce_sum(square(given), axis, keepdims=True)
         return multiply(given, rsqrt(maximum(total, epsilon)), name=scope)
+
+
+def local_response_normalization(
+    input: Any,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    name: str | None = None,
+) -> Any:
+    """Return images divided by (bias + alpha * the sum of squares around)**beta.
+
+    Around a channel are those at most `depth_radius` away. Raises `ValueError` for
+    other than 4 axes, and for an unknown number of channels.
+    """
+    with op_scope(name, "LRN", [input]) as scope:
+        x = convert_to_tensor(input, name="input")
+        sizes = x.shape.as_list()
+        if len(sizes) != 4 or sizes[-1] is None:
+            raise ValueError(
+                f"local_response_normalization takes images [image, row, column, "
+                f"channel] of a known number of channels, not {x!r}."
+            )
+        channels = np.arange(sizes[-1])
+        is_near = abs(channels[:, None] - channels) <= depth_radius
+        near = convert_to_tensor(is_near.astype(x.dtype.as_numpy_dtype))
+        # A product with a band of ones sums over the channels around each.
+        total = matmul(reshape(square(x), [-1, sizes[-1]]), near)
+        factor = pow(bias + alpha * reshape(total, shape_of(x)), -beta)
+        return multiply(x, factor, name=scope)
+
+
+lrn = local_response_normalization
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Any:

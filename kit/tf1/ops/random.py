@@ -9,9 +9,11 @@ from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math import random as native
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.ops.index import slice as slice_of
+from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, op_scope
-from kit.tf1.tensor.dtypes import DType, as_dtype, float32
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32
 
 _UNIFORM = ("float16", "float32", "float64", "int32", "int64")
 
@@ -118,3 +120,32 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
     with op_scope(name, "RandomShuffle", [value]) as scope:
         found = argument("RandomShuffle", "value", value)
         return native.shuffle(found, seed=seed, name=scope)
+
+
+def random_crop(
+    value: Any, size: Any, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return a block of this size at a random offset; each run draws a new one.
+
+    Raises `InvalidArgumentError` for a size that the tensor does not have.
+    """
+    with op_scope(name, "random_crop", [value, size]) as scope:
+        tensor = convert_to_tensor(value, name="value")
+        sizes = convert_to_tensor(size, int32, name="size")
+        _check_within(tensor, sizes.static.value)
+        room = shape_of(tensor) - sizes + 1
+        # As the original draws it: one range for all axes, then the remainder.
+        drawn = random_uniform(shape_of(sizes), 0, int32.max, int32, seed=seed)
+        made = slice_of(tensor, drawn % room, sizes, name=scope)
+        if sizes.static.value is not None:
+            made.set_shape(sizes.static.value.tolist())
+        return made
+
+
+def _check_within(tensor: Any, sizes: Any) -> None:
+    sizes_now = tensor.shape.as_list() if tensor.shape.ndims is not None else []
+    for own, wanted in zip(sizes_now, [] if sizes is None else sizes, strict=False):
+        if own is not None and wanted > own:
+            raise InvalidArgumentError(
+                f"Need value.shape >= size, got {tensor.shape} and {sizes.tolist()}."
+            )

@@ -97,8 +97,10 @@ from kit.tf1.train.optimizers.average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )
 from kit.tf1.train.optimizers.optimizer import Optimizer as Optimizer
+from kit.tf1.train.optimizers.optimizers import AdadeltaOptimizer as AdadeltaOptimizer
 from kit.tf1.train.optimizers.optimizers import AdagradOptimizer as AdagradOptimizer
 from kit.tf1.train.optimizers.optimizers import AdamOptimizer as AdamOptimizer
+from kit.tf1.train.optimizers.optimizers import FtrlOptimizer as FtrlOptimizer
 from kit.tf1.train.optimizers.optimizers import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
@@ -124,6 +126,7 @@ from kit.tf1.train.queues.queue_runner import add_queue_runner as add_queue_runn
 from kit.tf1.train.queues.queue_runner import start_queue_runners as start_queue_runners
 
 __all__ = [
+    "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
     "CheckpointReader",
@@ -137,6 +140,7 @@ __all__ = [
     "ExponentialMovingAverage",
     "FeedFnHook",
     "FinalOpsHook",
+    "FtrlOptimizer",
     "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
     "JobDef",

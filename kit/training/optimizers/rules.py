@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kit.errors import InvalidArgumentError
+from kit.training.optimizers.graph_rules import Adadelta as Adadelta
+from kit.training.optimizers.graph_rules import Ftrl as Ftrl
 from kit.training.optimizers.graph_updates import enter
 from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer

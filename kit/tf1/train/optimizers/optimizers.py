@@ -1,4 +1,4 @@
-"""The five optimizers, with the original's names, defaults and slots.
+"""The optimizers, with the original's names, defaults and slots.
 
 `kit.training.optimizers.rules` defines what they compute; this adds the names of their
 operations.
@@ -146,6 +146,70 @@ class AdagradOptimizer(RuleOptimizer):
             learning_rate=learning_rate,
             initial_accumulator_value=initial_accumulator_value,
         )
+
+
+class AdadeltaOptimizer(RuleOptimizer):
+    """Steps as long as the last ones were, relative to the gradients."""
+
+    _rule_class = rules.Adadelta
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: Any = 0.95,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        super().__init__(
+            use_locking, name, learning_rate=learning_rate, rho=rho, epsilon=epsilon
+        )
+
+
+class FtrlOptimizer(RuleOptimizer):
+    """FTRL-Proximal, with costs l1 and l2 of the weights, and shrinkage.
+
+    Raises `ValueError` for negative settings, and for another `learning_rate_power`
+    than -0.5, the root.
+    """
+
+    _rule_class = rules.Ftrl
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+    ) -> None:
+        if learning_rate_power != -0.5:
+            raise ValueError(
+                f"learning_rate_power is {learning_rate_power}; only -0.5 is supported "
+                f"here, leave it out."
+            )
+        settings = {
+            "initial_accumulator_value": initial_accumulator_value,
+            "l1": l1_regularization_strength,
+            "l2": l2_regularization_strength,
+            "l2_shrinkage": l2_shrinkage_regularization_strength,
+        }
+        for key, value in settings.items():
+            if value < 0.0:
+                raise ValueError(f"{key} must be zero or positive: {value}")
+        self._names = {"accum": accum_name, "linear": linear_name}
+        super().__init__(use_locking, name, learning_rate=learning_rate, **settings)
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            for slot in self._current().slots:
+                name = self._names[slot.name] or self._name
+                self._filled_slot(var, slot.initial, slot.name, name)
 
 
 class RMSPropOptimizer(RuleOptimizer):

@@ -1,0 +1,499 @@
+"""`tf.contrib.layers`, which `tf.contrib.slim` offers too.
+
+Layers as functions: their variables are called `weights` and `biases`, and are model
+variables. `arg_scope` gives the functions defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
+from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
+from kit.tf1.contrib.regularizers import apply_regularization as apply_regularization
+from kit.tf1.contrib.regularizers import l1_l2_regularizer as l1_l2_regularizer
+from kit.tf1.contrib.regularizers import l1_regularizer as l1_regularizer
+from kit.tf1.contrib.regularizers import l2_regularizer as l2_regularizer
+from kit.tf1.contrib.regularizers import sum_regularizer as sum_regularizer
+from kit.tf1.contrib.regularizers import (
+    variance_scaling_initializer as variance_scaling_initializer,
+)
+from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer
+from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer_conv2d
+from kit.tf1.graph.collections import GraphKeys, add_to_collections
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.layers import core, images, normalization
+from kit.tf1.not_offered import refuse
+from kit.tf1.ops import nn_layer
+from kit.tf1.ops.arithmetic import identity
+from kit.tf1.ops.creation import one_hot
+from kit.tf1.ops.nn_activation import relu as _relu
+from kit.tf1.ops.nn_activation import softmax as _softmax
+from kit.tf1.tensor.convert import convert_to_tensor
+from kit.tf1.tensor.dtypes import float32
+from kit.tf1.variables.initial_values import Zeros
+from kit.tf1.variables.scopes import get_variable, variable_scope
+
+__all__ = [
+    "add_arg_scope",
+    "add_model_variable",
+    "apply_regularization",
+    "arg_scope",
+    "avg_pool2d",
+    "batch_norm",
+    "bias_add",
+    "conv2d",
+    "convolution2d",
+    "dropout",
+    "flatten",
+    "fully_connected",
+    "l1_l2_regularizer",
+    "l1_regularizer",
+    "l2_regularizer",
+    "linear",
+    "max_pool2d",
+    "model_variable",
+    "one_hot_encoding",
+    "relu",
+    "repeat",
+    "softmax",
+    "stack",
+    "sum_regularizer",
+    "variable",
+    "variance_scaling_initializer",
+    "xavier_initializer",
+    "xavier_initializer_conv2d",
+]
+
+
+@add_arg_scope
+def variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    collections: Any = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    **how: Any,
+) -> Any:
+    """Return the variable of `tf.get_variable` with a name, on `device`."""
+    listed = list(dict.fromkeys(collections or [GraphKeys.GLOBAL_VARIABLES]))
+    with get_default_graph().device(device) if device else nullcontext():
+        return get_variable(
+            name,
+            shape,
+            dtype,
+            initializer,
+            regularizer,
+            trainable,
+            listed,
+            caching_device=caching_device,
+            partitioner=partitioner,
+            custom_getter=custom_getter,
+            **how,
+        )
+
+
+@add_arg_scope
+def model_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    collections: Any = None,
+    **how: Any,
+) -> Any:
+    """Return a variable as `variable` does that is a model variable too."""
+    listed = [*(collections or [GraphKeys.GLOBAL_VARIABLES]), GraphKeys.MODEL_VARIABLES]
+    return variable(
+        name, shape, dtype, initializer, regularizer, trainable, listed, **how
+    )
+
+
+def add_model_variable(var: Any) -> None:
+    """Add a variable to the model variables, once."""
+    _add_once(GraphKeys.MODEL_VARIABLES, var)
+
+
+@add_arg_scope
+def fully_connected(
+    inputs: Any,
+    num_outputs: int,
+    activation_fn: Any = _relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = None,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = Zeros,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Return activation_fn(inputs @ weights + biases), along the last axis.
+
+    With `normalizer_fn`, such as `batch_norm`, that takes the place of the biases.
+    """
+    layer = _Dense(num_outputs, use_bias=normalizer_fn is None)
+    return _layer(
+        layer,
+        "fully_connected",
+        inputs,
+        (activation_fn, normalizer_fn, normalizer_params),
+        {
+            "weights": (weights_initializer, weights_regularizer),
+            "biases": (biases_initializer, biases_regularizer),
+        },
+        reuse=reuse,
+        collections=(variables_collections, outputs_collections),
+        trainable=trainable,
+        scope=scope,
+    )
+
+
+@add_arg_scope
+def conv2d(
+    inputs: Any,
+    num_outputs: int,
+    kernel_size: Any,
+    stride: Any = 1,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    rate: Any = 1,
+    activation_fn: Any = _relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = None,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = Zeros,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Return activation_fn(images * weights + biases), a correlation."""
+    layer = _Conv2D(
+        num_outputs,
+        kernel_size,
+        stride,
+        padding,
+        _format(data_format),
+        rate,
+        use_bias=normalizer_fn is None,
+    )
+    return _layer(
+        layer,
+        "Conv",
+        inputs,
+        (activation_fn, normalizer_fn, normalizer_params),
+        {
+            "weights": (weights_initializer, weights_regularizer),
+            "biases": (biases_initializer, biases_regularizer),
+        },
+        reuse=reuse,
+        collections=(variables_collections, outputs_collections),
+        trainable=trainable,
+        scope=scope,
+    )
+
+
+# What these layers call the variables of those of `tf.layers`.
+_NAMES = {"kernel": "weights", "bias": "biases"}
+
+
+class _Named:
+    """Makes the variables of a layer under their names here."""
+
+    made_with: dict[str, Any]
+    listed: Any
+    is_trainable: bool
+
+    def add_variable(self, name: str, shape: Any, *_: Any, **__: Any) -> Any:
+        called = _NAMES[name]
+        initializer, regularizer = self.made_with[called]
+        own = self.listed
+        return model_variable(
+            called,
+            shape,
+            self._dtype,  # type: ignore[attr-defined]  # of the layer
+            initializer,
+            regularizer,
+            self.is_trainable,
+            _collections(own.get(called) if isinstance(own, dict) else own),
+        )
+
+
+class _Dense(_Named, core.Dense):
+    pass
+
+
+class _Conv2D(_Named, images.Conv2D):
+    pass
+
+
+def _layer(
+    layer: Any,
+    default: str,
+    inputs: Any,
+    after: tuple[Any, Any, Any],
+    made_with: dict[str, Any],
+    *,
+    reuse: Any,
+    collections: tuple[Any, Any],
+    trainable: bool,
+    scope: Any,
+) -> Any:
+    activation, normalizer, settings = after
+    layer.made_with, layer.listed = made_with, collections[0]
+    layer.is_trainable = trainable
+    x = convert_to_tensor(inputs)
+    if made_with["biases"][0] is None:
+        layer.use_bias = False
+    with variable_scope(scope, default, [x], reuse=reuse):
+        layer._dtype = x.dtype.base_dtype
+        layer.build(x.shape)
+        outputs = layer.call(x)
+        if normalizer is not None:
+            outputs = normalizer(outputs, **(settings or {}))
+        if activation is not None:
+            outputs = activation(outputs)
+    return _collected(outputs, collections[1])
+
+
+@add_arg_scope
+def batch_norm(
+    inputs: Any,
+    decay: float = 0.999,
+    center: bool = True,
+    scale: bool = False,
+    epsilon: float = 0.001,
+    activation_fn: Any = None,
+    param_initializers: Any = None,
+    param_regularizers: Any = None,
+    updates_collections: Any = GraphKeys.UPDATE_OPS,
+    is_training: Any = True,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    batch_weights: Any = None,
+    fused: bool | None = None,
+    data_format: str = "NHWC",
+    zero_debias_moving_mean: bool = False,
+    scope: Any = None,
+    renorm: bool = False,
+) -> Any:
+    """Return the inputs normalized channel by channel.
+
+    The moving averages are updated by what is in `updates_collections`, or at once if
+    that is None. Raises `ValueError` for weights of the batch and renormalization.
+    """
+    if batch_weights is not None or renorm or zero_debias_moving_mean:
+        raise ValueError(
+            "batch_norm takes no batch_weights, renorm or zero_debias_moving_mean "
+            "here; leave them out."
+        )
+    starts, costs = param_initializers or {}, param_regularizers or {}
+    x = convert_to_tensor(inputs)
+    with variable_scope(scope, "BatchNorm", [x], reuse=reuse) as own:
+        layer = normalization.BatchNormalization(
+            axis=-1 if data_format == "NHWC" else 1,
+            momentum=decay,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            **{f"{key}_initializer": start for key, start in starts.items()},
+            **{f"{key}_regularizer": cost for key, cost in costs.items()},
+            trainable=trainable,
+            fused=fused,
+            _scope=own,
+            _reuse=reuse,
+        )
+        layer.update_collections = updates_collections
+        outputs = layer(x, training=is_training)
+        for part in layer.variables:
+            listed = variables_collections
+            if isinstance(listed, dict):
+                listed = listed.get(part.op.name.split("/")[-1])
+            names = {GraphKeys.MODEL_VARIABLES, *(listed or ())}
+            for name in sorted(names):
+                _add_once(name, part)
+        if updates_collections is None and layer.updates:
+            with x.graph.control_dependencies(layer.updates):
+                outputs = identity(outputs)
+        if activation_fn is not None:
+            outputs = activation_fn(outputs)
+    return _collected(outputs, outputs_collections)
+
+
+@add_arg_scope
+def max_pool2d(
+    inputs: Any,
+    kernel_size: Any,
+    stride: Any = 2,
+    padding: str = "VALID",
+    data_format: str = "NHWC",
+    outputs_collections: Any = None,
+    scope: str | None = None,
+) -> Any:
+    """Return the greatest of each window of the images."""
+    layer = images.MaxPooling2D(kernel_size, stride, padding, _format(data_format))
+    return _without_variables(layer, "MaxPool2D", inputs, outputs_collections, scope)
+
+
+@add_arg_scope
+def avg_pool2d(
+    inputs: Any,
+    kernel_size: Any,
+    stride: Any = 2,
+    padding: str = "VALID",
+    data_format: str = "NHWC",
+    outputs_collections: Any = None,
+    scope: str | None = None,
+) -> Any:
+    """Return the mean of each window of the images."""
+    layer = images.AveragePooling2D(kernel_size, stride, padding, _format(data_format))
+    return _without_variables(layer, "AvgPool2D", inputs, outputs_collections, scope)
+
+
+@add_arg_scope
+def flatten(
+    inputs: Any, outputs_collections: Any = None, scope: str | None = None
+) -> Any:
+    """Return a matrix with a row for each example."""
+    layer = core.Flatten()
+    return _without_variables(layer, "Flatten", inputs, outputs_collections, scope)
+
+
+@add_arg_scope
+def dropout(
+    inputs: Any,
+    keep_prob: Any = 0.5,
+    noise_shape: Any = None,
+    is_training: Any = True,
+    outputs_collections: Any = None,
+    scope: str | None = None,
+    seed: int | None = None,
+) -> Any:
+    """Return the inputs, of which a share `keep_prob` is kept while training."""
+    layer = core.Dropout(1 - keep_prob, noise_shape, seed)
+    call = partial(layer.call, training=is_training)
+    return _without_variables(call, "Dropout", inputs, outputs_collections, scope)
+
+
+@add_arg_scope
+def bias_add(
+    inputs: Any,
+    activation_fn: Any = None,
+    initializer: Any = Zeros,
+    regularizer: Any = None,
+    reuse: Any = None,
+    scope: Any = None,
+) -> Any:
+    """Return the inputs with biases added along the last axis."""
+    x = convert_to_tensor(inputs)
+    with variable_scope(scope, "BiasAdd", [x], reuse=reuse):
+        size = x.shape.as_list()[-1]
+        dtype = x.dtype.base_dtype
+        biases = model_variable("biases", [size], dtype, initializer, regularizer)
+        outputs = nn_layer.bias_add(x, biases)
+        return outputs if activation_fn is None else activation_fn(outputs)
+
+
+@add_arg_scope
+def softmax(logits: Any, scope: str | None = None) -> Any:
+    """Return e**x / sum(e**x) along the last axis."""
+    with variable_scope(scope, "softmax", [logits]):
+        return _softmax(logits)
+
+
+@add_arg_scope
+def one_hot_encoding(
+    labels: Any,
+    num_classes: int,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    outputs_collections: Any = None,
+    scope: str | None = None,
+) -> Any:
+    """Return a row for each label, 1 in its column and 0 elsewhere."""
+    with variable_scope(scope, "OneHotEncoding", [labels]):
+        outputs = one_hot(labels, num_classes, on_value, off_value)
+    return _collected(outputs, outputs_collections)
+
+
+def repeat(inputs: Any, repetitions: int, layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Apply a layer several times, in scopes `<scope>/<scope>_1` and so on."""
+    scope = kwargs.pop("scope", None)
+    with variable_scope(scope, "Repeat", [inputs]):
+        name = scope or getattr(layer, "__name__", "repeat")
+        outputs = convert_to_tensor(inputs)
+        for i in range(repetitions):
+            outputs = layer(outputs, *args, scope=f"{name}_{i + 1}", **kwargs)
+        return outputs
+
+
+def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
+    """Apply a layer once with each of `stack_args`, in scopes as `repeat` has."""
+    scope = kwargs.pop("scope", None)
+    with variable_scope(scope, "Stack", [inputs]):
+        name = scope or getattr(layer, "__name__", "stack")
+        outputs = convert_to_tensor(inputs)
+        for i, settings in enumerate(stack_args):
+            args = settings if isinstance(settings, list | tuple) else [settings]
+            outputs = layer(outputs, *args, scope=f"{name}_{i + 1}", **kwargs)
+        return outputs
+
+
+relu = partial(fully_connected, activation_fn=_relu)
+linear = partial(fully_connected, activation_fn=None)
+convolution2d = conv2d
+
+
+def _without_variables(
+    layer: Callable[[Any], Any], default: str, inputs: Any, collections: Any, scope: Any
+) -> Any:
+    x = convert_to_tensor(inputs)
+    call = getattr(layer, "call", layer)
+    with variable_scope(scope, default, [x]):
+        outputs = call(x)
+    return _collected(outputs, collections)
+
+
+def _format(data_format: str | None) -> str:
+    return {"NCHW": "channels_first"}.get(data_format or "", "channels_last")
+
+
+def _collections(own: Any) -> list[Any]:
+    names = [own] if isinstance(own, str) else list(own or ())
+    return [GraphKeys.GLOBAL_VARIABLES, *names]
+
+
+def _add_once(name: Any, variable: Any) -> None:
+    listed = variable.graph.get_collection_ref(name)
+    if variable not in listed:
+        listed.append(variable)
+
+
+def _collected(outputs: Any, collections: Any) -> Any:
+    if collections:
+        add_to_collections(collections, outputs)
+    return outputs
+
+
+def __getattr__(name: str) -> Any:
+    refuse("contrib.layers", name)

@@ -1,0 +1,200 @@
+"""Layers of images [image, row, column, channel]: convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.tf1.layers.layer import Layer, size_of_axis
+from kit.tf1.ops import nn_layer
+from kit.tf1.variables.initial_values import Zeros
+
+_FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
+
+
+class Conv2D(Layer):
+    """activation(inputs * kernel + bias), a correlation of rows and columns."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = (1, 1),
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            trainable, name, activity_regularizer=activity_regularizer, **kwargs
+        )
+        self.filters, self.activation, self.use_bias = filters, activation, use_bias
+        self.kernel_size = pair("kernel_size", kernel_size)
+        self._how: dict[str, Any] = {
+            "strides": [1, *pair("strides", strides), 1],
+            "padding": padding.upper(),
+            "data_format": format_of(data_format),
+            "dilations": [1, *pair("dilation_rate", dilation_rate), 1],
+        }
+        self._of_kernel = (kernel_initializer, kernel_regularizer)
+        self._of_bias = (bias_initializer, bias_regularizer)
+        self._constraints = (kernel_constraint, bias_constraint)
+        self.bias: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Make kernel [rows, columns, channels, filters] and bias [filters]."""
+        n_channels = size_of_axis(self, input_shape, -1)
+        of_kernel, of_bias = self._constraints
+        shape = [*self.kernel_size, n_channels, self.filters]
+        self.kernel = self.add_variable(
+            "kernel", shape, *self._of_kernel, constraint=of_kernel
+        )
+        if self.use_bias:
+            self.bias = self.add_variable(
+                "bias", [self.filters], *self._of_bias, constraint=of_bias
+            )
+
+    def call(self, inputs: Any) -> Any:
+        """Return the images of the filters."""
+        outputs = nn_layer.conv2d(inputs, self.kernel, **self._how)
+        if self.use_bias:
+            outputs = nn_layer.bias_add(outputs, self.bias)
+        return outputs if self.activation is None else self.activation(outputs)
+
+
+class _Pooling2D(Layer):
+    _pool: Callable[..., Any]
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self._how = {
+            "ksize": [1, *pair("pool_size", pool_size), 1],
+            "strides": [1, *pair("strides", strides), 1],
+            "padding": padding.upper(),
+            "data_format": format_of(data_format),
+        }
+
+    def call(self, inputs: Any) -> Any:
+        """Return smaller images."""
+        return type(self)._pool(inputs, **self._how)
+
+
+class MaxPooling2D(_Pooling2D):
+    """The greatest of each window."""
+
+    _pool = staticmethod(nn_layer.max_pool)
+
+
+class AveragePooling2D(_Pooling2D):
+    """The mean of each window."""
+
+    _pool = staticmethod(nn_layer.avg_pool)
+
+
+def conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = Zeros,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Return the images of filters; see `Conv2D`."""
+    return Conv2D(
+        filters,
+        kernel_size,
+        strides,
+        padding,
+        data_format,
+        dilation_rate,
+        activation,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activity_regularizer,
+        kernel_constraint,
+        bias_constraint,
+        trainable,
+        name,
+        _reuse=reuse,
+    )(inputs)
+
+
+def max_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """Return the greatest of each window of the images."""
+    return MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
+
+
+def average_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """Return the mean of each window of the images."""
+    return AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
+
+
+def pair(name: str, numbers: Any) -> list[int]:
+    """Return one or two numbers as two; `ValueError` for others."""
+    sizes = [numbers, numbers] if isinstance(numbers, int) else list(numbers)
+    if len(sizes) == 1:
+        sizes *= 2
+    if len(sizes) != 2 or not all(isinstance(size, int) for size in sizes):
+        raise ValueError(
+            f"The `{name}` argument must be a tuple of 2 integers. Received: {numbers}"
+        )
+    return sizes
+
+
+def format_of(data_format: str) -> str:
+    """Return the short name of a format, which the operations take."""
+    if data_format not in _FORMATS:
+        raise ValueError(
+            f"The `data_format` argument must be one of {', '.join(_FORMATS)}. "
+            f"Received: {data_format}"
+        )
+    return _FORMATS[data_format]

@@ -1,0 +1,1 @@
+"""Recurrent networks: cells, and how they are unrolled over time."""

@@ -1,0 +1,135 @@
+"""`tf.contrib.layers` and `slim`: names, defaults of a block, values by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import tf1 as tf
+
+slim = tf.contrib.slim
+IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Any]:
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def names(variables: Any = None) -> list[str]:
+    listed = tf.global_variables() if variables is None else variables
+    return [one.op.name for one in listed]
+
+
+def test_a_network_has_the_variables_and_shapes_of_the_original() -> None:
+    with slim.arg_scope(
+        [slim.conv2d, slim.fully_connected],
+        weights_regularizer=slim.l2_regularizer(0.5),
+        normalizer_fn=slim.batch_norm,
+        normalizer_params={"is_training": True},
+    ):
+        net = slim.conv2d(IMAGES, 4, [3, 3], scope="conv1")
+        net = slim.max_pool2d(net, [2, 2])
+        net = slim.repeat(net, 2, slim.conv2d, 5, 3, scope="conv2")
+        net = slim.conv2d(net, 6, 2, stride=2, padding="VALID")
+        net = slim.fully_connected(slim.flatten(net), 7)
+    net = slim.dropout(net, 0.8, is_training=False)
+    net = tf.contrib.layers.linear(net, 2, scope="out")
+
+    below = ["weights", "BatchNorm/beta", "BatchNorm/moving_mean"]
+    below += ["BatchNorm/moving_variance"]
+    scopes = ["conv1", "conv2/conv2_1", "conv2/conv2_2", "Conv", "fully_connected"]
+    expected = [f"{scope}/{name}" for scope in scopes for name in below]
+    assert names() == [*expected, "out/weights", "out/biases"]
+    assert names(slim.get_model_variables()) == names()
+    assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 10
+    assert len(tf.losses.get_regularization_losses()) == 5
+    assert net.shape.as_list() == [2, 2]
+
+
+def test_a_layer_is_its_formula_with_relu_by_default() -> None:
+    rows = IMAGES[:, 0, 0]
+    weights = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
+    y = tf.contrib.layers.fully_connected(
+        rows, 2, weights_initializer=tf.constant_initializer(weights)
+    )
+    again = tf.contrib.layers.fully_connected(
+        rows, 2, None, scope="fully_connected", reuse=True
+    )
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run([y, again])
+
+    np.testing.assert_allclose(found[0], np.maximum(rows @ weights, 0), rtol=1e-5)
+    np.testing.assert_allclose(found[1], rows @ weights, rtol=1e-5)
+
+
+def test_averages_are_updated_at_once_without_a_collection() -> None:
+    y = slim.batch_norm(IMAGES, decay=0.5, updates_collections=None, scale=True)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run(y)
+        moving = session.run(tf.global_variables()[2:])
+    mean, variance = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
+
+    assert names() == [
+        f"BatchNorm/{name}"
+        for name in ("gamma", "beta", "moving_mean", "moving_variance")
+    ]
+    assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    expected = (IMAGES - mean) / np.sqrt(variance + 0.001)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(moving[0], 0.5 * mean, rtol=1e-4)
+
+
+def test_defaults_of_a_block_end_with_it_also_by_an_error() -> None:
+    @slim.add_arg_scope
+    def layer(x: int, factor: int = 1, shift: int = 0) -> int:
+        return x * factor + shift
+
+    seen: list[int] = []
+
+    with suppress(KeyError), slim.arg_scope([layer], factor=2) as outer:
+        seen.append(layer(10))
+        with slim.arg_scope([layer], shift=3):
+            seen += [layer(10), layer(10, factor=5)]
+        raise KeyError
+    assert seen == [20, 23, 53]
+    assert layer(10) == 10
+    with slim.arg_scope(outer):
+        assert layer(10) == 20
+    with pytest.raises(ValueError, match="not decorated with @add_arg_scope"):
+        slim.arg_scope([max], key=None).__enter__()
+
+
+def test_regularizers_cost_what_their_formulas_say() -> None:
+    weights = tf.constant([[1.0, -2.0], [3.0, 0.0]])
+    both: Any = tf.contrib.layers.l1_l2_regularizer(0.5, 0.1)
+    costs = [
+        tf.contrib.layers.l2_regularizer(0.1)(weights),
+        tf.contrib.layers.l1_regularizer(0.5)(weights),
+        both(weights),
+    ]
+    with tf.Session() as session:
+        assert session.run(costs) == pytest.approx([0.7, 3.0, 3.7])
+    assert tf.contrib.layers.l2_regularizer(0.0)(weights) is None
+    with pytest.raises(ValueError, match="scale cannot be an integer"):
+        tf.contrib.layers.l2_regularizer(1)
+
+
+def test_initializers_have_the_spread_of_their_formulas() -> None:
+    uniform = tf.contrib.layers.xavier_initializer(seed=1)([300, 100])
+    normal = tf.contrib.layers.variance_scaling_initializer(seed=1)([300, 100])
+    with tf.Session() as session:
+        flat, round_ = session.run([uniform, normal])
+
+    assert np.abs(flat).max() <= np.sqrt(6 / 400)
+    assert flat.std() == pytest.approx(np.sqrt(2 / 400), rel=0.02)
+    # Cut at two deviations of sqrt(1.3 * 2 / 300), of which 0.8796 remain.
+    assert np.abs(round_).max() <= 2 * np.sqrt(2.6 / 300)
+    assert round_.std() == pytest.approx(0.8796 * np.sqrt(2.6 / 300), rel=0.02)
