@@ -15,6 +15,7 @@ from kit.graph.op import IndexedSlices as IndexedSlices
 from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
+from kit.tf1 import data as data
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile

@@ -193,7 +193,7 @@ class SegmentProgram:
             # What runs late in a step that has ended must not change what lasts.
             if step.error is not None:
                 raise step.error
-            call = StepCall(step, runtime, node, module, device)
+            call = StepCall(step, runtime, node, module, device, SegmentProgram)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
 

@@ -1,0 +1,119 @@
+"""`tf.data.Iterator`: each run that fetches what `get_next` returns takes an element.
+
+An iterator lives on the task on which its operation is placed, and there its dataset's
+functions are computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
+from kit.tf1.tensor.convert import create, create_op, op_scope
+from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
+from kit.tf1.tensor.tensor import Tensor
+
+
+class Iterator:
+    """Gives the elements of a dataset, one a run."""
+
+    def __init__(
+        self, resource: Any, initializer: Any, types: Any, shapes: Any
+    ) -> None:
+        """Datasets make iterators, and `Iterator.from_structure`."""
+        self._resource, self._initializer = resource, initializer
+        self._types, self._shapes = types, shapes
+
+    @staticmethod
+    def from_structure(
+        output_types: Any,
+        output_shapes: Any = None,
+        shared_name: str | None = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """Return an iterator that `make_initializer` gives a dataset of this form."""
+        types = mapped(as_dtype, output_types)
+        shapes = (
+            mapped(lambda _: TensorShape(None), types)
+            if output_shapes is None
+            else packed_like(types, map(as_shape, flatten_up_to(types, output_shapes)))
+        )
+        resource = create(
+            "IteratorV2", name="Iterator", shared_name=shared_name or "", dataset=None
+        )
+        return Iterator(resource, None, types, shapes)
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component, in the form of an element."""
+        return self._types
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shape of each component, in the form of an element."""
+        return self._shapes
+
+    @property
+    def output_classes(self) -> Any:
+        """`tf.Tensor` for each component, in the form of an element."""
+        return mapped(lambda _: Tensor, self._types)
+
+    @property
+    def initializer(self) -> Any:
+        """The operation that begins a pass over the dataset.
+
+        Raises `ValueError` for an iterator that needs none.
+        """
+        if self._initializer is None:
+            raise ValueError(
+                "Iterator does not have an initializer. A one-shot iterator begins by "
+                "itself; one of from_structure is begun by make_initializer(dataset)."
+            )
+        return self._initializer
+
+    def make_initializer(self, dataset: Any, name: str | None = None) -> Any:
+        """Return an operation that begins a pass over `dataset`.
+
+        Raises `TypeError` for components of other dtypes or another structure,
+        `ValueError` for other shapes.
+        """
+        types = flatten_up_to(self._types, dataset.output_types)
+        if types != flatten(self._types):
+            raise TypeError(
+                f"Expected output types {self._types!r} but got dataset with output "
+                f"types {dataset.output_types!r}."
+            )
+        shapes = flatten_up_to(self._types, dataset.output_shapes)
+        pairs = zip(flatten(self._shapes), shapes, strict=True)
+        if not all(mine.is_compatible_with(other) for mine, other in pairs):
+            raise TypeError(
+                f"Expected output shapes compatible with {self._shapes!r} but got "
+                f"dataset with output shapes {dataset.output_shapes!r}."
+            )
+        return begin_op(self._resource, dataset, name)
+
+    def get_next(self, name: str | None = None) -> Any:
+        """Return the next element, in the form that the dataset's elements have.
+
+        Each run takes one, however often its tensors are used in it; each call of
+        `get_next` stands for an element of its own. Raises in a run: `OutOfRangeError`
+        after the last element, `FailedPreconditionError` before the initializer has
+        run.
+        """
+        with op_scope(name, "IteratorGetNext", [self._resource]) as scope:
+            op = create_op(
+                "IteratorGetNext",
+                self._resource,
+                name=scope,
+                dtypes=tuple(one._base for one in flatten(self._types)),
+                shapes=tuple(static_of(one) for one in flatten(self._shapes)),
+            )
+        return packed_like(self._types, op.outputs)
+
+
+def begin_op(resource: Any, dataset: Any, name: str | None) -> Any:
+    """Return the operation that gives an iterator a dataset from its beginning."""
+    plan, captured = dataset._plan()
+    with op_scope(name, "MakeIterator", [resource]) as scope:
+        return create_op("MakeIterator", resource, *captured, name=scope, **plan)
