@@ -33,7 +33,14 @@ def function_from(
                 f"{op.name!r} ({op.type}) is made in a function that is called again "
                 f"and again; make it before, outside of the function."
             )
-    for one in (*(x for op in inside for x in op.inputs), *outputs):
+        for number in op.op_def.refs:
+            if op.inputs[number].op.name not in names:
+                raise NotImplementedError(
+                    f"{op.name!r} ({op.type}) changes {op.inputs[number].op.name!r} in "
+                    f"a function that is called again and again, which computes from "
+                    f"values alone; return the new value, and assign it outside."
+                )
+    for one in (*(x for op in inside for x in op.takes), *outputs):
         edge = one.op.name, one.index
         if one.op.name not in names and edge not in fed:
             captured[edge] = one
@@ -68,7 +75,7 @@ def _inside(
         is_inside = op.number >= begin or op.type == "Const"
         if is_inside and op not in found and op not in arguments:
             found.add(op)
-            stack += [one.op for one in op.inputs]
+            stack += [one.op for one in op.takes]
             stack += [one for one in op.control_inputs if one.number >= begin]
     return sorted(found, key=lambda op: op.number)
 

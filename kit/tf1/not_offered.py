@@ -53,8 +53,8 @@ _INSTEAD: dict[str, str] = {
     ),
     **dict.fromkeys(["summary.", "profiler.", "python_debug."], _BOARD),
     **dict.fromkeys(
-        ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
-        "write the loop in Python around session.run, or use tf.where",
+        ["map_fn", "scan", "foldl", "foldr"],
+        "write the loop in Python around session.run, or in a tf.py_func",
     ),
     **dict.fromkeys(
         ["function.", "Defun", "py_function", "numpy_function"],

@@ -284,9 +284,12 @@ def test_repeat_shuffles_anew_unless_that_is_switched_off() -> None:
 
 def test_cache_computes_an_element_once() -> None:
     calls: list[int] = []
-    counted = numbers(3).map(
-        lambda x: tf.py_func(lambda v: (calls.append(int(v)), v)[1], [x], tf.int64)
-    )
+
+    def counted_value(value: Any) -> Any:
+        calls.append(int(value))
+        return value
+
+    counted = numbers(3).map(lambda x: tf.py_func(counted_value, [x], tf.int64))
 
     assert elements(counted.cache().repeat(2)) == [0, 1, 2, 0, 1, 2]
     assert calls == [0, 1, 2]

@@ -11,11 +11,11 @@ from tests.cases import for_each
 
 OUTSIDE = [
     *("keras", "layers", "data.experimental", "estimator"),
-    *("while_loop", "summary", "train.basic_train_loop", "train.Example"),
+    *("scan", "summary", "train.basic_train_loop", "train.Example"),
     *("data.TFRecordDataset", "train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
     *("losses", "metrics", "einsum", "RandomShuffleQueue", "nn.conv3d", "math.erf"),
-    *("cond", "train.FtrlOptimizer", "initializers.orthogonal"),
+    *("map_fn", "train.FtrlOptimizer", "initializers.orthogonal"),
 ]
 
 

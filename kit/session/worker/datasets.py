@@ -322,7 +322,8 @@ def _padded(run: _Pass, paddings: Any) -> Callable[[int, Sequence[Any]], Any]:
         blank = (b"" if dtype == STRING else 0) if value is None else run.value(value)
         made = np.full((len(rows), *sizes), blank, dtype_of(dtype))
         for i, one in enumerate(rows):
-            made[(i, *map(slice, one.shape))] = one
+            corner: tuple[Any, ...] = (i, *map(slice, one.shape))
+            made[corner] = one
         return made
 
     return join
