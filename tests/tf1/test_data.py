@@ -242,6 +242,30 @@ def test_iterator_of_a_structure_takes_one_dataset_after_the_other() -> None:
         iterator.make_initializer(Dataset.from_tensors(1.0))
 
 
+def test_handle_that_is_fed_chooses_the_iterator() -> None:
+    training, testing = numbers(2).repeat(), numbers(10, 12)
+    handle = tf.placeholder(tf.string, [])
+    chosen = tf.data.Iterator.from_string_handle(
+        handle, training.output_types, training.output_shapes
+    )
+    following = chosen.get_next() * 1
+    one, other = (
+        training.make_one_shot_iterator(),
+        testing.make_initializable_iterator(),
+    )
+
+    with tf.Session() as session:
+        session.run(other.initializer)
+        handles = session.run([one.string_handle(), other.string_handle()])
+        found = [
+            int(session.run(following, {handle: handles[i]})) for i in (0, 1, 1, 0)
+        ]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no iterator"):
+            session.run(following, {handle: "another"})
+
+    assert found == [0, 10, 11, 1]
+
+
 def shuffled(
     seed: int | None, size: int = 20, passes: int = 1, **more: Any
 ) -> list[Any]:

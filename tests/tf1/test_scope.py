@@ -10,7 +10,7 @@ from kit.tf1.not_offered import OutsideScopeError
 from tests.cases import for_each
 
 OUTSIDE = [
-    *("keras", "layers", "data.experimental", "estimator"),
+    *("keras", "layers", "data.experimental.CsvDataset", "estimator"),
     *("scan", "summary", "train.basic_train_loop", "train.Example"),
     *("data.TFRecordDataset", "train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),

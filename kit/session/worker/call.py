@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from kit.checkpoint import bundle
+from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import DType
 from kit.graph.node import Node, from_plain
 from kit.graph.static import Shape
@@ -124,6 +125,28 @@ class StepCall:
         found: DatasetIterator = (
             self.state("iterator", make) if shared_name else self.own(make)
         )
+        return found
+
+    def iterator_handle(self, iterator: DatasetIterator) -> bytes:
+        """Return a text by which this session finds an iterator on this task."""
+        handle = f"iterator {id(iterator)}"
+        self.step.session_state.put(handle, iterator)
+        return handle.encode()
+
+    def iterator_of(self, handle: bytes) -> DatasetIterator:
+        """Return the iterator of a handle; raises `InvalidArgumentError` for others."""
+
+        def missing() -> DatasetIterator:
+            raise InvalidArgumentError(
+                f"there is no iterator with the handle {handle!r} in this session on "
+                f"this task; feed what session.run(iterator.string_handle()) gave."
+            )
+
+        found: DatasetIterator = self.step.session_state.own(
+            handle.decode(errors="replace"), missing
+        )
+        if not isinstance(found, DatasetIterator):
+            missing()
         return found
 
     def program(self, function: Any) -> Any:

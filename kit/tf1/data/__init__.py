@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.data import experimental as experimental
 from kit.tf1.data.dataset import Dataset as Dataset
 from kit.tf1.data.dataset import get_output_classes as get_output_classes
 from kit.tf1.data.dataset import get_output_shapes as get_output_shapes

@@ -17,12 +17,12 @@ from kit.graph.dtypes import to_array
 from kit.graph.ops.state.function import kept_by
 from kit.graph.static import agrees
 from kit.graph.subgraph import function_from
-from kit.tf1.data.iterator import Iterator, begin_op
+from kit.tf1.data.iterator import Iterator, begin_op, form_of
 from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.random import get_seed
 from kit.tf1.tensor.convert import convert_to_tensor, create
-from kit.tf1.tensor.dtypes import as_dtype, bool_, int64
+from kit.tf1.tensor.dtypes import bool_, int64
 from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
@@ -88,12 +88,7 @@ class Dataset:
         """
         if not callable(generator):
             raise TypeError("`generator` must be callable.")
-        types = mapped(as_dtype, output_types)
-        shapes = (
-            mapped(lambda _: TensorShape(None), types)
-            if output_shapes is None
-            else packed_like(types, map(as_shape, flatten_up_to(types, output_shapes)))
-        )
+        types, shapes = form_of(output_types, output_shapes)
         dtypes = [one._base for one in flatten(types)]
         wanted = [static_of(one) for one in flatten(shapes)]
         form = mapped(lambda _: None, types)

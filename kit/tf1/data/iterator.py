@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
-from kit.tf1.tensor.convert import create, create_op, op_scope
-from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, string
 from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
@@ -33,16 +33,32 @@ class Iterator:
         output_classes: Any = None,
     ) -> Iterator:
         """Return an iterator that `make_initializer` gives a dataset of this form."""
-        types = mapped(as_dtype, output_types)
-        shapes = (
-            mapped(lambda _: TensorShape(None), types)
-            if output_shapes is None
-            else packed_like(types, map(as_shape, flatten_up_to(types, output_shapes)))
-        )
+        types, shapes = form_of(output_types, output_shapes)
         resource = create(
             "IteratorV2", name="Iterator", shared_name=shared_name or "", dataset=None
         )
         return Iterator(resource, None, types, shapes)
+
+    @staticmethod
+    def from_string_handle(
+        string_handle: Any,
+        output_types: Any,
+        output_shapes: Any = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """Return the iterator that a run chooses by a handle; see `string_handle`."""
+        types, shapes = form_of(output_types, output_shapes)
+        handle = convert_to_tensor(string_handle, string)
+        resource = create("IteratorFromStringHandleV2", handle, name=None)
+        return Iterator(resource, None, types, shapes)
+
+    def string_handle(self, name: str | None = None) -> Any:
+        """Return a text by which `Iterator.from_string_handle` finds this iterator.
+
+        Run it in the session that uses it, which must be on the same task.
+        """
+        with op_scope(name, "IteratorToStringHandle", [self._resource]) as scope:
+            return create("IteratorToStringHandle", self._resource, name=scope)
 
     @property
     def output_types(self) -> Any:
@@ -110,6 +126,14 @@ class Iterator:
                 shapes=tuple(static_of(one) for one in flatten(self._shapes)),
             )
         return packed_like(self._types, op.outputs)
+
+
+def form_of(types: Any, shapes: Any) -> tuple[Any, Any]:
+    """Return the dtypes and shapes of an element; unknown ones without `shapes`."""
+    dtypes = mapped(as_dtype, types)
+    if shapes is None:
+        return dtypes, mapped(lambda _: TensorShape(None), dtypes)
+    return dtypes, packed_like(dtypes, map(as_shape, flatten_up_to(dtypes, shapes)))
 
 
 def begin_op(resource: Any, dataset: Any, name: str | None) -> Any:

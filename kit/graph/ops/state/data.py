@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kit.graph.dtypes import STRING
 from kit.graph.static import Static
 from kit.graph.table import Attrs, OpDef, infer_fixed, register
@@ -39,6 +41,14 @@ def _next(call: Any, iterator: Any, **_: Any) -> Any:
     return element if len(element) != 1 else element[0]
 
 
+def _handle(call: Any, iterator: Any) -> Any:
+    return np.asarray(call.iterator_handle(iterator), object)
+
+
+def _of_handle(call: Any, handle: Any) -> Any:
+    return call.iterator_of(handle.item() if hasattr(handle, "item") else handle)
+
+
 _USES: dict[str, Any] = {"stateful": True, "hosted": True, "refs": (0,)}
 _RESOURCE = infer_fixed(Static((), STRING))
 
@@ -50,6 +60,15 @@ register(
 register(
     OpDef(
         *("OneShotIterator", _RESOURCE, _iterator),
+        stateful=True,
+        hosted=True,
+        gives_ref=True,
+    )
+)
+register(OpDef("IteratorToStringHandle", _RESOURCE, _handle, **_USES))
+register(
+    OpDef(
+        *("IteratorFromStringHandleV2", _RESOURCE, _of_handle),
         stateful=True,
         hosted=True,
         gives_ref=True,
