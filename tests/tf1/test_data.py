@@ -129,6 +129,15 @@ CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     "prefetch": (lambda: numbers(2).prefetch(1), [0, 1]),
     "cache": (lambda: numbers(2).cache().repeat(2), [0, 1, 0, 1]),
     "apply": (lambda: numbers(3).apply(lambda one: one.skip(1)), [1, 2]),
+    "shuffled and repeated, mapped and batched": (
+        lambda: (
+            numbers(3)
+            .apply(tf.data.experimental.shuffle_and_repeat(1, 2))
+            .apply(tf.data.experimental.map_and_batch(lambda x: x + 1, 4))
+            .prefetch(tf.data.experimental.AUTOTUNE)
+        ),
+        [[1, 2, 3, 1], [2, 3]],
+    ),
     "padded": (
         lambda: ragged().padded_batch(2, [None]),
         [[[0], [1]], [[2, 2, 0], [3, 3, 3]]],  # the first row is padding only

@@ -182,6 +182,7 @@ def test_gradient_of_a_loop_that_draws_is_refused() -> None:
         tf.gradients(y, x)
 
 
+NOT_A_FUNCTION: Any = 1
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "another dtype": (
         lambda: tf.while_loop(lambda i: i < 3, lambda i: tf.cast(i, tf.float32), [0]),
@@ -202,7 +203,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "No loop variables",
     ),
-    "no function": (lambda: tf.while_loop(1, bool, [1]), TypeError, "cond must be"),
+    "no function": (
+        lambda: tf.while_loop(NOT_A_FUNCTION, bool, [1]),
+        TypeError,
+        "cond must be",
+    ),
     "a body that assigns": (
         lambda: assigning(tf.Variable(0)),
         *(NotImplementedError, "assign it outside"),

@@ -137,11 +137,12 @@ def _result(graph: Graph, choice: Any, given: Any) -> Any:
         with graph.control_dependencies([given]):
             return create("Identity", choice, name=None)
     if isinstance(given, IndexedSlices):
-        values, indices, shape = (
-            None if one is None else create("Identity", one, name=None)
-            for one in (given.values, given.indices, given.dense_shape)
+        shape = given.dense_shape
+        return IndexedSlices(
+            create("Identity", given.values, name=None),
+            create("Identity", given.indices, name=None),
+            None if shape is None else create("Identity", shape, name=None),
         )
-        return IndexedSlices(values, indices, shape)
     return create("Identity", convert_to_tensor(given), name=None)
 
 

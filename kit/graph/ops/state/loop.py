@@ -91,14 +91,14 @@ def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
             [dense(one) for one in found],
         )
     assert not outside, "the gradient of a body needs what the body needs"
-    seeds = [
+    seeds: list[Any] = [
         make("ZerosLike", op.outputs[i]) if given[i] is None else given[i]
         for i in floats
     ]
     made = make_op(
         "WhileGradient",
         *op.inputs,
-        *seeds,  # type: ignore[list-item]
+        *seeds,
         **{
             **attrs,
             **{"back": back, "floats": tuple(floats), "wanted": tuple(wanted)},
