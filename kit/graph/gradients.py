@@ -5,14 +5,14 @@ Pure. The result is more graph, which runs where its forward ops run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from kit.graph.convert import make, tensor
-from kit.graph.op import IndexedSlices, Op, Tensor
+from kit.graph.op import Guards, IndexedSlices, Op, Tensor
 from kit.graph.static import agrees, is_known, text
 
 _FLOATS = "fc"
@@ -135,6 +135,7 @@ class _Flow:
             for to, gradient in reversed(pairs):
                 # A gradient by an input that leads to no target is never used.
                 if gradient is not None:
+                    gradient = self._of_every_run(to, gradient)
                     # In the end the terms stand in the order of the ops they come from.
                     self._found.setdefault(to, []).insert(0, gradient)
 
@@ -192,9 +193,34 @@ class _Flow:
                 sums.append(add_up(by_device[device]))
         return sums
 
-    def at(self, op: Op) -> AbstractContextManager[None]:
-        """Place new ops where a forward op is, if they are placed so at all."""
-        return op.graph.colocate_with(op) if self._colocate else nullcontext()
+    def _of_every_run(self, to: Tensor, gradient: Any) -> Any:
+        """Return a gradient that comes from a branch, as zeros where that is not taken.
+
+        What a branch takes from outside is there whether or not the branch runs.
+        """
+        own, wanted = gradient.op.guards, self._guards_of(to.op)
+        is_used = to in self._wanted or to.op in self._ops
+        if own == wanted[: len(own)] or not is_used:
+            return gradient
+        with to.graph.guarded(own):
+            whole = dense(gradient)
+        with to.graph.guarded(wanted):
+            return make("ZerosUnlessRun", whole, to, name="zeros_unless_run")
+
+    def _guards_of(self, op: Op) -> Guards:
+        """Return the guards of an op, or those of the scope if it is further inside."""
+        current = op.graph.guards
+        return current if op.guards == current[: len(op.guards)] else op.guards
+
+    @contextmanager
+    def at(self, op: Op) -> Iterator[None]:
+        """Place new ops where a forward op is, if they are placed so at all.
+
+        They run only if that does.
+        """
+        place = op.graph.colocate_with(op) if self._colocate else nullcontext()
+        with op.graph.guarded(self._guards_of(op)), place:
+            yield
 
 
 def add_up(gradients: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from kit.devices.nearest import check_device
 from kit.devices.scope import ScopeStack, resolve
 from kit.graph.extension_points import Pictured
-from kit.graph.op import Op, Tensor
+from kit.graph.op import Guards, Op, Tensor
 from kit.graph.table import lookup
 
 # --------------------------------------------------------------------------------------
@@ -70,6 +70,9 @@ def check_name(name: str, scope: str) -> None:
         )
 
 
+# What exists whether or not it is used.
+_UNGUARDED = frozenset({"Const", "Placeholder"})
+
 # The default graphs of each thread and coroutine, the innermost last.
 default_graphs: ContextVar[tuple[Graph, ...]] = ContextVar("graphs", default=())
 
@@ -120,6 +123,7 @@ class Graph(Pictured):
         self._scope: ContextVar[str] = ContextVar("scope", default="")
         self._control: ContextVar[tuple[Op, ...]] = ContextVar("control", default=())
         self._anchors: ContextVar[tuple[Op, ...]] = ContextVar("anchors", default=())
+        self._guards: ContextVar[Guards] = ContextVar("guards", default=())
         self._container: ContextVar[str] = ContextVar("container", default="")
 
     def __repr__(self) -> str:
@@ -187,6 +191,8 @@ class Graph(Pictured):
         # Here shapes are inferred. An op that is refused leaves only its name used up.
         op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
         op.container = self._container.get()
+        if op_def.name not in _UNGUARDED and not op_def.gives_ref:
+            op.guards = self._guards.get()
         op.number = len(self._ops)
         self._put(op, device)
         self._ops[full] = op
@@ -291,6 +297,24 @@ class Graph(Pictured):
             yield
         finally:
             self._control.reset(token)
+
+    @property
+    def guards(self) -> Guards:
+        """On what new ops depend to run at all."""
+        return self._guards.get()
+
+    @contextmanager
+    def guarded(self, guards: Guards) -> Iterator[None]:
+        """Let new ops run only if tensors of a bool have these values.
+
+        These take the place of those of scopes outside. A result of such an op may be
+        used by ops with the same guards, and by a `Merge`.
+        """
+        token = self._guards.set(guards)
+        try:
+            yield
+        finally:
+            self._guards.reset(token)
 
     @contextmanager
     def colocate_with(

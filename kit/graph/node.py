@@ -40,6 +40,12 @@ class Node:
     colocation: tuple[str, ...]
     container: str
     place: str
+    guards: tuple[tuple[Edge, bool], ...] = ()
+
+    @property
+    def takes(self) -> tuple[Edge, ...]:
+        """What it needs the values of: its inputs, and the tensors that guard it."""
+        return (*self.inputs, *(edge for edge, _ in self.guards))
 
 
 def node_of(op: Op) -> Node:
@@ -54,6 +60,7 @@ def node_of(op: Op) -> Node:
         op.colocation,
         op.container,
         op.place,
+        tuple(((one.op.name, one.index), wanted) for one, wanted in op.guards),
     )
 
 
@@ -68,6 +75,7 @@ def to_plain(nodes: Iterable[Node]) -> tuple[list[Any], list[Array]]:
             list(node.control),
             {key: _plain(value, arrays, node) for key, value in node.attrs.items()},
             *(node.device, list(node.colocation), node.container, node.place),
+            [[list(edge), wanted] for edge, wanted in node.guards],
         ]
         for node in nodes
     ]
@@ -77,7 +85,7 @@ def to_plain(nodes: Iterable[Node]) -> tuple[list[Any], list[Array]]:
 def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
     """Return the nodes that `to_plain` wrote; raises `ProtocolError` for anything else.
 
-    >>> from_plain([["a", "NoOp", [], [], {}, "", [], "", ""]], [])[0].type
+    >>> from_plain([["a", "NoOp", [], [], {}, "", [], "", "", []]], [])[0].type
     'NoOp'
     """
     try:
@@ -87,7 +95,9 @@ def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
 
 
 def _node(one: Any, arrays: Sequence[Array]) -> Node:
-    name, kind, inputs, control, attrs, device, colocation, container, place = one
+    name, kind, inputs, control, attrs, device, colocation, container, place, guards = (
+        one
+    )
     return Node(
         str(name),
         str(kind),
@@ -98,6 +108,7 @@ def _node(one: Any, arrays: Sequence[Array]) -> Node:
         tuple(map(str, colocation)),
         str(container),
         str(place),
+        tuple(((str(op), int(i)), bool(wanted)) for (op, i), wanted in guards),
     )
 
 

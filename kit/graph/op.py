@@ -8,7 +8,7 @@ no value until a session runs it. Arithmetic and numpy functions on tensors are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kit.errors import FailedPreconditionError
 from kit.graph.array_protocol import ArrayProtocol
@@ -19,6 +19,10 @@ from kit.graph.table import OpDef
 
 if TYPE_CHECKING:
     from kit.graph.graph import Graph
+
+
+# Tensors of one bool, and the value that each must have.
+Guards: TypeAlias = "tuple[tuple[Tensor, bool], ...]"
 
 
 class Op(Pictured):
@@ -44,6 +48,8 @@ class Op(Pictured):
         Names of ops with which it shares a device.
     container : str
         Where its shared state lives.
+    guards : tuple of (Tensor, bool)
+        It runs only if each of these tensors has that value.
     place : str
         File and line that made it, for messages.
     """
@@ -64,6 +70,7 @@ class Op(Pictured):
         self._device, self._is_sent = "", False
         self.device, self.container, self.place = "", "", place
         self.colocation: tuple[str, ...] = ()
+        self.guards: Guards = ()
         self.number = -1  # set when it enters the graph
         given = [one.static for one in inputs]
         statics = folded(op_def, given, self.attrs, op_def.infer(given, self.attrs))
@@ -71,6 +78,11 @@ class Op(Pictured):
         self.outputs: tuple[Any, ...] = tuple(
             make(self, i, static) for i, static in enumerate(statics)
         )
+
+    @property
+    def takes(self) -> tuple[Tensor, ...]:
+        """What it needs the values of: its inputs, and the tensors that guard it."""
+        return (*self.inputs, *(one for one, _ in self.guards))
 
     @property
     def type(self) -> str:
@@ -212,7 +224,7 @@ def needed(ops: Iterable[Op]) -> list[Op]:
         op = stack.pop()
         if op not in found:
             found.add(op)
-            stack += [one.op for one in op.inputs] + list(op.control_inputs)
+            stack += [one.op for one in op.takes] + list(op.control_inputs)
     return sorted(found, key=lambda op: op.number)
 
 

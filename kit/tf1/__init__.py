@@ -15,6 +15,7 @@ from kit.graph.op import IndexedSlices as IndexedSlices
 from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
+from kit.tf1 import data as data
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
@@ -120,6 +121,8 @@ from kit.tf1.ops.clip import clip_by_global_norm as clip_by_global_norm
 from kit.tf1.ops.clip import clip_by_norm as clip_by_norm
 from kit.tf1.ops.clip import clip_by_value as clip_by_value
 from kit.tf1.ops.clip import global_norm as global_norm
+from kit.tf1.ops.condition import case as case
+from kit.tf1.ops.condition import cond as cond
 from kit.tf1.ops.creation import constant as constant
 from kit.tf1.ops.creation import eye as eye
 from kit.tf1.ops.creation import fill as fill
@@ -151,6 +154,7 @@ from kit.tf1.ops.join import meshgrid as meshgrid
 from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
+from kit.tf1.ops.loop import while_loop as while_loop
 from kit.tf1.ops.random import get_seed as get_seed
 from kit.tf1.ops.random import random_crop as random_crop
 from kit.tf1.ops.random import random_normal as random_normal

@@ -21,7 +21,10 @@ class OutsideScopeError(UnimplementedError, AttributeError):
 
 _TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"
 _KERAS = "tf.layers has layers; write others with tf.get_variable and tf.matmul"
-_INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
+_INPUT = (
+    "tf.data.Dataset of arrays or of a generator, or feeds; kit.train(...) has more"
+)
+_DATA = "tf.data.Dataset.from_generator takes what any Python code reads or joins"
 _BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
 
 _OTHERWISE = "compute it with the operations offered here, or in a tf.py_func"
@@ -40,7 +43,7 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
     **dict.fromkeys(
         [
-            *("data.", "io.", "python_io.", "image.", "parse_example"),
+            *("io.", "python_io.", "image.", "parse_example"),
             *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
             *("train.batch", "train.shuffle_batch", "train.string_input_producer"),
             *("train.slice_input_producer", "train.Example", "train.Feature"),
@@ -50,8 +53,8 @@ _INSTEAD: dict[str, str] = {
     ),
     **dict.fromkeys(["profiler.", "python_debug."], _BOARD),
     **dict.fromkeys(
-        ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
-        "write the loop in Python around session.run, or use tf.where",
+        ["map_fn", "scan", "foldl", "foldr"],
+        "write the loop in Python around session.run, or in a tf.py_func",
     ),
     **dict.fromkeys(
         ["function.", "Defun", "py_function", "numpy_function"],
@@ -61,6 +64,7 @@ _INSTEAD: dict[str, str] = {
         ["import_graph_def", "MetaGraphDef", "saved_model.", "graph_util.", "lite."],
         "build the graph in the program; graphs are not read from files",
     ),
+    "data.": _DATA,
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
     "contrib.": "of contrib there are framework, layers, rnn, slim and training",

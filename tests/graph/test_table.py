@@ -37,6 +37,7 @@ SLOPED = [case for case in CASES if case.has_slope]
 
 # Entries that are tried elsewhere: they need a session, a variable or an error.
 ELSEWHERE = {"Const", "Placeholder", "Identity", "StopGradient", "NoOp"}
+ELSEWHERE |= {"Merge", "ZerosUnlessRun"}  # which need a branch that was not taken
 STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 
 

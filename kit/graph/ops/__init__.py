@@ -5,6 +5,7 @@ functions (`kit.graph.array_protocol`). One file a family.
 """
 
 from kit.graph.ops.array import blocks as blocks
+from kit.graph.ops.array import branches as branches
 from kit.graph.ops.array import broadcast as broadcast
 from kit.graph.ops.array import choose as choose
 from kit.graph.ops.array import fill as fill
@@ -30,7 +31,9 @@ from kit.graph.ops.nn import images as images
 from kit.graph.ops.nn import layers as layers
 from kit.graph.ops.nn import softmax as softmax
 from kit.graph.ops.state import accumulators as accumulators
+from kit.graph.ops.state import data as data
 from kit.graph.ops.state import function as function
+from kit.graph.ops.state import loop as loop
 from kit.graph.ops.state import printing as printing
 from kit.graph.ops.state import queues as queues
 from kit.graph.ops.state import saving as saving

@@ -150,7 +150,7 @@ def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
         _key(asked): (SessionRun(_default(), [asked]), _op_key(asked.op))
     }
     for op in needed([asked.op]):
-        before = [*(one.op for one in op.inputs), *op.control_inputs]
+        before = [*(one.op for one in op.takes), *op.control_inputs]
         tasks[_op_key(op)] = (OpName(op), *map(_op_key, dict.fromkeys(before)))
     return tasks
 

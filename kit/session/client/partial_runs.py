@@ -103,7 +103,7 @@ class PartialRun:
         if not new:
             return
         kept = self._kept(new, wanted)
-        inputs = {one for op in new for one in op.inputs if one in self._values}
+        inputs = {one for op in new for one in op.takes if one in self._values}
         feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
         wanted_now = Fetches(self._sent.graph, [*kept, *targets])
         allow = "deadline_s of partial_run_setup, or with the setting run_deadline_s"
@@ -119,7 +119,7 @@ class PartialRun:
         chosen = dict.fromkeys(wanted)
         later = set(self._ops_for([*[t.op for t in self._fetches], *self._targets]))
         for op in later - set(new):
-            for one in op.inputs:
+            for one in op.takes:
                 if one.op in new and not one.op.op_def.gives_ref:
                     chosen.setdefault(one)
         for one in self._fetches - self._taken:
@@ -138,7 +138,7 @@ class PartialRun:
             found[op] = None
             stack += [
                 one.op
-                for one in op.inputs
+                for one in op.takes
                 if one not in self._values and one not in self._feeds
             ]
             stack += op.control_inputs
@@ -150,7 +150,7 @@ class PartialRun:
     def _needed(self, ops: Sequence[Op]) -> set[Tensor]:
         """Return the declared feeds on the way to some ops."""
         return {
-            one for op in self._ops_for(ops) for one in op.inputs if one in self._feeds
+            one for op in self._ops_for(ops) for one in op.takes if one in self._feeds
         }
 
 

@@ -19,6 +19,7 @@ from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.graph.ops.state.function import function_of
+from kit.graph.subgraph import tokens_in
 from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.client.connection import Connection
 from kit.session.client.feeds_on_tasks import LazyFeeds, apart
@@ -254,7 +255,7 @@ def set_function_carrier(carry: Carrier | None) -> None:
 
 
 def _carry_functions(nodes: Iterable[Node]) -> None:
-    tokens = (node.attrs["token"] for node in nodes if node.type == "PyFunc")
+    tokens = [token for node in nodes for token in tokens_in(node.attrs)]
     found = {token: function_of(token) for token in tokens}
     functions = {token: one for token, one in found.items() if one is not None}
     if functions and _carrier:

@@ -129,7 +129,7 @@ def prune(
         name = stack.pop()
         if name not in needs:
             node = nodes[name]
-            needs[name] = [edge[0] for edge in node.inputs if edge not in fed]
+            needs[name] = [edge[0] for edge in node.takes if edge not in fed]
             needs[name] += [one for one in node.control if one not in past]
             stack.extend(needs[name])
     return _ordered([node for name, node in nodes.items() if name in needs], needs)
@@ -234,7 +234,7 @@ class _Cut:
         part = self.parts.setdefault(here, Segment())
         part.nodes.append(node)
         part.devices.append(self._placed[node.name])
-        for edge in node.inputs:
+        for edge in node.takes:
             if edge not in self.fed:
                 self._move(edge, here)
             elif edge not in part.feeds:

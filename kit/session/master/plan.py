@@ -108,7 +108,7 @@ def refreshed(order: Sequence[Node], feeds: Collection[Edge] = ()) -> list[Node]
         before = 0
         for name in node.control:
             before |= changed.get(name, 0)
-        for name, _ in node.inputs:
+        for name, _ in node.takes:
             before |= changed.get(name, 0)
         changed[node.name] = before | _changes(node, bits)
         found.append(_fresh(node, reads, bits, before) if before else node)
@@ -185,7 +185,7 @@ def read_at_home(
     past: dict[str, int] = {}
     n_changes = n_parts = 0
     for node in order:
-        needs = (*node.control, *(edge[0] for edge in node.inputs if edge not in fed))
+        needs = (*node.control, *(edge[0] for edge in node.takes if edge not in fed))
         waits = tuple(dict.fromkeys(name for name in needs if past.get(name)))
         before = 0
         for name in waits:

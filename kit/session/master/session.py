@@ -393,7 +393,7 @@ def _checked(nodes: Sequence[Node], known: Mapping[str, Node]) -> dict[str, Node
         _outputs(node)
         for name in node.control:
             _check_edge((name, 0), known, found, is_control=True)
-        for edge in node.inputs:
+        for edge in node.takes:
             _check_edge(edge, known, found)
     return found
 

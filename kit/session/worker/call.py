@@ -7,15 +7,18 @@ from types import ModuleType
 from typing import Any
 
 from kit.checkpoint import bundle
+from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import DType
-from kit.graph.node import Node
+from kit.graph.node import Node, from_plain
 from kit.graph.static import Shape
 from kit.session.master.devices import Device
+from kit.session.master.partition import Segment
 from kit.session.worker.accumulators import (
     Accumulator,
     DenseAccumulator,
     RowAccumulator,
 )
+from kit.session.worker.datasets import DatasetIterator
 from kit.session.worker.queues import Element, FifoQueue, stacked
 from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
@@ -27,7 +30,7 @@ class StepCall:
 
     # What saves and restores tensors on the disk of this task.
     disk = bundle
-    __slots__ = ("_device", "_node", "_runtime", "step", "xp")
+    __slots__ = ("_device", "_make", "_node", "_runtime", "step", "xp")
 
     def __init__(
         self,
@@ -36,8 +39,10 @@ class StepCall:
         node: Node,
         xp: ModuleType,
         device: Device,
+        make_program: Callable[[Segment, TaskRuntime], Any],
     ) -> None:
         self.step, self.xp = step, xp
+        self._make = make_program
         self._runtime, self._node, self._device = runtime, node, device
 
     @property
@@ -110,6 +115,53 @@ class StepCall:
             self.state("accumulator", make) if shared_name else self.own(make)
         )
         return found
+
+    def iterator(self, shared_name: str, dataset: Any) -> DatasetIterator:
+        """Return the iterator that this op stands for, made at the first use."""
+
+        def make() -> DatasetIterator:
+            return DatasetIterator(dataset)
+
+        found: DatasetIterator = (
+            self.state("iterator", make) if shared_name else self.own(make)
+        )
+        return found
+
+    def iterator_handle(self, iterator: DatasetIterator) -> bytes:
+        """Return a text by which this session finds an iterator on this task."""
+        handle = f"iterator {id(iterator)}"
+        self.step.session_state.put(handle, iterator)
+        return handle.encode()
+
+    def iterator_of(self, handle: bytes) -> DatasetIterator:
+        """Return the iterator of a handle; raises `InvalidArgumentError` for others."""
+
+        def missing() -> DatasetIterator:
+            raise InvalidArgumentError(
+                f"there is no iterator with the handle {handle!r} in this session on "
+                f"this task; feed what session.run(iterator.string_handle()) gave."
+            )
+
+        found: DatasetIterator = self.step.session_state.own(
+            handle.decode(errors="replace"), missing
+        )
+        if not isinstance(found, DatasetIterator):
+            missing()
+        return found
+
+    def program(self, function: Any) -> Any:
+        """Return a function of the graph made ready: `run(step, values)` calls it.
+
+        It computes on the device of this op; see `kit.graph.subgraph`.
+        """
+        nodes = from_plain(function["nodes"], function["arrays"])
+        feeds, fetches = (
+            [(str(name), int(number)) for name, number in function[key]]
+            for key in ("feeds", "fetches")
+        )
+        devices = [self._device] * len(nodes)
+        segment = Segment(nodes, devices, feeds, fetches=fetches)
+        return self._make(segment, self._runtime)
 
     def stacked(self, elements: Sequence[Element], queue: FifoQueue) -> Any:
         """Return elements of a queue as one array for each component."""

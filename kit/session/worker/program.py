@@ -70,6 +70,8 @@ class SegmentProgram:
         self._sends: dict[str, list[TensorMove]] = {}
         for move in segment.sends:
             self._sends.setdefault(move.edge[0], []).append(move)
+        self._guards: tuple[tuple[int, bool], ...] = ()  # of the node that is added
+        self._has_guards = any(node.guards for node in segment.nodes)
         self._nodes = {node.name: node for node in segment.nodes}
         self._fed = set(segment.feeds)
         for edge in segment.feeds:
@@ -110,7 +112,13 @@ class SegmentProgram:
                 raise
             node = self._nodes.get(instruction.label)
             raise of_node(exc, node, instruction.device, step.me) from exc
-        return [registers[slot] for slot in self._outputs]
+        found = [registers[slot] for slot in self._outputs]
+        if self._has_guards and any(one is None for one in found):
+            raise InvalidArgumentError(
+                "a tensor was fetched that has no value in this run, as it is in a "
+                "branch that was not taken; fetch what tf.cond returned."
+            )
+        return found
 
     def _traced(self, step: Step) -> list[Instruction]:
         """Return the code with each op timed into the step's records."""
@@ -151,6 +159,9 @@ class SegmentProgram:
         for name in node.control:
             if (name, DONE) in self._receivable:
                 self._value((name, DONE), None)
+        self._guards = tuple(
+            (self._value(edge, None), wanted) for edge, wanted in node.guards
+        )
         inputs = self._inputs(node, op_def, device)
         n = op_def.n_outputs
         outputs = n if isinstance(n, int) else int(n(node.attrs))
@@ -175,6 +186,7 @@ class SegmentProgram:
             plain = self._runtime.on(device, plain)
             is_own = READ_FOR not in node.name
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
+        self._guards = ()
         for move in self._sends.get(node.name, ()):
             self._send(move, device)
 
@@ -193,7 +205,7 @@ class SegmentProgram:
             # What runs late in a step that has ended must not change what lasts.
             if step.error is not None:
                 raise step.error
-            call = StepCall(step, runtime, node, module, device)
+            call = StepCall(step, runtime, node, module, device, SegmentProgram)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
 
@@ -213,8 +225,12 @@ class SegmentProgram:
         device: Device | None,
         *,
         is_node: bool = False,
+        is_own: bool = False,
     ) -> None:
         where = "" if device is None else device.name
+        if self._guards and (is_node or is_own):
+            special = _if_guards_hold(self._guards, plain, special, inputs, output)
+            plain, inputs = None, (*inputs, *(slot for slot, _ in self._guards))
         self._code.append(
             Instruction(plain, special, inputs, output, (), label, where, is_node)
         )
@@ -262,7 +278,8 @@ class SegmentProgram:
         if not self._runtime.is_same(here, device):
             move = partial(self._runtime.move, here, device)
             read = partial(_read_and_move, move)
-        self._emit(read, None, (self._slots[edge, here],), slot, edge[0], here)
+        inputs = (self._slots[edge, here],)
+        self._emit(read, None, inputs, slot, edge[0], here, is_own=True)
         return slot
 
     def _receive(self, move: TensorMove) -> None:
@@ -287,6 +304,28 @@ class SegmentProgram:
             step.ways.send(step, move, registers[slot])
 
         self._emit(None, send_value, (slot,), -1, move.edge[0], device)
+
+
+def _if_guards_hold(
+    guards: Sequence[tuple[int, bool]],
+    plain: Callable[..., Any] | None,
+    special: Callable[[Step, Registers], None] | None,
+    inputs: tuple[int, ...],
+    output: int,
+) -> Callable[[Step, Registers], None]:
+    """Return an instruction that leaves its outputs empty if a guard does not hold."""
+
+    def guarded(step: Step, registers: Registers) -> None:
+        for slot, wanted in guards:
+            # A guard that is guarded itself may have no value.
+            if registers[slot] is None or bool(registers[slot]) is not wanted:
+                return
+        if special is not None:
+            special(step, registers)
+        elif plain is not None:
+            registers[output] = plain(*[registers[i] for i in inputs])
+
+    return guarded
 
 
 def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:

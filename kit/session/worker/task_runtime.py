@@ -85,7 +85,7 @@ class TaskRuntime:
         `InvalidArgumentError` for texts, which a GPU cannot hold.
         """
         left, entered = self._gpu(source), self._gpu(to)
-        if left is entered:
+        if left is entered or value is None:  # what did not run gives nothing
             return value
         host = value if left is None else left.get(value)
         if entered is None:

@@ -150,8 +150,11 @@ class Graph(NativeGraph):
             ops = [self.as_op(self._named(one)) for one in control_inputs]
             controllers = (*self._controllers.get(), _Controller(ops))
         token = self._controllers.set(controllers)
+        # Without control inputs means outside of all branches too, as in the original.
+        guards = () if control_inputs is None else self.guards
         try:
-            yield
+            with self.guarded(guards):
+                yield
         finally:
             self._controllers.reset(token)
 

@@ -19,6 +19,7 @@ from kit.graph.node import Edge, Node, node_of, to_plain
 from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.state.function import function_of
 from kit.graph.static import agrees, known, text
+from kit.graph.subgraph import tokens_in
 from kit.graph.table import lookup
 from kit.session.client.session import Session
 from kit.session.master.partition import prune
@@ -162,7 +163,7 @@ def _has_state(node: Node) -> bool:
 
 def _functions(nodes: Sequence[Node]) -> dict[str, Callable[..., Any]]:
     """Return the user's functions that the nodes call, as far as they are here."""
-    tokens = [node.attrs["token"] for node in nodes if node.type == "PyFunc"]
+    tokens = [token for node in nodes for token in tokens_in(node.attrs)]
     found = {token: function_of(token) for token in tokens}
     return {token: one for token, one in found.items() if one is not None}
 

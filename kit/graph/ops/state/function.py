@@ -20,6 +20,7 @@ from kit.errors import InvalidArgumentError, KitError, UnknownError
 from kit.graph.convert import tensor
 from kit.graph.default import graph_of
 from kit.graph.dtypes import STRING, Array, DType, dtype_of, name_of, to_array
+from kit.graph.graph import Graph
 from kit.graph.static import Shape, Static, agrees, as_shape, text
 from kit.graph.table import Attrs, OpDef, register
 
@@ -104,12 +105,8 @@ def py_function(
         )
     tensors = [tensor(one) for one in inputs]
     graph = graph_of(tensors)
-    token = uuid4().hex
-    # The graph's own reference is the strong one: the function ends with it.
-    kept = graph.notes.setdefault(_NOTE, {})[token] = _Kept(function)
-    _made[token] = kept
     attrs: dict[str, Any] = {
-        "token": token,
+        "token": kept_by(graph, function),
         "dtypes": dtypes,
         "shapes": tuple(map(as_shape, given)),
         "is_exact": is_exact,
@@ -119,6 +116,15 @@ def py_function(
     if not dtypes:
         return op
     return op.outputs[0] if is_one else list(op.outputs)
+
+
+def kept_by(graph: Graph, function: Function) -> str:
+    """Keep a function as long as the graph lives; return its token."""
+    token = uuid4().hex
+    # The graph's own reference is the strong one: the function ends with it.
+    kept = graph.notes.setdefault(_NOTE, {})[token] = _Kept(function)
+    _made[token] = kept
+    return token
 
 
 def function_of(token: str) -> Function | None:

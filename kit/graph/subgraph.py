@@ -1,0 +1,84 @@
+"""A piece of a graph as a function, which an op keeps as an attribute and calls.
+
+Pure. The ops of a function stand in the graph where they were made, so that shapes are
+inferred and errors name lines as always; nothing but the function needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kit.graph.node import Edge, node_of, to_plain
+from kit.graph.op import Op, Tensor
+
+
+def function_from(
+    begin: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[dict[str, Any], list[Tensor]]:
+    """Return what computes `outputs`, and the tensors from outside that this takes.
+
+    Ops with a number from `begin` on, and constants, belong to the function. Its
+    arguments are `inputs`, then what it takes from outside. Raises `ValueError` for a
+    function that makes a variable, a queue or the like.
+    """
+    inside = _inside(begin, inputs, outputs)
+    names = {op.name for op in inside}
+    fed = {(one.op.name, one.index) for one in inputs}
+    captured: dict[Edge, Tensor] = {}
+    for op in inside:
+        if op.op_def.gives_ref:
+            raise ValueError(
+                f"{op.name!r} ({op.type}) is made in a function that is called again "
+                f"and again; make it before, outside of the function."
+            )
+        for number in op.op_def.refs:
+            if op.inputs[number].op.name not in names:
+                raise NotImplementedError(
+                    f"{op.name!r} ({op.type}) changes {op.inputs[number].op.name!r} in "
+                    f"a function that is called again and again, which computes from "
+                    f"values alone; return the new value, and assign it outside."
+                )
+    for one in (*(x for op in inside for x in op.takes), *outputs):
+        edge = one.op.name, one.index
+        if one.op.name not in names and edge not in fed:
+            captured[edge] = one
+    nodes, arrays = to_plain(
+        replace(node, control=tuple(one for one in node.control if one in names))
+        for node in map(node_of, inside)
+    )
+    function = {
+        "nodes": nodes,
+        "arrays": arrays,
+        "feeds": [list(edge) for edge in (*_edges(inputs), *captured)],
+        "fetches": [list(edge) for edge in _edges(outputs)],
+        "tokens": [t for op in inside for t in tokens_in(op.attrs)],
+    }
+    return function, list(captured.values())
+
+
+def tokens_in(attrs: Any) -> list[str]:
+    """Return the tokens of the Python functions that an op may call."""
+    found = [attrs["token"]] if "token" in attrs else []
+    return [*found, *attrs.get("tokens", ())]
+
+
+def _inside(
+    begin: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> list[Op]:
+    arguments = {one.op for one in inputs}
+    found: set[Op] = set()
+    stack = [one.op for one in outputs]
+    while stack:
+        op = stack.pop()
+        is_inside = op.number >= begin or op.type == "Const"
+        if is_inside and op not in found and op not in arguments:
+            found.add(op)
+            stack += [one.op for one in op.takes]
+            stack += [one for one in op.control_inputs if one.number >= begin]
+    return sorted(found, key=lambda op: op.number)
+
+
+def _edges(tensors: Sequence[Tensor]) -> list[Edge]:
+    return [(one.op.name, one.index) for one in tensors]
