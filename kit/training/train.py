@@ -5,9 +5,10 @@ split of the mini-batch, a tuple of arrays. The arrays are this step's: the next
 writes over them, so copy what you keep. It returns the loss, the mean over the
 split, and the gradients. It may be a generator that yields `(name, gradient)`, last
 layers first, and returns the loss; then the exchange goes on beside the rest. A
-parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
-returns the loss alone then, or yields names. `return loss, gradients, {"accuracy": a}`
-gives more of a step, see `kit.training.worker.worker`.
+parameter called `grads` gets a dict of arrays to write, which saves a copy: the step
+returns the loss alone then, or yields names. They are zeros when the step begins, and
+each has to be written, if only in part. `return loss, gradients, {"accuracy": a}` gives
+more of a step, see `kit.training.worker.worker`.
 
 A parameter called `rng` gets a `numpy.random.Generator` for dropout and noise. What it
 draws depends on the seed, the step and the worker alone, so a training with chance in
@@ -255,8 +256,9 @@ def train(
         The folder in which to save. If it holds a good checkpoint, the training
         resumes from it, on any number of tasks and with any topology.
     restore : str, int or bool, optional
-        "step-400" or 400 goes back to that checkpoint; False begins afresh. By
-        default the newest good one is used.
+        "step-400" or 400 goes back to that checkpoint; False begins afresh and gives
+        up those that the folder has once a new one is saved. By default the newest good
+        one is used.
     hooks : iterable of SessionRunHook
         Called around each step of the first worker.
     elastic : bool or Elastic, default False

@@ -104,15 +104,17 @@ def test_slot_with_the_name_of_a_parameter_is_refused(
         )  # fmt: skip
 
 
-def test_beginning_afresh_needs_a_folder_without_checkpoints(
+@pytest.mark.slow
+def test_beginning_afresh_gives_up_the_checkpoints_of_the_folder(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    train(cluster, tmp_path, 2, restore=False).wait(10)
+    train(cluster, tmp_path, 6).wait(10)
 
-    with pytest.raises(FailedPreconditionError, match="steps, the last one 2"):
-        train(cluster, tmp_path, 4, restore=False)
+    run = train(cluster, tmp_path, 4, restore=False).wait(10)
 
-    assert names(tmp_path) == ["step-2"]
+    assert run.resumed_from is None
+    assert run.step == 4
+    assert names(tmp_path) == ["step-4"]
 
 
 @pytest.mark.slow

@@ -79,16 +79,27 @@ def test_union_with_gradients_copies_them_in() -> None:
     assert regions.gradients()["b"].tolist() == [1, 2, 3]
 
 
-def test_mark_is_on_until_the_first_value_is_written() -> None:
+def test_only_a_gradient_into_which_nothing_was_written_counts_as_left_out() -> None:
     regions = memory()
     marks, places = Marks(regions), regions.gradients()
 
     marks.set()
-    before = [marks.is_on(name) for name in places]
-    places["w"][...] = np.nan  # a user's own NaN is not a mark
-    places["b"] += 1.0  # what is added to a mark was not written
-    after = [marks.is_on(name) for name in places]
+    places["w"][1] = np.nan  # a row other than the first
 
-    assert before == [True, True]
-    assert after == [False, True]
-    assert all(np.isnan(place.flat[0]) for place in places.values())
+    assert marks.unset() == ["b"]
+    assert places["w"][0].tolist() == [0, 0, 0]
+
+
+def test_what_a_step_does_not_write_or_adds_to_begins_at_zero() -> None:
+    regions = memory()
+    marks, places = Marks(regions), regions.gradients()
+    places["w"][...] = 7.0  # of the step before
+    places["b"][...] = 7.0
+
+    marks.set()
+    places["w"][0] = 1.0
+    np.add.at(places["b"], [0, 2, 0], 1.5)
+
+    assert marks.unset() == []
+    assert places["w"].tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert places["b"].tolist() == [3, 0, 1.5]

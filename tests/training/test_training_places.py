@@ -216,3 +216,21 @@ def test_gradients_have_a_region_of_their_own_where_they_must(
         parameters, gradients = map(set, zip(*places, strict=True))
         assert len(gradients) == 1
         assert not gradients & parameters
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+def test_rows_that_a_step_does_not_write_count_as_zero(topology: str) -> None:
+    def step(params: Params, batch: Any, grads: Params) -> float:
+        rows = 6 if (params["e"] == 0).all() else 1  # all of them in the first step
+        grads["e"][:rows] = 1.0
+        return 0.0
+
+    with quick_cluster(1, 2) as cluster:
+        chosen: dict[str, Any] = {"topology": topology, "steps": 5, "batch": 6}
+        start = {"e": np.zeros((6, 2))}
+        descent = kit.GradientDescent(1.0)
+        run = kit.train(
+            step, start, np.zeros((20, 3)), cluster=cluster, optimizer=descent, **chosen
+        ).wait(20)
+
+        assert run.params["e"][:, 0].tolist() == [-5, -1, -1, -1, -1, -1]

@@ -212,10 +212,9 @@ class CheckpointStore:
         """Lock the folder and read the checkpoint that the job goes on from.
 
         Blocks while it is read. Raises `FailedPreconditionError` for a folder that
-        belongs to another training or is not empty for one that starts afresh,
-        `InvalidArgumentError` naming what differs from the model,
-        `NotFoundError` for a checkpoint that is not there, `CheckpointFailed` when all
-        are damaged, and what the system refuses.
+        another training is using, `InvalidArgumentError` naming what differs from the
+        model, `NotFoundError` for a checkpoint that is not there, `CheckpointFailed`
+        when all are damaged, and what the system refuses.
         """
         wanted = job.checkpoints
         assert wanted is not None
@@ -290,12 +289,9 @@ class CheckpointStore:
             own = self._own(job, steps)
             if own is not None:
                 return own
-        if job.restore == AFRESH and steps:
-            raise FailedPreconditionError(
-                f"{wanted.folder} holds checkpoints of {len(steps)} steps, the last "
-                f"one {steps[-1]}, and restore=False starts afresh: the two would be "
-                f"taken for one training. Give another folder, or remove this one."
-            )
+        if job.restore == AFRESH:
+            self.save_coordinator.drop_all_before_saving()
+            return None
         if not steps and not job.restore.startswith("step-"):
             return None
         if job.restore.startswith("step-"):

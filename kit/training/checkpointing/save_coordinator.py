@@ -203,6 +203,13 @@ class SaveCoordinator:
         self._due_step = step
         self._drop_after = step if drops_later else None
 
+    def drop_all_before_saving(self) -> None:
+        """Note that the training begins afresh, and gives up what the folder holds.
+
+        That stays until the first new checkpoint is about to take its place.
+        """
+        self._drop_after = -1
+
     def account(self) -> dict[str, Any]:
         """Return what another coordinator has to know, as data that JSON can carry."""
         with self._changed:

@@ -165,21 +165,24 @@ class GradientBuffer:
     def written(self, name: Any) -> Iterator[int]:
         """Take a gradient that is in its place; yields and raises as `take` does."""
         self._count(name)
+        self._check_written([] if self._marks.was_written(name) else [name])
         with np.errstate(all="ignore"):
             self._weigh(self._flat[name])
             if not self._is_finite(self._flat[name]):
-                self._check_written([name])
+                self._check_finite(name)
         return self._completed(name)
 
     def all_written(self) -> None:
         """Take all gradients that are in their places; raises as `take_all` does."""
+        self._check_written(self._marks.unset())
         with np.errstate(all="ignore"):
             # At once where that is all there is to do; piece by piece to name one.
             is_good = self._weight == 1.0 and all(map(self._is_finite, self._wholes))
             for piece in () if is_good else self._pieces:
                 self._weigh(piece.flat)
                 if not self._is_finite(piece.flat):
-                    self._check_written(piece.names)
+                    for name in piece.names:
+                        self._check_finite(name)
         self._missing = set()
 
     def end(self) -> None:
@@ -237,16 +240,15 @@ class GradientBuffer:
         """
         return bool(np.dot(flat, flat) < _INF)
 
-    def _check_written(self, names: Sequence[str]) -> None:
-        left = [name for name in reversed(names) if self._marks.is_on(name)]
+    def _check_written(self, left: Sequence[str]) -> None:
         if left:
+            name = next(name for name in self._names if name in left)
             text = (
-                f"step() did not write grads[{left[0]!r}]; a step that takes grads "
-                f"must fill each of its arrays, for example by out=grads[{left[0]!r}]."
+                f"step() did not write grads[{name!r}]; a step that takes grads must "
+                f"write each gradient, for example by out=grads[{name!r}], or "
+                f"grads[{name!r}][...] = 0 if the loss does not use {name!r}."
             )
             raise self._named(GradientMismatch(text))
-        for name in names:
-            self._check_finite(name)
 
     def _count(self, name: Any) -> None:
         """Note that a gradient is handed over; no other one may be."""

@@ -8,6 +8,8 @@ the computation of a large model on one host.
         ...
         np.matmul(x.T, delta, out=grads["w"])
         return loss
+
+They are zero when a step begins: rows of an embedding that it does not write stay zero.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from kit.arrays import copy_into
-from kit.exchange.layout import Range
+from kit.exchange.layout import Leaf, Range
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.worker.native import marker
 
-# A NaN with a special bit pattern: arithmetic gives other NaNs, so a value that still
-# has it was not written.
-_MARK = {"float32": 0x7FC0_6B69, "float64": 0x7FF8_0000_0000_6B69}
+# A number so small that it is lost in any gradient added to it, and whose bits no
+# computation gives by chance: a first value that still has them was not written.
+_MARK = 0x6B69
 _BITS = {"float32": "uint32", "float64": "uint64"}
 
 
@@ -63,32 +65,57 @@ class GradientViews(dict[str, Array]):
 
 
 class Marks:
-    """Marks the first value of each gradient, to find those that a step left out."""
+    """Zeros all gradients and marks the first value of each before a step writes them.
+
+    So what a step leaves out is zero, not what an earlier step or a neighbour has left
+    there, and a gradient into which nothing was written is known.
+    """
 
     def __init__(
         self, memory: Memory, region: int = GRAD, *, native: bool = True
     ) -> None:
+        self._wholes = [
+            memory.typed(region, whole) for whole in memory.layout.stretches
+        ]
         self._markers: list[Callable[[], None]] = []
-        self._first: dict[str, tuple[Array, int]] = {}
+        self._kinds: list[tuple[Array, Array, list[Leaf]]] = []
+        self._place: dict[str, tuple[Array, Leaf]] = {}
         whole = Range(0, memory.layout.n_bytes)
         for dtype, bits in _BITS.items():
-            found = [
+            leaves = [
                 leaf
                 for leaf in memory.layout.leaves
                 if leaf.spec.dtype == dtype and leaf.range.size
             ]
             flat = memory.bits(region, whole, bits)
-            where = np.array([leaf.lo // flat.itemsize for leaf in found], np.intp)
-            self._markers.append(marker(flat, where, _MARK[dtype], native=native))
-            for leaf, place in zip(found, where.tolist(), strict=True):
-                self._first[leaf.spec.name] = flat[place : place + 1], _MARK[dtype]
+            where = np.array([leaf.lo // flat.itemsize for leaf in leaves], np.intp)
+            self._markers.append(marker(flat, where, _MARK, native=native))
+            self._kinds.append((flat, where, leaves))
+            self._place |= {leaf.spec.name: (flat, leaf) for leaf in leaves}
 
     def set(self) -> None:
-        """Mark all."""
+        """Zero and mark all."""
+        for whole in self._wholes:
+            whole.fill(0)
         for mark in self._markers:
             mark()
 
-    def is_on(self, name: str) -> bool:
-        """Whether a gradient still begins with the mark."""
-        first, mark = self._first.get(name, (None, 0))
-        return first is not None and int(first[0]) == mark
+    def unset(self) -> list[str]:
+        """Take all marks off; return the gradients into which nothing was written."""
+        marked = [
+            leaves[number].spec.name
+            for flat, where, leaves in self._kinds
+            for number in np.flatnonzero(flat[where] == _MARK)
+        ]
+        return [name for name in marked if not self.was_written(name)]
+
+    def was_written(self, name: str) -> bool:
+        """Take the mark off one gradient; whether anything was written into it."""
+        if name not in self._place:
+            return True  # it has no elements
+        flat, leaf = self._place[name]
+        values = flat[leaf.lo // flat.itemsize : leaf.range.hi // flat.itemsize]
+        if values[0] != _MARK:
+            return True
+        values[0] = 0
+        return bool(values.any())
