@@ -53,10 +53,10 @@ from kit.cluster.polling import Polling, drive, drive_async
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
-from kit.cluster.restarting import busy, rejoin, restart
+from kit.cluster.restarting import SHOW_AGAIN, busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
-from kit.errors import InvalidArgumentError, PeerLost, noted_at
+from kit.errors import ClusterBusy, InvalidArgumentError, PeerLost, noted_at
 from kit.markup import Html
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
@@ -422,7 +422,13 @@ class Cluster:
             A process did not come up; the message holds its log.
         NotEnoughMemory
             The machine has too little memory. Nothing was started.
+
+        Warns
+        -----
+        UserWarning
+            Another cluster runs in this process, as when a cell is run again.
         """
+        self._life.warn_of_others()
         self._life.start(self)
         return self
 
@@ -435,6 +441,7 @@ class Cluster:
 
     async def start_async(self) -> Self:
         """Start as `start` does, without blocking the running loop."""
+        self._life.warn_of_others()
         await self._life.start_async(self)
         return self
 
@@ -464,7 +471,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
-            self.start()
+            self._life.start(self)
         self._life.enter()
         return self
 
@@ -479,7 +486,7 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
-            await self.start_async()
+            await self._life.start_async(self)
         self._life.enter()
         return self
 
@@ -820,7 +827,13 @@ class Cluster:
         changes.check(*ending, what_waits="cannot begin a training: ")
         if not job.link:
             job = replace(job, link=self.options.link)
-        self._run = launch(self, job, work)
+        try:
+            self._run = launch(self, job, work)
+        except ClusterBusy as error:
+            if self._run is None:  # it is not of this cluster
+                raise
+            text = error.message + SHOW_AGAIN
+            raise ClusterBusy(text, task=error.task) from error
         may_come_back = job.has_backups or job.generation is not None
         self._work = replace(work, params=None) if may_come_back else None
         return self._run

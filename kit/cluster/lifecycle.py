@@ -16,11 +16,12 @@ import asyncio
 import atexit
 import os
 import threading
+import warnings
 from collections.abc import Generator
 from contextlib import suppress
 
 from kit import machine
-from kit.cluster import memory
+from kit.cluster import memory, report
 from kit.cluster.loop import LoopTask, LoopThread
 from kit.cluster.options import ClusterOptions
 from kit.cluster.processes.supervisor import PortTaken, Supervisor
@@ -63,6 +64,7 @@ class Lifecycle:
         """Begin nothing yet."""
         self.options = options
         self.state = ClusterState.NEW
+        self.is_entered = False  # by `with`, which will end it
         self.loop: LoopThread | None = None
         self.supervisor: Supervisor | None = None
         self._lock = threading.Lock()
@@ -83,6 +85,15 @@ class Lifecycle:
                 self.stop()  # Ctrl-C may come just after the cluster became ready
             self._close()
             raise
+
+    def warn_of_others(self) -> None:
+        """Warn the caller's caller of clusters that nothing ends but a stop.
+
+        A cell that is run again has started them; `with` ends its own.
+        """
+        others = [repr(_running[one]) for one in _running if not one.is_entered]
+        if others and self.state is ClusterState.NEW:
+            warnings.warn(report.beside(others), stacklevel=3)
 
     def begin_start(self, holder: object) -> Generator[float, None, None]:
         """Start as `start` does, as a polling."""
@@ -251,6 +262,7 @@ class Lifecycle:
 
     def enter(self) -> None:
         """Make its holder the current one, if it is running."""
+        self.is_entered = True
         if self in _running:
             _running[self] = _running.pop(self)
 

@@ -98,6 +98,21 @@ def one_line(
     return f"<Cluster {state}: {counts}{each}{gone}{warned}>"
 
 
+def beside(others: Sequence[str]) -> str:
+    """Return what to do about clusters that run already where another one starts.
+
+    >>> print(beside(["<Cluster ready: ps=1 worker=3>"])[:64])
+    another cluster starts beside <Cluster ready: ps=1 worker=3>, wh
+    """
+    return (
+        f"another cluster starts beside {' and '.join(others)}, which goes on until "
+        f"it is stopped. To use what runs, write cluster = kit.current_cluster() in place of "
+        f"the start; kit.current_cluster().stop() ends the one that was started last, "
+        f"and, called again, the one before it. %%cluster and `with kit.Cluster(...)` "
+        f"leave none behind when a cell is run again."
+    )
+
+
 def few_cores(jobs: Mapping[str, int], cores: int) -> str:
     """Return what many tasks on each core mean for speed; nothing for up to two.
 

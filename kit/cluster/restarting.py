@@ -22,6 +22,10 @@ from kit.training.client.run import Run
 from kit.training.job import Work
 
 _CHECK_S = 0.01
+SHOW_AGAIN = (
+    " Its handle is run = kit.current_cluster().run, and TrafficBoard(run), from "
+    "widgets, shows its board again."
+)
 
 
 def restart(
@@ -112,6 +116,7 @@ def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
     return ClusterBusy(
         f"cannot {what} while a training runs (step {run.step} of {run.job.steps})"
         f"{which}; wait for it with run.wait(), or end it with run.stop().{hint}"
+        f"{SHOW_AGAIN}"
     )
 
 

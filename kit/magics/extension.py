@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from IPython.core.extensions import ExtensionManager
 from IPython.core.interactiveshell import InteractiveShell
 
 from kit.magics import short_traceback
@@ -77,7 +78,12 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Remove all that again; end the cluster that was started, unless it trains."""
+    """Remove all that again; end the cluster that was started, unless it trains.
+
+    Do nothing in `%reload_ext`, which loads again at once: the cluster goes on.
+    """
+    if _is_reloading():
+        return
     starter = _registry(shell).get(StartMagics.__name__)
     if starter is None:
         return
@@ -92,6 +98,16 @@ def unload(shell: InteractiveShell) -> None:
     short_traceback.remove(shell)
     if shell.Completer is not None:
         _keep(shell.Completer.custom_matchers, Completion)
+
+
+def _is_reloading() -> bool:
+    """Whether `%reload_ext` is at work: it tells an extension nothing of itself."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is ExtensionManager.reload_extension.__code__:
+            return True
+    return False
 
 
 def _registry(shell: InteractiveShell) -> dict[str, Any]:

@@ -216,3 +216,26 @@ def test_error_of_a_stop_does_not_hide_the_one_that_led_to_it(
         with pytest.raises(ValueError, match="the first error") as failed:
             ends()
         assert "have not ended" in failed.value.__notes__[0]
+
+
+def test_a_start_beside_a_cluster_that_runs_says_how_to_use_or_end_that_one(
+    cluster: Cluster, gate: threading.Event
+) -> None:
+    gate.set()
+
+    with pytest.warns(UserWarning, match=r"worker=1.*cluster = kit.current_cluster"):
+        again = Cluster(ps=0, worker=1).start()
+
+    current().stop()
+    assert again.state is ClusterState.STOPPED
+    current().stop()
+    assert cluster.state is ClusterState.STOPPED
+
+
+def test_a_start_beside_a_cluster_that_a_with_will_end_warns_of_nothing(
+    gate: threading.Event,
+) -> None:
+    gate.set()
+
+    with Cluster(ps=0, worker=1), Cluster(ps=0, worker=1):
+        Cluster(ps=0, worker=1).start().stop()

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from IPython.core.extensions import ExtensionManager
 from IPython.core.interactiveshell import InteractiveShell
 
 import kit
@@ -84,6 +85,21 @@ def test_unloading_ends_the_cluster_that_was_started_unless_it_trains(
     assert cluster.is_stopped is is_over
     said = capsys.readouterr().out
     assert ("end it with kit.current_cluster().stop()" in said) is not is_over
+
+
+def test_reloading_ends_no_cluster(bare_shell: InteractiveShell) -> None:
+    manager = ExtensionManager(shell=bare_shell)
+    manager.load_extension("kit")
+    cluster = FakeCluster()
+    cluster.run = FakeRun(done=True)
+    bare_shell.magics_manager.registry["StartMagics"].started = cluster
+
+    manager.reload_extension("kit")
+    after_reload = cluster.is_stopped, "on" in bare_shell.magics_manager.magics["cell"]
+    manager.unload_extension("kit")
+
+    assert after_reload == (False, True)
+    assert cluster.is_stopped
 
 
 @pytest.mark.slow
