@@ -24,6 +24,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from kit.errors import InvalidArgumentError
+from kit.handles import handle
 
 Value: TypeAlias = bool | int | float | str
 
@@ -40,6 +41,7 @@ _SWITCH |= {"0": False, "false": False, "no": False, "off": False}
 INSECURE: Final = "insecure=True: no encryption"
 
 
+@handle
 @dataclass(frozen=True)
 class Settings:
     """The tunable values.

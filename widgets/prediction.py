@@ -19,10 +19,12 @@ from typing import Any
 
 from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.handles import handle
 from kit.markup import markup
 from widgets.drawing import front_end, looks
 
 
+@handle
 class Prediction:
     """A question with a field for a number, or with choices, and a lock.
 
@@ -50,6 +52,12 @@ class Prediction:
     >>> guess.lock("8").reveal(4)
     Measured: 4 messages; you guessed 8. That is too high by a factor of 2.
     """
+
+    question: str
+    unit: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
 
     def __init__(
         self,

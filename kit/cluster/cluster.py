@@ -57,6 +57,7 @@ from kit.cluster.restarting import SHOW_AGAIN, busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
 from kit.errors import ClusterBusy, InvalidArgumentError, PeerLost, noted_at
+from kit.handles import handle
 from kit.markup import Html
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
@@ -70,6 +71,7 @@ from kit.training.job import Job, Work
 from kit.wire.shaping import LinkSettings
 
 
+@handle
 class Cluster:
     """A cluster of processes, on this machine or many, each one task of a job.
 

@@ -106,9 +106,9 @@ def beside(others: Sequence[str]) -> str:
     """
     return (
         f"another cluster starts beside {' and '.join(others)}, which goes on until "
-        f"it is stopped. To use what runs, write cluster = kit.current_cluster() in place of "
-        f"the start; kit.current_cluster().stop() ends the one that was started last, "
-        f"and, called again, the one before it. %%cluster and `with kit.Cluster(...)` "
+        f"it is stopped. To use what runs, write cluster = kit.current_cluster() in "
+        f"place of the start; kit.current_cluster().stop() ends the one that was "
+        f"started last, and, called again, the one before it. %%cluster and `with kit.Cluster(...)` "
         f"leave none behind when a cell is run again."
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.summary import Row, RunSummary, curves, row, tasks
+from kit.handles import handle
 from kit.markup import Html
 from kit.trace.trace import distinct
 from kit.training.client.run import Run, view
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@handle
 class Comparison:
     """Some runs side by side; `kit.compare` returns it.
 
@@ -32,6 +34,9 @@ class Comparison:
         comparison.frame().groupby("run").mean()
         comparison.save("ps and ring.html")
     """
+
+    runs: tuple[Run, ...]
+    names: tuple[str, ...]
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str]) -> None:
         self.runs, self.names = tuple(runs), tuple(names)

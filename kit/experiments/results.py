@@ -12,6 +12,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.comparison import Comparison
 from kit.experiments.summary import Row
+from kit.handles import handle
 from kit.markup import Html
 from kit.trace.trace import distinct
 from kit.training.client.run import Run
@@ -25,6 +26,7 @@ _PHASES = tuple(
 )
 
 
+@handle
 @dataclass
 class Trial:
     """One combination of a sweep: its parameters, its state, and the row of its run.
@@ -78,6 +80,7 @@ class Trial:
         }
 
 
+@handle
 class Sweep:
     """The results of a sweep; `kit.sweep` returns it.
 
@@ -88,6 +91,9 @@ class Sweep:
     trials : tuple of Trial
         One for each combination, in the order in which they are run.
     """
+
+    trials: tuple[Trial, ...]
+    folder: str
 
     def __init__(self, trials: Sequence[Trial], folder: str = "") -> None:
         self.trials, self.folder = tuple(trials), folder

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.errors import InvalidArgumentError
+from kit.handles import handle
 
 _MIB = 1 << 20
 
 
+@handle
 @dataclass(frozen=True)
 class Recording:
     """Where and how to record: `kit.train(..., record=kit.Recording(folder, ...))`.

@@ -24,6 +24,7 @@ from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
 from kit.errors import FailedPreconditionError, KitError, to_plain
 from kit.exchange.layout import merge
 from kit.exchange.ports.memory import Array, unflatten
+from kit.handles import handle
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
 from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
 from kit.recording.options import Recording, recording_of
@@ -47,6 +48,7 @@ _END_S: Final = 30.0
 _NOTHING: Final = rows_of(DIGEST, ())
 
 
+@handle
 class Recorder:
     """The recording of one training, while it is made.
 
@@ -54,6 +56,9 @@ class Recorder:
         options: what was asked for.
         error: why it ended early; empty if it did not.
     """
+
+    options: Recording
+    error: str
 
     def __init__(
         self, options: Recording, work: Work | None, files: Files = FILES

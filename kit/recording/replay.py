@@ -24,6 +24,7 @@ from kit.exchange.stepping.stepped_exchange import (
     SteppedMessage,
 )
 from kit.graph.array_protocol import ArrayProtocol
+from kit.handles import handle
 from kit.recording.content import Content
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.async_updates import (
@@ -93,6 +94,7 @@ class Mismatch(NamedTuple):
     text: str
 
 
+@handle
 @dataclass
 class Replay:
     """A recorded training, computed again up to a step.

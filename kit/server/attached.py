@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kit.arithmetic import Arithmetic, differences
 from kit.errors import InvalidArgumentError, KitError, UnimplementedError
+from kit.handles import handle
 from kit.message_fields import anything, check, table_of, text, whole
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.identity import shared_credentials
@@ -70,6 +71,7 @@ class AttachedStatus(NamedTuple):
         return f"{self.task.short} {doing}"
 
 
+@handle
 @dataclass(frozen=True)
 class AttachedCluster:
     """A cluster that was started elsewhere; `kit.attach` returns it.

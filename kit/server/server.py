@@ -21,6 +21,7 @@ from kit.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
+from kit.handles import handle
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
@@ -49,6 +50,7 @@ _log = logging.getLogger("kit.server")
 _STOP_S = 5.0
 
 
+@handle
 class Server:
     """One task of a cluster: it listens at its address in the spec.
 
@@ -98,6 +100,13 @@ class Server:
         )
         server.join()
     """
+
+    spec: ClusterSpec
+    task: Task
+    settings: Settings
+    trainings: Trainings
+    graphs: Graphs
+    address: Address | None
 
     def __init__(
         self,

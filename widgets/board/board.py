@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError
+from kit.handles import handle
 from kit.markup import Html
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _KEEP_EVERY_S = 15.0
 
 
+@handle
 class TrafficBoard:
     """Shows a training: what its tasks send each other, and how the loss goes.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.handles import handle
 from kit.markup import Html, markup
 from widgets.board import sentences, snapshot
 from widgets.board.scene import scene, title
@@ -30,6 +31,7 @@ _CURVES_S = 2.0
 _HOST = "host.of.this.page"
 
 
+@handle
 class Share:
     """A board in the browsers of a class; `TrafficBoard.share` returns it.
 
@@ -40,6 +42,9 @@ class Share:
     teacher_url : str
         The address for the teacher. Its page starts and ends questions.
     """
+
+    url: str
+    teacher_url: str
 
     def __init__(
         self,

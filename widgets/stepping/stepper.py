@@ -21,7 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import KitError, NotFoundError, OutOfRangeError
-from kit.exchange.stepping.stepped_exchange import SteppedMessage, record
+from kit.exchange.stepping.stepped_exchange import (
+    SteppedExchange,
+    SteppedMessage,
+    record,
+)
+from kit.handles import handle
 from kit.markup import Html
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
@@ -30,6 +35,7 @@ from widgets.stepping.drawing import Stepped
 from widgets.stepping.participants import MOST_WORKERS, Formula, formula, setting
 
 
+@handle
 class ExchangeStepper:
     """Shows which task holds which partial sum after each message of an exchange.
 
@@ -64,6 +70,9 @@ class ExchangeStepper:
     >>> len(stepper.messages), stepper.position
     (12, 0)
     """
+
+    recording: SteppedExchange
+    formula: Formula
 
     def __init__(
         self,

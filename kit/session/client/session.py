@@ -10,6 +10,7 @@ from typing import Any
 from kit.graph.default import default_graph
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
+from kit.handles import handle
 from kit.session.client.cached_run import CachedRun, SentGraph, key_of, limit_s
 from kit.session.client.cancelling import in_thread
 from kit.session.client.connection import Connection
@@ -22,6 +23,7 @@ from kit.session.client.targets import connect
 from kit.session.master.devices import Device
 
 
+@handle
 class Session:
     """Runs a graph, on the tasks of a cluster or in this process.
 
@@ -58,6 +60,8 @@ class Session:
     ...         float(session.run(double, {x: 3.0}))
     6.0
     """
+
+    graph: Graph
 
     def __init__(
         self,

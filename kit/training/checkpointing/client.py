@@ -19,6 +19,7 @@ from kit.errors import (
     NotFoundError,
 )
 from kit.exchange.ports.memory import Array
+from kit.handles import handle
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.checkpointing.resume import Resumed, texts_of
 from kit.training.worker import kept_state
@@ -38,8 +39,11 @@ class Saved(NamedTuple):
     seconds: float = 0.0
 
 
+@handle
 class SavedCheckpoints:
     """The checkpoints of a run, as far as they are known here."""
+
+    wanted: Checkpoints | None
 
     def __init__(
         self, wanted: Checkpoints | None, look: Callable[[], dict[str, Any]]
@@ -102,6 +106,7 @@ class SavedCheckpoints:
         return f"<checkpoints in {self.folder or 'no folder'}: {self or 'none yet'}>"
 
 
+@handle
 class Saving:
     """A checkpoint that was asked for: `wait()` for it, or await it."""
 

@@ -15,12 +15,14 @@ from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
+from kit.handles import handle
 
 DEFAULT_EVERY_S: Final = 60.0
 AFRESH: Final = "afresh"  # what `restore=False` means in a job
 _NAMED = re.compile(r"(?:step-)?(\d+)")
 
 
+@handle
 @dataclass(frozen=True)
 class Checkpoints:
     """A folder for the checkpoints of a training, and how often to write one.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
+from kit.handles import handle
 from kit.hooks.progress import output_for
 from kit.markup import Html
 from kit.task import Task
@@ -67,6 +68,7 @@ class WaitInterrupted(KeyboardInterrupt):
     """Ctrl-C or the stop button ended a wait for a run; its text says how to go on."""
 
 
+@handle
 class Run:
     """A training that is running, or over. `kit.train` returns it at once.
 
@@ -90,6 +92,9 @@ class Run:
         run.wait()
         run.params["w"], run.loss
     """
+
+    job: Job
+    recording: Recorder | None
 
     #: Why this topology, if `kit.train` was asked to choose one.
     recommendation: Recommendation | None = None

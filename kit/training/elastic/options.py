@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final
 
 from kit.errors import InvalidArgumentError
+from kit.handles import handle
 from kit.message_fields import check, maybe, table_of, whole
 from kit.task import Task
 from kit.training.elastic.generation import Generation
@@ -21,6 +22,7 @@ _FIELDS: Final = {
 }
 
 
+@handle
 @dataclass(frozen=True)
 class Elastic:
     """How a training is spread over tasks that may be lost, leave or come.
