@@ -113,7 +113,8 @@ class Settings:
         How many rows of each table a trace keeps, and a task until they are fetched; of
         older steps only some (see `Trace.kept`). 200,000 rows of all tables take 40 MB.
     runtime_dir : str, default ""
-        Folder for the sockets; empty for the system's default.
+        Folder for sockets, and for those that clusters make; empty for the system's
+        default. Its path must be short.
     crash : str, default ""
         Crash points to arm, for tests of faults (see `kit.testing`); empty for none.
     history : str, default ""

@@ -108,8 +108,8 @@ def beside(others: Sequence[str]) -> str:
         f"another cluster starts beside {' and '.join(others)}, which goes on until "
         f"it is stopped. To use what runs, write cluster = kit.current_cluster() in "
         f"place of the start; kit.current_cluster().stop() ends the one that was "
-        f"started last, and, called again, the one before it. %%cluster and `with kit.Cluster(...)` "
-        f"leave none behind when a cell is run again."
+        f"started last, and, called again, the one before it. %%cluster and `with "
+        f"kit.Cluster(...)` leave none behind when a cell is run again."
     )
 
 

@@ -25,28 +25,62 @@ from kit.errors import (
     StartFailed,
     shortened,
 )
-from kit.wire.handshake.private import is_guarded
+from kit.settings import current
+from kit.task import Task
+from kit.wire.handshake.private import is_guarded, make_private_folder
+from kit.wire.listening.address import MAX_UNIX_PATH
 
 _LINE_BYTES, _TAIL_BYTES = 2_000, 4 << 20  # of one line, and of all that is read
 
+_PREFIX = "psring-"
+_SOCKET = "12345678.sock"  # as long as that of a training
+_ROOM_BYTES = 1 << 20
 _MADE = ("ipython/profile/log", "ipython/profile/security", "logs")
 
 
-def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Make `psring-XXXX` in $XDG_RUNTIME_DIR or else in the temporary folder, 0700.
+def bases(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return where the folder of a cluster may be, the best first.
 
-    Raises `PermissionDeniedError` where other users could replace it.
+    That of the setting `runtime_dir` alone; else $XDG_RUNTIME_DIR, the temporary
+    folder, and /tmp, as batch systems and test runners set the one before to a path
+    that is too long for a socket.
     """
-    base = environment.get("XDG_RUNTIME_DIR", "")
-    if not (base and is_guarded(Path(base)) and os.access(base, os.W_OK | os.X_OK)):
-        base = tempfile.gettempdir()
+    if chosen := current().runtime_dir:
+        return [str(Path(chosen).absolute())]
+    own = environment.get("XDG_RUNTIME_DIR", "")
+    is_usable = own and is_guarded(Path(own)) and os.access(own, os.W_OK | os.X_OK)
+    return [*([own] if is_usable else []), tempfile.gettempdir(), "/tmp"]
+
+
+def make_folder(
+    environment: Mapping[str, str] = os.environ, tasks: Iterable[Task] = ()
+) -> Path:
+    """Make `psring-XXXX`, 0700, in the first of `bases` that is short enough.
+
+    It must be so for the sockets of the tasks. Raises `PermissionDeniedError` where
+    other users could replace it, and `StartFailed` where there is no room.
+    """
+    found = bases(environment)
+    if current().runtime_dir:
+        make_private_folder(Path(found[0]))
+    sockets = [_SOCKET, *(f"{task.job}-{task.index}.sock" for task in tasks)]
+    most = MAX_UNIX_PATH - len(f"/{_PREFIX}12345678/{max(sockets, key=len)}")
+    # If none is: the address of the first socket says what to do.
+    base = next((one for one in found if len(os.fsencode(one)) <= most), found[0])
     if not is_guarded(Path(base)):
         raise PermissionDeniedError(
             f"other users can replace what is made in {base}, and a cluster runs what "
             f"is in its folder. Name a temporary folder of your own: "
             f"export TMPDIR=$(mktemp -d --tmpdir=$HOME)"
         )
-    return prepared(Path(tempfile.mkdtemp(prefix="psring-", dir=base)))
+    free = shutil.disk_usage(base).free
+    if free < _ROOM_BYTES:
+        raise StartFailed(
+            f"no room in {base}: {free:,} bytes are free, and a cluster writes logs "
+            f"and sockets there. Remove something, or set KIT_RUNTIME_DIR to a folder "
+            f"with room."
+        )
+    return prepared(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base)))
 
 
 def launch_folder(launched_in: Path) -> Path:

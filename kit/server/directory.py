@@ -28,8 +28,14 @@ from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.handshake.private import is_guarded
 from kit.wire.link import Link
-from kit.wire.listening.address import UnixAddress, is_local, parse_address
+from kit.wire.listening.address import (
+    MAX_UNIX_PATH,
+    UnixAddress,
+    is_local,
+    parse_address,
+)
 
+_LONGEST_NAME = 60  # of a socket, such as /tcp-10.0.0.7-2222.1a2b-3c4d5e.sock
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
 
 
@@ -138,10 +144,15 @@ def _missing(task: Task, error: KitError) -> DeadlineExceededError:
 
 
 def default_runtime_dir(settings: Settings) -> Path:
-    """Return this user's folder for sockets: by setting, by XDG, or in /tmp."""
+    """Return this user's folder for sockets: by setting, by XDG, or a temporary one.
+
+    That is in /tmp where the temporary folder is too long for a socket's path.
+    """
     if settings.runtime_dir:
         return Path(settings.runtime_dir)
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base and is_guarded(Path(base)) and os.access(base, os.W_OK):
         return Path(base) / "psring"
-    return Path(tempfile.gettempdir()) / f"psring-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"psring-{os.getuid()}"
+    is_short = len(os.fsencode(folder)) + _LONGEST_NAME <= MAX_UNIX_PATH
+    return folder if is_short else Path("/tmp") / folder.name

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import tempfile
 import tracemalloc
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import kit
 from kit import machine
 from kit.cluster.processes.log_bound import MOST_BYTES, LogBound
 from kit.cluster.runtime import (
@@ -19,9 +21,10 @@ from kit.cluster.runtime import (
     remove_folder,
     tail_of,
 )
-from kit.errors import InvalidArgumentError, PermissionDeniedError
+from kit.errors import InvalidArgumentError, PermissionDeniedError, StartFailed
 from kit.server.directory import default_runtime_dir
 from kit.settings import Settings
+from kit.task import Task
 
 
 def test_the_folder_is_private_short_and_in_the_runtime_folder(tmp_path: Path) -> None:
@@ -116,6 +119,38 @@ def test_a_folder_that_others_have_prepared_for_a_launch_is_not_used(
 
     assert stat.S_IMODE(other.stat().st_mode) == 0o750
     assert list(other.iterdir()) == []
+
+
+def test_a_long_temporary_folder_is_passed_over_for_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+
+    folder = make_folder({}, [Task("worker", 0)])
+
+    try:
+        assert folder.parent == Path("/tmp")
+    finally:
+        remove_folder(folder)
+
+
+def test_the_folder_is_where_the_setting_says(tmp_path: Path) -> None:
+    with kit.settings(runtime_dir=str(tmp_path / "mine")):
+        folder = make_folder({"XDG_RUNTIME_DIR": str(tmp_path)})
+
+    assert folder.parent == tmp_path / "mine"
+
+
+def test_a_disk_without_room_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=512)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+
+    with pytest.raises(StartFailed, match=f"no room in {tmp_path}: 512 bytes are free"):
+        make_folder({"XDG_RUNTIME_DIR": str(tmp_path)})
 
 
 def test_removing_twice_is_fine(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
+from kit.cluster.runtime import bases
 from kit.errors import KitError
 from kit.regular_file import open_regular
 from kit.wire.handshake.private import open_private_folder
@@ -119,8 +119,7 @@ def find(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     Damaged records, links and what belongs to others or is open to them are passed
     over.
     """
-    bases = {environment.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()}
-    folders = [f for base in bases if base for f in Path(base).glob("psring-*")]
+    folders = [f for base in {*bases(environment)} for f in Path(base).glob("psring-*")]
     found = [_read(folder) for folder in sorted(folders)]
     return [one for one in found if one is not None]
 

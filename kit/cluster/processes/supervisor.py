@@ -87,7 +87,7 @@ class Supervisor:
         # The loop itself keeps only weak references to its tasks.
         self._endings: set[asyncio.Task[None]] = set()
         self.changes = Changes()
-        self.folder = make_folder()
+        self.folder = make_folder(tasks=options.tasks)
         try:
             self._reaper = ReaperHandle(
                 self.folder, options.lease_s, options.as_arguments
