@@ -7,6 +7,7 @@ imports cupy, where there may be a GPU. Nothing here computes with an array.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -136,22 +137,42 @@ def copy_into(
 ) -> None:
     """Copy `x`, an array of any library, into `destination`.
 
-    Raises `GradientMismatch`, before anything is written, unless shape and dtype are
-    exactly those of `destination`; `what` names the array in the message. From cupy to
-    a contiguous destination the bytes are copied once, straight from the device.
+    Raises `GradientMismatch`, before anything is written, for None and unless shape and
+    dtype are exactly those of `destination`; `what` names the array in the message.
+    From cupy to a contiguous destination the bytes are copied once, straight from the
+    device.
     """
+    if x is None:
+        raise GradientMismatch(
+            f"{what} is None, as torch gives it for a parameter that the loss does not "
+            f"use; return zeros: np.zeros({destination.shape}, np.{destination.dtype})."
+        )
     on_device = _library(x) == "cupy"
     source: Any = x if on_device else to_numpy(x)
     if (tuple(source.shape), source.dtype) != (destination.shape, destination.dtype):
+        to_do = _to_do(source, destination)
         raise GradientMismatch(
             f"{what} is {source.dtype}{list(source.shape)}, but its place holds "
-            f"{destination.dtype}{list(destination.shape)}; return an array of this "
-            f"shape and dtype, for example with .astype({str(destination.dtype)!r})."
+            f"{destination.dtype}{list(destination.shape)}; {to_do}."
         )
     if on_device and destination.flags.c_contiguous:
         source.get(out=destination)
     else:
         np.copyto(destination, source.get() if on_device else source)
+
+
+def _to_do(source: Any, destination: npt.NDArray[Any]) -> str:
+    """Return what makes an array one that fits, in words."""
+    shape, wanted, steps = tuple(source.shape), destination.shape, []
+    if shape != wanted and math.prod(shape) == destination.size:
+        steps.append(f"reshape it to {wanted}")
+    elif shape[1:] == wanted:
+        steps.append("take the mean over its first axis, .mean(axis=0)")
+    elif shape != wanted:
+        steps.append(f"return an array of shape {wanted}")
+    if source.dtype != destination.dtype:
+        steps.append(f"convert it with .astype({str(destination.dtype)!r})")
+    return " and ".join(steps)
 
 
 def is_finite(flat: npt.NDArray[np.floating[Any]]) -> bool:

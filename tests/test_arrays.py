@@ -199,6 +199,12 @@ def test_copy_reaches_a_place_with_gaps(make: Any) -> None:
         (np.ones((3, 2), np.float32), r"float32\[3, 2\].*float64\[3, 2\]"),
         (np.ones((1, 2)), r"float64\[1, 2\]"),
         (np.ones((3, 2), ">f8"), r">f8"),
+        (np.ones((6, 1)), r"reshape it to \(3, 2\)\.$"),
+        (np.ones((5, 3, 2)), r"\.mean\(axis=0\)"),
+        (
+            np.ones((6, 1), np.float32),
+            r"reshape .* and convert .*\('float64",
+        ),
     ],
 )
 def test_mismatch_names_both_and_writes_nothing(make: Any, x: Array, part: str) -> None:
@@ -208,6 +214,11 @@ def test_mismatch_names_both_and_writes_nothing(make: Any, x: Array, part: str) 
         copy_into(place, make(x), what="w1")
 
     assert not place.any()
+
+
+def test_none_is_what_torch_gives_for_a_parameter_without_use() -> None:
+    with pytest.raises(GradientMismatch, match=r"w1 is None.*np.zeros\(\(3, 2\), np."):
+        copy_into(np.zeros((3, 2)), None, what="w1")
 
 
 @given(

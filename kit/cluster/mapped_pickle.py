@@ -24,6 +24,7 @@ import cloudpickle
 
 from kit.cluster.cells.remote import opened
 from kit.errors import FailedPreconditionError
+from kit.pickling import dumps
 
 _ALIGNED = 64  # bytes of a cache line, and of the widest vector registers
 
@@ -63,12 +64,13 @@ class Pickled:
     arrays: tuple[Any, ...]
 
     @classmethod
-    def of(cls, value: Any) -> Pickled:
-        """Pickle an object; the arrays are not copied."""
+    def of(cls, value: Any, what: str) -> Pickled:
+        """Pickle an object, `what` in messages; the arrays are not copied.
+
+        Raises `InvalidArgumentError`, naming what cannot be pickled.
+        """
         arrays: list[Any] = []
-        text: bytes = cloudpickle.dumps(
-            value, protocol=5, buffer_callback=lambda one: arrays.append(one.raw())
-        )
+        text = dumps(value, what, lambda one: arrays.append(one.raw()))
         return cls(text, tuple(arrays))
 
     def __reduce__(self) -> Any:

@@ -8,6 +8,7 @@ scopes are in `kit.devices.scope`, and whether a cluster has such a device is ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -222,6 +223,15 @@ def _parse(spec: str | None) -> dict[str, Any]:
     return parts
 
 
+def _meant(spec: str) -> str:
+    """Return what a task's short name would be as a device, in words."""
+    match = re.fullmatch(r"/?(?:job:)?([A-Za-z]\w*)(?:[:/](\d+))?", spec)
+    if match is None:
+        return ""
+    job, task = match.groups()
+    return f" (for a task write '/job:{job}{f'/task:{task}' if task else ''}')"
+
+
 def _parse_part(text: str, spec: str) -> dict[str, Any]:
     match text.split(":"):
         case ["", *_]:
@@ -236,8 +246,8 @@ def _parse_part(text: str, spec: str) -> dict[str, Any]:
             device_type, index = short.upper(), rest[0] if rest else "*"
         case _:
             raise ValueError(
-                f"{text!r} in {spec!r} is not part of a device name; the parts are "
-                f"/job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and /gpu:N."
+                f"{text!r} in {spec!r} is not part of a device name{_meant(spec)}; the "
+                f"parts are /job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and /gpu:N."
             )
     if index == "*":
         return {"device_type": device_type}

@@ -62,6 +62,17 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
     """Return an optimizer by its name or as it is given; raises for another object."""
     if isinstance(given, str):
         return rules.by_name(given)
+    if isinstance(given, type):
+        name = given.__name__
+        example = f"kit.{name}(0.001)" if issubclass(given, Rule) else f"{name}(...)"
+        raise InvalidArgumentError(
+            f"optimizer is the class {name}; give an object of it: {example}."
+        )
+    if isinstance(given, int | float):
+        raise InvalidArgumentError(
+            f"{given!r} is not an optimizer; give the number to one, such as "
+            f"kit.GradientDescent({given}) or kit.Adam({given})."
+        )
     if not (hasattr(given, "slots") and hasattr(given, "apply")):
         raise InvalidArgumentError(
             f"{given!r} is not an optimizer; give a name such as 'adam', or an object "

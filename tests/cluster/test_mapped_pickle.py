@@ -24,7 +24,7 @@ def test_what_is_opened_is_equal_and_stays_when_its_holder_has_let_go(
         "every other": np.arange(10)[::2],
         "step": lambda x: factor * x,
     }
-    pickled = Pickled.of(data)
+    pickled = Pickled.of(data, "the data")
     if travels:
         pickled = pickle.loads(pickle.dumps(pickled))
     with pickled.held() as mapped:

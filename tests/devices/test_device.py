@@ -292,3 +292,9 @@ def test_copies_pickles_and_the_repr_have_the_same_parts(spec: DeviceSpec) -> No
     twins = [copy.deepcopy(spec), pickle.loads(pickle.dumps(spec)), eval(repr(spec))]
 
     assert all(parts(twin) == parts(spec) for twin in twins)
+
+
+@pytest.mark.parametrize("wrong", ["worker:1", "/worker/1", "/job:worker:1"])
+def test_name_of_a_task_says_how_it_is_written_as_a_device(wrong: str) -> None:
+    with pytest.raises(ValueError, match="for a task write '/job:worker/task:1'"):
+        DeviceSpec.from_string(wrong)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kit
+import kit.hooks
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
@@ -28,6 +29,10 @@ NAN = {"w": np.array([1.0, np.nan])}
         ({"topology": ["ps"]}, ["['ps']"]),
         ({"optimizer": "adma"}, ["'adma'", "'adam'?"]),
         ({"optimizer": 3}, ["3 is not an optimizer", "kit.Adam"]),
+        ({"optimizer": kit.Adam}, ["is the class Adam", "kit.Adam(0.001)"]),
+        ({"local_steps": 2, "outer": kit.Momentum}, ["class Momentum"]),
+        ({"hooks": [kit.hooks.SessionRunHook]}, ["class SessionRunHook"]),
+        ({"hooks": kit.hooks.SessionRunHook()}, ["hooks=[...]"]),
         ({"placement": "greedi"}, ["'greedi'", "'greedy'?"]),
         ({"link": "1gbyte"}, ["'1gbyte'", "'1gbit'"]),
         ({"link": 5}, ["link is 5", "'1gbit'"]),

@@ -14,6 +14,7 @@ import cloudpickle
 
 from kit.cluster.cells import user_code
 from kit.errors import KitError, UnknownError, from_plain, shortened, to_plain
+from kit.pickling import dumps
 
 
 class Perform:
@@ -35,12 +36,13 @@ class Perform:
 def pack(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bytes:
-    """Return the call as bytes.
+    """Return the call as bytes; `InvalidArgumentError` names what cannot travel.
 
     >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
     (3, 1)
     """
-    call = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
+    named = getattr(function, "__name__", type(function).__name__)
+    call = dumps((function, tuple(args), dict(kwargs)), f"the call of {named}()")
     # Apart, and after the call: pickling may import what it needs.
     return cast(bytes, cloudpickle.dumps((user_code.of_this_process(), call)))
 

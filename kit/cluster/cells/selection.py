@@ -60,7 +60,8 @@ def select(selector: Selector, tasks: Sequence[Task]) -> list[Task]:
     >>> [t.short for t in select(["worker:1", "/job:ps"], tasks)]
     ['ps:0', 'worker:1']
     """
-    several = [selector] if isinstance(selector, str | Task) else list(selector)
+    is_several = isinstance(selector, Iterable) and not isinstance(selector, str)
+    several = list(selector) if is_several else [selector]
     wanted = {task for one in several for task in _one(one, tasks)}
     return [task for task in tasks if task in wanted]
 

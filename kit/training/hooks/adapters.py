@@ -121,8 +121,17 @@ def hooks_of(given: Iterable[Any], step: Any) -> HookList:
     Raises `InvalidArgumentError` for anything that is not a hook, `UnimplementedError`
     for a hook that means nothing in a training.
     """
+    if not isinstance(given, Iterable):
+        raise InvalidArgumentError(
+            f"hooks is {given!r}; give a list, also for a single hook: hooks=[...]."
+        )
     hooks = tuple(given)
     for hook in hooks:
+        if isinstance(hook, type):
+            raise InvalidArgumentError(
+                f"hooks holds the class {hook.__name__}; give an object of it: "
+                f"{hook.__name__}(...)."
+            )
         if not isinstance(hook, SessionRunHook):
             raise InvalidArgumentError(
                 f"{hook!r} is not a hook; derive its class from "

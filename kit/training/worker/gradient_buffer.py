@@ -220,7 +220,9 @@ class GradientBuffer:
         """Copy, weigh and check one gradient, all while it is in the cache."""
         place, flat = self._places[name], self._flat[name]
         try:
-            copy_into(place, gradient)
+            copy_into(place, gradient, what=f"the gradient of {name!r}")
+        except GradientMismatch as error:
+            raise self._named(error) from error
         except InvalidArgumentError as error:
             text = f"the gradient of {name!r}: {error.message}"
             raise self._named(GradientMismatch(text)) from error
