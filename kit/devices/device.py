@@ -247,7 +247,8 @@ def _parse_part(text: str, spec: str) -> dict[str, Any]:
         case _:
             raise ValueError(
                 f"{text!r} in {spec!r} is not part of a device name{_meant(spec)}; the "
-                f"parts are /job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and /gpu:N."
+                f"parts are /job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and "
+                f"/gpu:N."
             )
     if index == "*":
         return {"device_type": device_type}

@@ -202,7 +202,7 @@ def train(
         them.
     data : tuple of arrays, or iterable of mini-batches
         Arrays of numpy or dask whose first axis is the examples. Each worker reads
-        only its own rows.
+        only its own rows, copies that the step may write into.
     optimizer : str or Optimizer, default "gradient_descent"
         A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam") or an
         object such as `kit.Adam(0.001)`.

@@ -57,6 +57,26 @@ def test_source_fits_the_type_of_the_data(data: object, kind: type) -> None:
     assert len(source.batch(2)[0]) == source.examples(2) == 2
 
 
+@for_each(
+    ("data", "words"),
+    [
+        ([np.ones((4, 2)), np.ones((4, 2)), np.ones((2, 2))], ["(x, y)", "lambda: b"]),
+        ([np.ones(4), np.ones(4)], ["a list of 2 arrays", "tuple"]),
+        ([[1, 2], [3, 4]], ["Python lists", "np.array(data)"]),
+        (([1.0, 2.0], [3.0, 4.0]), ["Python lists", "(np.array(x), np.array(y))"]),
+        ({"x": np.ones(3), "y": np.ones(3)}, ["(data['x'], data['y'],)"]),
+        ("x.csv", ["load a file first"]),
+    ],
+)
+def test_data_that_may_mean_two_things_are_refused_with_both_spellings(
+    data: object, words: list[str]
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        make_source(data, batch=4, seed=0, worker=1, n_workers=2)
+
+    assert all(word in caught.value.message for word in words), caught.value
+
+
 @pytest.mark.parametrize("data", ["x.csv", 3, {"x": np.ones(3)}, None, b"x"])
 def test_what_is_no_data_is_refused_by_its_type(data: object) -> None:
     with pytest.raises(InvalidArgumentError, match=type(data).__name__):

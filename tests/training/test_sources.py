@@ -94,6 +94,16 @@ def test_writing_into_a_batch_spares_the_data(shuffle: bool) -> None:
     assert x.tolist() == list(range(10))
 
 
+def test_writing_into_a_batch_of_an_iterable_spares_what_it_yields() -> None:
+    yielded = np.arange(8.0)
+    source = IterableSource([yielded], worker=0, n_workers=2)
+
+    source.batch(0)[0][:] = -1
+
+    assert yielded.tolist() == list(range(8))
+    assert source.batch(0)[0].tolist() == [0, 1, 2, 3]
+
+
 def test_order_is_made_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 

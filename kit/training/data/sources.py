@@ -105,8 +105,8 @@ class IterableSource:
     Every worker has its own iterable, and all yield the same mini-batches (arrays of
     any library, alone or in tuples); each keeps its own rows. What can be iterated
     again, or is a function that returns an iterator, starts anew when it is exhausted.
-    Steps are read forwards; the current one may be read again. The arrays are views of
-    what was yielded.
+    Steps are read forwards; the current one may be read again. The arrays are copies of
+    what was yielded: a step may write into its own.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class IterableSource:
         """
         lo, hi = self._bounds_at(step)
         # Cut first: of an array on a device only these rows come to the host.
-        return tuple(to_numpy(part[lo:hi]) for part in self._parts)
+        return tuple(np.array(to_numpy(part[lo:hi])) for part in self._parts)
 
     def examples(self, step: int) -> int:
         """Return how many rows `batch(step)` has; reads that mini-batch."""
@@ -198,6 +198,7 @@ def make_source(
     if isinstance(data, Divided):
         return data.source(batch, seed, worker, n_workers)
     parts: Sequence[object] = data if isinstance(data, (tuple, list)) else (data,)
+    _check_meant(data)
     if any(is_dask(part) or hasattr(part, "__dask_graph__") for part in parts):
         return BlockSource(parts, batch, seed, worker, n_workers)
     if parts and all(len(getattr(part, "shape", ())) > 0 for part in parts):
@@ -208,9 +209,43 @@ def make_source(
         raise InvalidArgumentError(
             f"a {type(data).__module__}.{type(data).__qualname__} is not data to train "
             f"on; give arrays such as (x, y), dask arrays, an iterable of mini-batches "
-            f"or a function that returns one."
+            f"or a function that returns one{_instead(data)}."
         )
     return IterableSource(data, worker, n_workers)
+
+
+def _check_meant(data: object) -> None:
+    """Refuse a list that may be mini-batches or arrays, and rows that are no arrays."""
+    if not isinstance(data, (tuple, list)) or not data:
+        return
+    name = type(data).__name__
+    if all(isinstance(part, (list, int, float)) for part in data):
+        raise InvalidArgumentError(
+            f"the data are a {name} of {len(data)} Python {type(data[0]).__name__}s; "
+            f"for examples write np.array(data), for several arrays "
+            f"(np.array(x), np.array(y))."
+        )
+    shapes = [tuple(getattr(part, "shape", ())) for part in data]
+    if name != "list" or len(data) < 2 or () in shapes:
+        return
+    # As columns of the same examples, (x, y), they differ in shape or dtype.
+    kinds = {
+        (shape[1:], str(getattr(part, "dtype", "")))
+        for shape, part in zip(shapes, data, strict=True)
+    }
+    if len(kinds) == 1:
+        raise InvalidArgumentError(
+            f"the data are a list of {len(data)} arrays of shapes {shapes[:3]}: for "
+            f"arrays of the same examples write a tuple, (x, y), for mini-batches a "
+            f"function, lambda: batches."
+        )
+
+
+def _instead(data: object) -> str:
+    if isinstance(data, dict):
+        names = ", ".join(f"data[{name!r}]" for name in [*data][:3])
+        return f"; for a dict write ({names},)" if names else ""
+    return "; load a file first" if isinstance(data, (str, bytes)) else ""
 
 
 def _common_length(parts: Sequence[Any]) -> int:

@@ -317,6 +317,7 @@ class TrainingWorker:
         self._n, self._batch = len(job.workers), job.batch
         self.rank = rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
+        self._is_users = self.source is work.data
         step, task = work.step, job.tasks[me]
         if isinstance(step, GraphStep):
             # In parts only where one can travel while the rest is computed.
@@ -379,6 +380,10 @@ class TrainingWorker:
         timed = self._own_part
         begin = timed.clock() if timed is not None else 0
         batch, examples = self.source.batch(number), self.source.examples(number)
+        if self._is_users:  # ours give copies; a step may write into what it gets
+            batch = tuple(
+                part.copy() if isinstance(part, np.ndarray) else part for part in batch
+            )
         if timed is not None:
             timed.load(begin)
         return batch, examples
