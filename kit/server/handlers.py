@@ -60,6 +60,8 @@ _MOST_PATIENCE_S: Final = 5.0
 # Members that keep pace reach a boundary within this of each other, and need no thread.
 _MOMENT_S: Final = 0.005
 
+# The most bytes of parameters in an answer; more are asked for piece by piece.
+PARAMS_BYTES = 1 << 28
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
 _INCARNATION: Final = {"incarnation": whole(0)}
 _MEMBER: Final = {
@@ -101,6 +103,7 @@ class Handlers:
         """Answer for these trainings what `peer` asks, over a link."""
         self._trainings, self._peer, self._shown = trainings, peer, None
         self._link = link
+        self._copy: tuple[int, bytes] | None = None  # of parameters, piece by piece
         self._has_hung_up: HungUp = never
         if link is not None:
             self._has_hung_up = link.has_hung_up
@@ -154,7 +157,7 @@ class Handlers:
                 self._command,
             ),
             "run.poll": Handler({**_RUN, **_POLL}, self._poll),
-            "run.params": Handler(_RUN, self._params),
+            "run.params": Handler({**_RUN, "from": optional(whole(0))}, self._params),
             "run.recorded": Handler(
                 {**_RUN, "at": maybe(whole(0)), "since": whole(0)}, self._recorded
             ),
@@ -325,8 +328,19 @@ class Handlers:
         return {**status, **told}, blob + blobs
 
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
-        step, flat = parameters(self._trainings.find(question["run"]))
-        return {"step": step}, flat
+        at = question.get("from", 0)
+        if not at:
+            self._copy = parameters(self._trainings.find(question["run"]))
+        if self._copy is None:
+            raise FailedPreconditionError(
+                f"no copy of the parameters is held for this link, to go on at byte "
+                f"{at}; ask from byte 0."
+            )
+        step, flat = self._copy
+        end = at + PARAMS_BYTES
+        if end >= len(flat):  # the last piece; the link's end forgets an unread copy
+            self._copy = None
+        return {"step": step}, flat[at:end]
 
     def _recorded(self, question: dict[str, Any], _: bytearray) -> Answer:
         member = self._trainings.find(question["run"])

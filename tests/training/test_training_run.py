@@ -19,6 +19,7 @@ from kit.errors import (
     InvalidArgumentError,
     StepFailed,
 )
+from kit.server import handlers
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.client.observer import Observer
@@ -193,6 +194,18 @@ def test_params_handed_out_are_the_callers_own(cluster: LocalCluster) -> None:
     run.params["w"][...] = 7
 
     assert same_bits(run.params, replayed(6, 2, SGD))
+
+
+def test_params_too_large_for_a_message_come_in_pieces(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = begin(cluster, steps=3).wait(20).params
+
+    monkeypatch.setattr(handlers, "PARAMS_BYTES", 7)
+    run = begin(cluster, steps=3).wait(20)
+
+    assert sum(value.nbytes for value in whole.values()) > 4 * handlers.PARAMS_BYTES
+    assert same_bits(run.params, whole)
 
 
 def test_params_of_no_step_are_the_initial_ones(cluster: LocalCluster) -> None:
