@@ -38,7 +38,8 @@ def handle(cls: Class) -> Class:
             _check(type(self), name)
         assign(self, name, value)
 
-    cls.__setattr__ = __setattr__
+    changed: Any = cls
+    changed.__setattr__ = __setattr__
     return cls
 
 
@@ -46,7 +47,7 @@ def _is_ours(cls: type[Any]) -> bool:
     return cls.__module__.partition(".")[0] in _OURS
 
 
-def _check(cls: type[Any], name: str) -> None:
+def _check(cls: Any, name: str) -> None:
     names = _settable(cls)
     if name in names:
         return

@@ -28,6 +28,7 @@ class FakeSupervisor:
     gate: threading.Event
     stop_s = 10.0
     has_ended = True
+    engines = None
     controller_lost = ""
     lost: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
@@ -60,8 +61,9 @@ def select(selector: Selector, tasks: Sequence[Task]) -> list[Task]:
     >>> [t.short for t in select(["worker:1", "/job:ps"], tasks)]
     ['ps:0', 'worker:1']
     """
-    is_several = isinstance(selector, Iterable) and not isinstance(selector, str)
-    several = list(selector) if is_several else [selector]
+    several: list[Any] = [selector]
+    if isinstance(selector, Iterable) and not isinstance(selector, str):
+        several = list(selector)
     wanted = {task for one in several for task in _one(one, tasks)}
     return [task for task in tasks if task in wanted]
 
