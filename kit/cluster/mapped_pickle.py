@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from kit.cluster.cells.remote import opened
 from kit.errors import FailedPreconditionError
 from kit.pickling import dumps
