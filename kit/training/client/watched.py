@@ -186,7 +186,7 @@ class Watched:
             self.doing["since"] -= self.clock.ahead
         # Never back: a member that begins anew, or does steps again, counts from below.
         self.step = max(self.step, int(reply["step"]))
-        self.more, self.stuck = bool(reply["more"]), bool(reply["stuck"])
+        self.more, self.stuck = bool(reply["more"]), bool(reply.get("stuck"))
         n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
         epochs = [EpochRow(*row) for row in reply["epochs"]]
