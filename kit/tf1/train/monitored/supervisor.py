@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from kit.checkpoint.files import replace_file
+from kit.graph.ops.state.summaries import scalar_summary
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.session import Session
+from kit.tf1.summary.event_files import FileWriter
+from kit.tf1.summary.messages import INSTALL, is_installed, message
+from kit.tf1.summary.ops import merge_all
 from kit.tf1.train.checkpointing.saver import Saver
 from kit.tf1.train.global_step import global_step as value_of_step
 from kit.tf1.train.monitored.scaffold import Scaffold
@@ -106,9 +110,9 @@ class Supervisor:
             self._save_path = f"{self._logdir.rstrip('/')}/{checkpoint_basename}"
         self._save_summaries_secs = save_summaries_secs if is_chief else None
         self._save_model_secs = save_model_secs if is_chief else None
-        self._summary_writer = None
-        if is_chief and summary_writer is not _USE_DEFAULT:
-            self._summary_writer = summary_writer
+        self._summary_writer: Any = None
+        if is_chief:
+            self._summary_writer = self._writer_of(summary_writer)
         self._session_manager = session_manager
         if session_manager is None:
             self._session_manager = SessionManager(
@@ -137,7 +141,7 @@ class Supervisor:
             "local_init_op", GraphKeys.LOCAL_INIT_OP, Scaffold.default_local_init_op
         )
         self._default("saver", GraphKeys.SAVERS, _new_saver)
-        self._default("summary_op", GraphKeys.SUMMARY_OP, lambda: None)
+        self._default("summary_op", GraphKeys.SUMMARY_OP, merge_all)
         self._default("global_step", GraphKeys.GLOBAL_STEP, _step_by_name)
 
     def _default(self, name: str, key: str, make: Callable[[], Any]) -> None:
@@ -152,6 +156,22 @@ class Supervisor:
         if not chosen and made is not None:
             self._graph.add_to_collection(key, made)
         self._parts[name] = made
+
+    def _writer_of(self, given: Any) -> Any:
+        """Return the writer that was given, or one for the folder; None for nothing."""
+        if given is not _USE_DEFAULT:
+            return given
+        if self._logdir is None:
+            return None
+        if is_installed():
+            return FileWriter(self._logdir)
+        if self.summary_op is not None:
+            logging.warning(
+                "The summaries are lost: event files are written by TensorBoard, "
+                "which is not installed. Install it with: %s",
+                INSTALL,
+            )
+        return None
 
     def _check_devices(self) -> None:
         """Raise `ValueError` for a variable whose task is left open.
@@ -284,6 +304,7 @@ class Supervisor:
                 "Standard services need a 'logdir' passed to the SessionManager"
             )
             return None
+        self._log_session(sess, "START")
         threads: list[LooperThread] = []
         if self._save_summaries_secs and self._summary_writer is not None:
             if self.summary_op is not None:
@@ -336,6 +357,7 @@ class Supervisor:
             self._coord.join(threads, self._stop_grace_secs, ignore_live_threads)
         finally:
             if close_summary_writer:  # last: a thread may have been using it
+                self._log_session(None, "STOP")
                 self._tell_writer("close")
 
     def request_stop(self, ex: Any = None) -> None:
@@ -362,7 +384,11 @@ class Supervisor:
         Raises `RuntimeError` if there is no writer.
         """
         if self._summary_writer is None:
-            raise RuntimeError("Writing a summary requires a summary writer.")
+            raise RuntimeError(
+                f"Writing a summary requires a summary writer: that of a chief with a "
+                f"logdir, where TensorBoard is installed: {INSTALL}; or one given as "
+                f"summary_writer."
+            )
         if global_step is None and self.global_step is not None:
             global_step = value_of_step(sess, self.global_step)
         self._summary_writer.add_summary(summary, global_step)
@@ -399,6 +425,17 @@ class Supervisor:
                 if session is not None:
                     with suppress(Exception):  # what it was used for is done, or lost
                         session.close()
+
+    def _log_session(self, sess: Any, status: str, **more: Any) -> None:
+        """Tell a writer of event files what happens, with the step of a session."""
+        if not isinstance(self._summary_writer, FileWriter):
+            return
+        if sess is not None and self.global_step is None:
+            return  # without a step TensorBoard can do nothing with it
+        log = message("SessionLog")
+        told = log(status=getattr(log, status), **more)
+        step = None if sess is None else value_of_step(sess, self.global_step)
+        self._summary_writer.add_session_log(told, step)
 
     def _tell_writer(self, method: str, *arguments: Any) -> None:
         """Call a method of the writer; those of others may have fewer of them."""
@@ -458,11 +495,11 @@ class SVSummaryThread(LooperThread):
 
 
 class SVStepCounterThread(LooperThread):
-    """Logs the steps per second every `save_summaries_secs`, the first few times."""
+    """Gives the steps per second to the writer, and logs them the first few times."""
 
     def __init__(self, sv: Supervisor, sess: Any, step_counter: Any = None) -> None:
         super().__init__(sv.coord, sv.save_summaries_secs)
-        self._session = sess
+        self._sv, self._session = sv, sess
         self._step = sv.global_step if step_counter is None else step_counter
         self._last_step, self._last_s = 0, 0.0
         self._n_left = _N_RATES
@@ -478,9 +515,11 @@ class SVStepCounterThread(LooperThread):
         elapsed_s = now_s - self._last_s
         rate = (step - self._last_step) / elapsed_s if elapsed_s > 0 else float("inf")
         self._last_step, self._last_s = step, now_s
+        tag = f"{self._step.op.name}/sec"
+        self._sv.summary_writer.add_summary(scalar_summary(tag, rate), step)
         if self._n_left:
             self._n_left -= 1
-            logging.info("%s/sec: %g", self._step.op.name, rate)
+            logging.info("%s: %g", tag, rate)
 
 
 class SVTimerCheckpointThread(LooperThread):
@@ -495,4 +534,7 @@ class SVTimerCheckpointThread(LooperThread):
         logging.info("Saving checkpoint to path %s", self._sv.save_path)
         self._sv.saver.save(
             self._session, self._sv.save_path, global_step=self._sv.global_step
+        )
+        self._sv._log_session(
+            self._session, "CHECKPOINT", checkpoint_path=self._sv.save_path
         )
