@@ -70,7 +70,7 @@ def test_what_is_offered_needs_no_advice(name: str) -> None:
         ("mul", "write tf.multiply"),
         ("train.SummaryWriter", "write tf.summary.FileWriter"),
         ("moon.sun", "has no 'moon'"),
-        ("python.framework.ops", "private module"),
+        ("python.eager.context", "private module"),
         ("examples.tutorials.mnist.mnist", "has no"),
         ("train.*", "cannot be followed"),
         ("train.Saver.moon", "has no attribute 'moon'"),
