@@ -19,6 +19,7 @@ from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes import supervisor as supervisor_module
 from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.forks import Report
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
@@ -57,8 +58,8 @@ class Silent(Engines):
         finally:
             await self.gate.wait()
 
-    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
-        return {}, self.statuses
+    def report(self) -> Report:
+        return Report({}, self.statuses, {})
 
     @property
     def registered(self) -> frozenset[int]:

@@ -88,7 +88,8 @@ def test_unloading_ends_the_cluster_that_was_started_unless_it_trains(
 
 
 def test_reloading_ends_no_cluster(bare_shell: InteractiveShell) -> None:
-    manager = ExtensionManager(shell=bare_shell)
+    make: Any = ExtensionManager  # without types of its own
+    manager = make(shell=bare_shell)
     manager.load_extension("kit")
     cluster = FakeCluster()
     cluster.run = FakeRun(done=True)
