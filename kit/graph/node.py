@@ -74,8 +74,11 @@ def to_plain(nodes: Iterable[Node]) -> tuple[list[Any], list[Array]]:
             [list(edge) for edge in node.inputs],
             list(node.control),
             {key: _plain(value, arrays, node) for key, value in node.attrs.items()},
-            *(node.device, list(node.colocation), node.container, node.place),
+            node.device,
+            list(node.colocation),
+            node.container,
             [[list(edge), wanted] for edge, wanted in node.guards],
+            node.place,  # last: a digest of what a graph computes leaves it out
         ]
         for node in nodes
     ]
@@ -85,7 +88,7 @@ def to_plain(nodes: Iterable[Node]) -> tuple[list[Any], list[Array]]:
 def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
     """Return the nodes that `to_plain` wrote; raises `ProtocolError` for anything else.
 
-    >>> from_plain([["a", "NoOp", [], [], {}, "", [], "", "", []]], [])[0].type
+    >>> from_plain([["a", "NoOp", [], [], {}, "", [], "", [], ""]], [])[0].type
     'NoOp'
     """
     try:
@@ -95,7 +98,7 @@ def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
 
 
 def _node(one: Any, arrays: Sequence[Array]) -> Node:
-    name, kind, inputs, control, attrs, device, colocation, container, place, guards = (
+    name, kind, inputs, control, attrs, device, colocation, container, guards, place = (
         one
     )
     return Node(

@@ -83,7 +83,7 @@ def test_function_that_cannot_be_pickled_is_refused_by_name(session: Session) ->
 
     result = py_function(locked, [], "bool")
 
-    with pytest.raises(InvalidArgumentError, match=r"cannot travel .*locked"):
+    with pytest.raises(InvalidArgumentError, match=r"cannot travel .*'lock'"):
         session.run(result)
 
 

@@ -291,7 +291,9 @@ def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
 def test_host_of_a_queue_that_numbers_its_tasks_otherwise_is_surveyed(
     variables: dict[str, str], rank: int, tmp_path: Path
 ) -> None:
-    (tmp_path / "host.json").write_text(json.dumps({"label": "a", "slots": 1}))
+    (tmp_path / "host.json").write_text(
+        json.dumps({"label": "a", "slots": 1, "cores": 2})
+    )
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PSRING_CLUSTER", str(tmp_path))
         for name, value in variables.items():

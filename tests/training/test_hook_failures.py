@@ -163,9 +163,18 @@ def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
     assert "ValueError: I cannot work like this" in str(error)
 
 
-@pytest.mark.parametrize("given", [7, SessionRunHook, "stop"])
-def test_what_is_no_hook_is_refused(cluster: LocalCluster, given: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not a hook; derive its class"):
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (7, "is not a hook; derive its class"),
+        ("stop", "is not a hook; derive its class"),
+        (SessionRunHook, r"the class SessionRunHook; give an object of it"),
+    ],
+)
+def test_what_is_no_hook_is_refused(
+    cluster: LocalCluster, given: Any, words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
         begin(cluster, given)
 
 

@@ -515,7 +515,11 @@ class TrainingCoordinator:
             late = self._latecomers.found(self._agreement, now, limit_s)
             for number, missing in late.items():
                 self.fail(member_errors.late(self._job, missing, number, limit_s))
-            if self._stopping.takes_too_long(self._agreement, now):
+            # What is silent is found out by its silence, and may be done without.
+            is_silent = any(
+                now - heard > limits.suspect_after_s for heard in self._heard.values()
+            )
+            if not is_silent and self._stopping.takes_too_long(self._agreement, now):
                 awaited = self._agreement.awaited
                 self.fail(member_errors.stopped(self._job, awaited))
 
