@@ -25,21 +25,24 @@ _FOR_THE_THREAD = 0.4
 class OwnPartWatch:
     """Looks how long a member's own part of a step takes, from one thread alone.
 
+    It does not hold the member, which holds it: in a circle the step function and the
+    data would stay in memory after a training, until the garbage collector comes.
+
     Attributes:
         is_stuck: whether the user's function has not heeded the end of the training.
     """
 
-    def __init__(self, member: Member, fail: Callable[[KitError], None]) -> None:
-        """Begin to look at a member that has not begun yet; `fail` ends it."""
-        self._member, self._fail, self.is_stuck = member, fail, False
+    def __init__(self) -> None:
+        """Begin to look at a member that has not begun yet."""
+        self.is_stuck = False
         # What is counted is the time between two looks, each bounded: a process that
         # was stopped meanwhile is not to blame for what the clock says.
         self._looked = time.monotonic()
         self._begun, self._taken_s, self._ended_s = 0, 0.0, 0.0
 
-    def look(self) -> None:
-        """End a step that takes too long, and one that goes on after the end."""
-        member, now = self._member, time.monotonic()
+    def look(self, member: Member, fail: Callable[[KitError], None]) -> None:
+        """End by `fail` a step that takes too long, and one that outlives its end."""
+        now = time.monotonic()
         limits, context = member.job.settings, member.context
         passed_s = min(now - self._looked, limits.suspect_after_s)
         begun = context.own_part.begun if context is not None else 0
@@ -50,7 +53,7 @@ class OwnPartWatch:
             return
         if member.error is None:
             if is_late:
-                self._fail(self._late())
+                fail(self._late(member))
             return
         self._ended_s += passed_s
         is_out = self._ended_s > _FOR_THE_THREAD * limits.stop_deadline_s
@@ -62,8 +65,7 @@ class OwnPartWatch:
             member.last_doing = member.last_doing or activity(member)
             interrupt(member.thread_number)
 
-    def _late(self) -> DeadlineExceededError:
-        member = self._member
+    def _late(self, member: Member) -> DeadlineExceededError:
         task, step, at = member.task, member.step, where(member.thread_number)
         return DeadlineExceededError(
             f"{task}: step {step} has not come to its end in {self._taken_s:.0f} s"

@@ -122,7 +122,7 @@ class Member:
         self._writer: CheckpointWriter | None = None
         self._copier: StateCopier | None = None
         self._links: Links | None = None
-        self._own_part_watch = OwnPartWatch(self, self._fail)
+        self._own_part_watch = OwnPartWatch()
 
     def start(self) -> None:
         """Start the thread and return."""
@@ -472,7 +472,7 @@ class Member:
         while not self._ended.is_set():
             self._stirred.wait(self.job.settings.beat_s)
             self._stirred.clear()
-            self._own_part_watch.look()
+            self._own_part_watch.look(self, self._fail)
             if not is_told_of_the_end:
                 is_told_of_the_end = self._beat_once()
             if self.is_stuck:
