@@ -59,7 +59,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
 
 hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
 hypothesis.settings.register_profile(
-    "ci", deadline=None, max_examples=100, derandomize=True, print_blob=True
+    "ci", deadline=None, max_examples=40, derandomize=True, print_blob=True
 )
 hypothesis.settings.register_profile(
     "nightly", deadline=None, max_examples=2000, print_blob=True

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from kit.training.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play
 from tests.elastic.world import World
 
+DEEPER = int(os.environ.get("HYPOTHESIS_PROFILE") == "nightly")
 LEAVES = Bound(4, delays=0, kinds=("leave",))
 QUICK = [
     LEAVES,
@@ -31,8 +33,8 @@ LONGER = [
     Bound(4, delays=0, kinds=("kill", "restart")),
     Bound(4, standby=3, delays=0),
     Bound(3, losses=2, delays=0, depth=12, kinds=("kill",)),
-    Bound(3, losses=2, delays=0, depth=8, standby=1),
-    Bound(3, losses=2, delays=0, depth=7, kinds=("leave", "kill", "restart")),
+    Bound(3, losses=2, delays=0, depth=7 + DEEPER, standby=1),
+    Bound(3, losses=2, delays=0, depth=6 + DEEPER, kinds=("leave", "kill", "restart")),
     Bound(3, standby=1, delays=1, depth=12, kinds=("leave",)),
     Bound(4, losses=2, delays=0, depth=12, kinds=("leave",)),
     Bound(2, depth=16),
