@@ -293,10 +293,14 @@ def _test_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def take_lasting_descriptors_of_zmq() -> None:
-    # The context of the process keeps its eventfds from the first socket on.
+    # The context of the process keeps its eventfds from the first socket on, and a
+    # thread from the first large message on.
     import zmq
+    from zmq.utils.garbage import gc as thread_of_messages
 
     zmq.Context.instance().socket(zmq.PAIR).close()
+    if not thread_of_messages.is_alive():
+        thread_of_messages.start()
 
 
 @pytest.hookimpl(wrapper=True)

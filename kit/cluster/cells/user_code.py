@@ -25,6 +25,7 @@ from typing import Any
 from kit.errors import FailedPreconditionError
 
 _INSTALLED = ("site-packages", "dist-packages")
+_DIGITS = 16  # of a digest: edits are told apart, and each call carries them all
 _OURS = frozenset({"kit", "widgets", "__main__", "__mp_main__"})
 _PREFIXES = tuple(
     str(Path(one))
@@ -88,7 +89,7 @@ def _digest(name: str, module: ModuleType) -> str:
     if not path.endswith(".py"):
         return ""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:_DIGITS]
     except OSError:  # it was removed, or lies in an archive
         return ""
 
