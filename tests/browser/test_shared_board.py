@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from tests.browser.axe import serious
@@ -27,7 +28,7 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
     share = board.share()
     asked = Prediction("How many bytes does a worker send in a step?", "bytes", low=0)
     share.ask(asked, 800_000)
-    with browser_page() as page:
+    with closing(board), browser_page() as page:
         errors: list[str] = []
         teacher, anna, ben = (
             opened(page, url) for url in (share.teacher_url, share.url, share.url)
