@@ -31,6 +31,7 @@ from kit.wire.handshake.private import is_guarded, make_private_folder
 from kit.wire.listening.address import MAX_UNIX_PATH
 
 _LINE_BYTES, _TAIL_BYTES = 2_000, 4 << 20  # of one line, and of all that is read
+SHORT_FOLDER = "/tmp"  # its path leaves room for the names of sockets
 
 _PREFIX = "psring-"
 _SOCKET = "12345678.sock"  # as long as that of a training
@@ -49,7 +50,7 @@ def bases(environment: Mapping[str, str] = os.environ) -> list[str]:
         return [str(Path(chosen).absolute())]
     own = environment.get("XDG_RUNTIME_DIR", "")
     is_usable = own and is_guarded(Path(own)) and os.access(own, os.W_OK | os.X_OK)
-    return [*([own] if is_usable else []), tempfile.gettempdir(), "/tmp"]
+    return [*([own] if is_usable else []), tempfile.gettempdir(), SHORT_FOLDER]
 
 
 def make_folder(

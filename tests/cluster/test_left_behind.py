@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.cluster import runtime as runtime_module
 from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.left_behind import Owner
 from kit.cluster.processes.reaper import Process
@@ -21,8 +22,9 @@ GONE = Process(2, 1)  # there is a process 2, and it was not started then
 
 @pytest.fixture(autouse=True)
 def no_clusters_of_others(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those in the temporary folder of this machine are not seen, and not ended."""
+    """Those in the temporary folders of this machine are not seen, and not ended."""
     monkeypatch.setattr(tempfile, "tempdir", str(runtime))
+    monkeypatch.setattr(runtime_module, "SHORT_FOLDER", str(runtime))
 
 
 @contextmanager
