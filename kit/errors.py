@@ -475,7 +475,7 @@ def _tree(root: type[KitError]) -> dict[str, type[KitError]]:
 def shortened(text: str, most: int = _MOST_TEXT) -> str:
     """Return a text, or, if it has more than `most` characters, both of its ends.
 
-    What a task says may be of any length, and whoever shows or keeps it has to bear it.
+    What a task says may be of any length; what is shown and kept of it is not.
 
     >>> shortened("a" * 50 + "z" * 50, 70)
     'aaaaaaaaaa[80 characters are left out here]zzzzzzzzzz'

@@ -2,8 +2,8 @@
 
 Pure. A value that is not `Html` itself is text, and is escaped: the name of a task, a
 measure, a folder or a parameter, an exception, what a program has printed. So a page
-shows it letter for letter, whoever wrote it. A law sees to it that no other file builds
-HTML.
+shows it letter for letter, no matter who wrote it. A law sees to it that no other file
+builds HTML.
 
     markup("<td>{}</td>", name)     a piece of HTML
     joined(rows)                    pieces one after the other

@@ -65,7 +65,7 @@ class Launcher(ABC):
                 )
         if not self.python or self.python.startswith("-"):
             raise InvalidArgumentError(
-                f"python={self.python!r} is no interpreter; write it like "
+                f"python={self.python!r} is not an interpreter; write it like "
                 f"python='/opt/psring/bin/python'."
             )
 

@@ -102,7 +102,7 @@ class Slurm(Launcher):
         for option in self.options:
             if not (option.startswith("-") and _words(option)):
                 raise InvalidArgumentError(
-                    f"options={list(self.options)!r}: {option!r} is no option of "
+                    f"options={list(self.options)!r}: {option!r} is not an option of "
                     f"sbatch; write it like options=['--nice=5', '-N 2']."
                 )
 

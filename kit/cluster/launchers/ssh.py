@@ -60,7 +60,7 @@ class SSH(Launcher):
         for host in self.hosts:
             if not _NAME.fullmatch(host):
                 raise InvalidArgumentError(
-                    f"hosts={dict(self.hosts)!r}: {host!r} is no name of a host. Write "
+                    f"hosts={dict(self.hosts)!r}: {host!r} is not a host. Write "
                     f"it like 'nodea', 'me@nodea' or 'nodea:2222', and options of ssh "
                     f"into ssh_args=['-i', 'key']."
                 )
