@@ -173,6 +173,14 @@ def printed_by_kernel(page: Page, line: str) -> str:
     return found
 
 
+def heard_by_kernel(page: Page) -> None:
+    """Return when the kernel has dealt with what was pressed, and the page has its answer.
+
+    Messages to a kernel are dealt with in order, and so are those to a page.
+    """
+    assert printed_by_kernel(page, "print('heard')") == "heard\n"
+
+
 def run_all(page: Page) -> None:
     """Begin to run all cells."""
     command(page, "notebook:run-all-cells")

@@ -15,6 +15,7 @@ from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     KitError,
+    PeerLost,
     StepFailed,
 )
 from kit.settings import Settings, settings
@@ -169,7 +170,8 @@ def test_a_start_that_is_given_up_ends_everywhere_soon(absent: int) -> None:
         for member in members:
             assert member.join(SOON_S)
             assert member.state == "failed"
-            assert isinstance(member.error, AbortedError)
+            # The second may hear first that the coordinator has left it.
+            assert isinstance(member.error, AbortedError | PeerLost)
         assert begin(cluster).wait(20).step == 30
 
 

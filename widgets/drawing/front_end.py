@@ -15,15 +15,25 @@ _SCRIPT = "application/javascript"
 
 # Runs in the page whenever a view of a figure is ready. The name that it sets is sent
 # to the kernel: so the board learns the theme, and of views that begin with old data.
-# It is a word, the page, and a random number, as only a new name is sent.
+# It is a word, the page, and a random number, as only a new name is sent. A page that is
+# loaded again keeps its name: what it was before cannot report any more that it is gone.
 TELL = """
+const named = () => {
+  const fresh = `${Math.random()}`;
+  try {
+    const isAgain = performance.getEntriesByType("navigation")[0]?.type === "reload";
+    return sessionStorage.psPage = isAgain && sessionStorage.psPage || fresh;
+  } catch {
+    return fresh;  // a frame without storage
+  }
+};
 const tell = () => {
   const body = document.body, lab = body.dataset.jpThemeLight;
   const dark = lab ? lab === "false"
     : [...body.classList].some((name) => /^vscode-(dark|high-contrast)$/.test(name))
       || (!/vscode-light/.test(body.className)
           && matchMedia("(prefers-color-scheme: dark)").matches);
-  window.psPage ||= Math.random();
+  window.psPage ||= named();
   figure.name = `${dark ? "dark" : "light"} ${window.psPage} ${Math.random()}`;
 };
 new MutationObserver(tell).observe(document.body,
