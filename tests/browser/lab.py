@@ -101,7 +101,11 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         yield found[0]
     finally:
         process.terminate()
-        process.wait(STOP_S)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:  # it waits for a kernel that a test has killed
+            process.kill()
+            process.wait(STOP_S)
         if found:
             drain.join(STOP_S)
         process.stderr.close()
