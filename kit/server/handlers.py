@@ -1,8 +1,8 @@
 """The questions that a task answers, in one table: a function for each.
 
-run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
-run.come_back  run.rejoin               of members that were lost and have a new process
-run.kept  run.where  run.collect  run.wrote                     of members that save
+run.*                 of members, as `kit.training.coordination.questions` has them
+run.fail                                               of members and of observers
+run.begun                                    of members that wait for the coordinator
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
 run.recorded                                  of an observer that records the training
@@ -12,7 +12,7 @@ task.look  run.job                    of a program that is not a task of the clu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -20,16 +20,13 @@ from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
-    from_plain,
     to_plain,
 )
 from kit.message_fields import (
-    Fields,
     anything,
     list_of,
     maybe,
     optional,
-    record,
     row_of,
     seconds,
     table_of,
@@ -42,16 +39,14 @@ from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.digests import DigestReport
-from kit.training.coordination.membership import Answer as Decision
 from kit.training.coordination.membership import Verdict
-from kit.training.coordination.patience import HungUp, never
+from kit.training.coordination.patience import HungUp, Patience, never
+from kit.training.coordination.questions import FAIL, QUESTIONS, MemberQuestion
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, MOST_ROWS, parameters, poll
 from kit.training.member.state_keeper import recorded
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
 # A thread waits no longer than this for each question, whatever a member asks for; the
@@ -75,23 +70,6 @@ _POLL: Final = {
     "most": optional(whole(1, MOST_ROWS)),
     "others": optional(list_of(row_of(whole(0), _CURSORS))),
 }
-_KEY: Final = {"key": row_of(whole(0), whole(0))}
-_DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
-_DIGESTS: Final = {
-    "digests": optional(
-        list_of(row_of(whole(0), whole(0), whole(-1), list_of(_DIGEST)))
-    )
-}
-_ERROR: Final = record(
-    {
-        "type": text(100),
-        "message": text(),
-        "task": optional(maybe(text(1000))),
-        "step": optional(maybe(whole(0))),
-        "node": optional(maybe(text())),
-        "traceback": optional(maybe(text())),
-    }
-)
 
 
 class Handlers:
@@ -112,23 +90,15 @@ class Handlers:
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
-        number, refusal = {"number": whole(0)}, {"refusal": maybe(text())}
+        asked = {
+            f"run.{question.name}": self._handler(question) for question in QUESTIONS
+        }
         return {
-            "run.join": Handler(
-                {"member": whole(0), "terms": table_of(text())}, self._join
-            ),
-            "run.come_back": Handler(
-                {**_MEMBER, **_INCARNATION, "process": text(100)}, self._come_back
-            ),
-            "run.rejoin": _waiting({}, self._rejoin),
-            "run.begun": Handler(_RUN, self._begun),
-            "run.arrive": _waiting({**number, "step": whole(0)}, self._arrive),
-            "run.prepared": _waiting({**number, **refusal}, self._prepared),
-            "run.beat": Handler({**_MEMBER, **_DIGESTS}, self._beat),
-            "run.fail": Handler(
+            **asked,
+            "run.fail": Handler(  # an observer may say so, too, of any member
                 {
                     **_RUN,
-                    "error": _ERROR,
+                    **FAIL.fields,
                     "member": optional(maybe(whole(0))),
                     "incarnation": optional(whole(0)),
                     "lost": optional(maybe(whole(0))),
@@ -137,14 +107,10 @@ class Handlers:
                 lambda *_: None,  # always in another thread: the coordinator may wait
                 self._fail,
             ),
-            "run.leave": Handler(_MEMBER, self._leave),
-            "run.copied": Handler({**_MEMBER, "step": whole(0)}, self._copied),
-            "run.kept": Handler(_MEMBER, self._kept),
-            "run.where": Handler({**_MEMBER, **_KEY}, self._where),
-            "run.collect": Handler(
-                {**_MEMBER, **_KEY, "offset": whole(0)}, self._collect
+            "run.join": Handler(
+                {"member": whole(0), "terms": table_of(text())}, self._join
             ),
-            "run.wrote": Handler({**_MEMBER, **_KEY, "wrong": text()}, self._wrote),
+            "run.begun": Handler(_RUN, self._begun),
             "run.begin": Handler({"job": anything()}, self._begin),
             "run.command": Handler(
                 {
@@ -175,19 +141,43 @@ class Handlers:
             )
         return member.coordinator
 
-    def _coordinator_of_member(self, question: dict[str, Any]) -> TrainingCoordinator:
+    def _handler(self, question: MemberQuestion[Any]) -> Handler:
+        """Return what answers a member's question."""
+        fields = {**_MEMBER, **question.fields}
+        if question.waits:
+            fields["patience_s"] = seconds()
+
+        def answer(values: dict[str, Any], blob: bytearray, most_s: float) -> Answer:
+            patience_s = min(values.get("patience_s", 0.0), most_s)
+            patience = Patience(patience_s, self._has_hung_up)
+            coordinator = self._coordinator_of_member(question, values)
+            reply = question.ask(coordinator, values["member"], values, blob, patience)
+            return question.reply.pack(reply)
+
+        def soon(values: dict[str, Any], blob: bytearray) -> Answer | None:
+            # The thread that reads the link waits here, and signs of life come on the
+            # same link: what takes longer than a moment gets a thread of its own.
+            found = answer(values, blob, _MOMENT_S)
+            must_wait = found[0].get("verdict") == Verdict.WAIT.value
+            return None if must_wait else found
+
+        return Handler(fields, soon, partial(answer, most_s=_MOST_PATIENCE_S))
+
+    def _coordinator_of_member(
+        self, question: MemberQuestion[Any], values: dict[str, Any]
+    ) -> TrainingCoordinator:
         """Return the coordinator; raises unless the task asks for itself."""
-        coordinator, member = self._coordinator(question), question["member"]
-        tasks = self._trainings.find(question["run"]).job.tasks
+        coordinator, member = self._coordinator(values), values["member"]
+        tasks = self._trainings.find(values["run"]).job.tasks
         if member >= len(tasks) or tasks[member] != self._peer:
             names = ", ".join(f"{n} {task.short}" for n, task in enumerate(tasks))
             raise InvalidArgumentError(
                 f"{self._peer.short} is not member {member} of this training; its "
                 f"members are {names}."
             )
-        if "incarnation" in question:
-            # What a lost process sent late must not count for the one after it.
-            coordinator.check_current(member, question["incarnation"])
+        # What a lost process sent late must not count for the one after it.
+        if "incarnation" in values and not question.is_of_a_new_process:
+            coordinator.check_current(member, values["incarnation"])
         return coordinator
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -201,50 +191,6 @@ class Handlers:
     def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
         return self._trainings.begun(question["run"]), b""
 
-    def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._coordinator_of_member(question).arrive(
-            question["member"],
-            question["number"],
-            question["step"],
-            question["patience_s"],
-            self._has_hung_up,
-        )
-        return _plain(answer), b""
-
-    def _prepared(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._coordinator_of_member(question).prepared(
-            question["member"],
-            question["number"],
-            question["refusal"],
-            question["patience_s"],
-            self._has_hung_up,
-        )
-        return _plain(answer), b""
-
-    def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
-        # Taken out before the check: it is newer than the one that is known.
-        incarnation = question.pop("incarnation")
-        coordinator = self._coordinator_of_member(question)
-        coordinator.come_back(question["member"], incarnation, question["process"])
-        return {}, b""
-
-    def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer, number = self._coordinator_of_member(question).rejoin(
-            question["member"],
-            question["patience_s"],
-            self._has_hung_up,
-        )
-        return {**_plain(answer), "number": number}, b""
-
-    def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
-        coordinator = self._coordinator_of_member(question)
-        reports = map(DigestReport.from_plain, question.get("digests", ()))
-        coordinator.compare(question["member"], [*reports])
-        error = coordinator.beat(question["member"])
-        plain = to_plain(error) if error else None
-        lost, epoch = coordinator.losses
-        return {"error": plain, "lost": sorted(lost), "epoch": epoch}, b""
-
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Take a report: a member speaks for itself, an observer of any member."""
         lost, by = question.get("lost"), question.get("member")
@@ -256,43 +202,12 @@ class Handlers:
         if by is not None and "incarnation" in question:
             coordinator.check_current(by, question["incarnation"])
         error = coordinator.fail(
-            from_plain(question["error"]),
+            question["error"],
             by=by,
             lost=lost,
             patience_s=min(question.get("patience_s", 0.0), _MOST_PATIENCE_S),
         )
         return {"error": to_plain(error) if error else None}, b""
-
-    def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
-        self._coordinator_of_member(question).leave(question["member"])
-        return {}, b""
-
-    def _copied(self, question: dict[str, Any], _: bytearray) -> Answer:
-        coordinator = self._coordinator_of_member(question)
-        coordinator.copied(question["member"], question["step"])
-        return {}, b""
-
-    def _kept(self, question: dict[str, Any], _: bytearray) -> Answer:
-        return {}, self._coordinator_of_member(question).kept(question["member"])
-
-    def _where(self, question: dict[str, Any], _: bytearray) -> Answer:
-        place = self._coordinator_of_member(question).save_coordinator.where(
-            question["key"]
-        )
-        return place._asdict(), b""
-
-    def _collect(self, question: dict[str, Any], block: bytearray) -> Answer:
-        save_coordinator = self._coordinator_of_member(question).save_coordinator
-        member, key = question["member"], question["key"]
-        save_coordinator.collect(member, key, question["offset"], block)
-        return {}, b""
-
-    def _wrote(self, question: dict[str, Any], entry: bytearray) -> Answer:
-        save_coordinator = self._coordinator_of_member(question).save_coordinator
-        wrong = question["wrong"]
-        found = None if wrong else unpack_text(entry)
-        save_coordinator.wrote(question["member"], question["key"], found, wrong)
-        return {}, b""
 
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Begin a parameter server's part: step functions do not travel this way."""
@@ -351,32 +266,3 @@ class Handlers:
 
     def _look(self, question: dict[str, Any], _: bytearray) -> Answer:
         return self._trainings.look(), b""
-
-
-def _waiting(
-    fields: Fields, answer: Callable[[dict[str, Any], bytearray], Answer]
-) -> Handler:
-    """Return what answers a member that may have to wait for the others."""
-
-    def within(most_s: float, question: dict[str, Any], blob: bytearray) -> Answer:
-        patience_s = min(question["patience_s"], most_s)
-        return answer({**question, "patience_s": patience_s}, blob)
-
-    def soon(question: dict[str, Any], blob: bytearray) -> Answer | None:
-        # The thread that reads the link waits here, and signs of life come on the same
-        # link: whatever takes longer than a moment gets a thread of its own.
-        found = within(_MOMENT_S, question, blob)
-        return None if found[0]["verdict"] == Verdict.WAIT.value else found
-
-    fields = {**_MEMBER, **fields, "patience_s": seconds()}
-    return Handler(fields, soon, partial(within, _MOST_PATIENCE_S))
-
-
-def _plain(answer: Decision) -> dict[str, Any]:
-    return {
-        "verdict": answer.verdict.value,
-        "epoch": answer.epoch.to_plain() if answer.epoch else None,
-        "reason": answer.reason,
-        "step": answer.step,
-        "halt": answer.halt,
-    }

@@ -40,8 +40,8 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.training.coordination.client import (
     CoordinatorClient,
-    LocalCoordinatorClient,
-    RemoteCoordinatorClient,
+    OverLinks,
+    SameProcess,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.elastic.copier import CopyBuffers
@@ -483,7 +483,7 @@ class Trainings:
     ) -> CoordinatorClient:
         """Return the way to the coordinator, once that has begun."""
         if coordinator is not None:
-            return LocalCoordinatorClient(coordinator, me)
+            return CoordinatorClient(SameProcess(coordinator, me))
         limit_s = job.settings.redial_after_s  # then another attempt
 
         def dial(deadline: float) -> Caller:
@@ -491,15 +491,15 @@ class Trainings:
             return Caller(self._dial(to, Role.CONTROL, job.run, deadline, limit_s))
 
         incarnation = self.find(job.run).incarnation
-        client = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
+        way = OverLinks(job.run, me, incarnation, dial, job.settings)
         try:
-            self._await_coordinator(client, job)
+            self._await_coordinator(way, job)
         except BaseException:
-            client.close()
+            way.close()
             raise
-        return client
+        return CoordinatorClient(way)
 
-    def _await_coordinator(self, client: RemoteCoordinatorClient, job: Job) -> None:
+    def _await_coordinator(self, way: OverLinks, job: Job) -> None:
         """Wait until the coordinator has begun, or this member is to end."""
         limits, coordinator = job.settings, job.tasks[job.coordinator]
         # Somebody may still be starting the coordinator of a first generation. In a
@@ -515,7 +515,7 @@ class Trainings:
                 task=str(coordinator),
             )
             try:  # not for long at a time: it may be stopped, and `check` has news
-                if client.has_begun(min(deadline, now + limits.suspect_after_s)):
+                if way.has_begun(min(deadline, now + limits.suspect_after_s)):
                     return
             except DeadlineExceededError as late:
                 error = late

@@ -103,7 +103,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         process.terminate()
         try:
             process.wait(STOP_S)
-        except subprocess.TimeoutExpired:  # it waits for a kernel that a test has killed
+        except subprocess.TimeoutExpired:  # it waits for a killed kernel
             process.kill()
             process.wait(STOP_S)
         if found:
@@ -178,7 +178,7 @@ def printed_by_kernel(page: Page, line: str) -> str:
 
 
 def heard_by_kernel(page: Page) -> None:
-    """Return when the kernel has dealt with what was pressed, and the page has its answer.
+    """Return when the kernel has dealt with what was pressed, and its answer is here.
 
     Messages to a kernel are dealt with in order, and so are those to a page.
     """

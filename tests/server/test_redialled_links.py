@@ -223,7 +223,7 @@ def test_end_of_a_member_is_heard_of_while_it_waits_for_an_answer(
     leader, other = (server.trainings.find(run.job.run) for server in ring.servers)
     until(lambda: bool(leader.meets_since and other.meets_since), 10)
 
-    assert isinstance(other._client, client.RemoteCoordinatorClient)
+    assert other._client is not None
     other._client.close()  # as the end of its process does
 
     # Long before the answer is due that it waits for.

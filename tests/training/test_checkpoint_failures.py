@@ -19,7 +19,7 @@ from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.checkpointing import writer as checkpoint_writer
 from kit.training.checkpointing.resume import FolderLock
-from kit.training.coordination.client import HeartbeatReply
+from kit.training.coordination.questions import HeartbeatReply
 from kit.training.member.member import Member
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,19 @@ from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.checkpointing import writer
 from kit.training.checkpointing.save_coordinator import Key, ShardPath
+from kit.training.coordination.client import CoordinatorClient
+from kit.training.coordination.questions import WHERE, WROTE, MemberQuestion
 from kit.training.job import Job
 from kit.training.member.context import MemberContext
+from kit.wire.frame import Buffer
 
 ME, FILE = 1, "worker-1.safetensors"
 
 
-class SlowClient:
+class SlowWay:
     """The way to a coordinator that answers when the test says so."""
+
+    threads = 1
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,29 +45,33 @@ class SlowClient:
         self.asked: list[Key] = []
         self.handed_in: list[tuple[Key, bool, str]] = []
 
-    def kept(self) -> bytes:
-        raise AssertionError("it keeps nothing")
-
-    def where(self, key: Key) -> ShardPath:
+    def ask(
+        self,
+        question: MemberQuestion[Any],
+        values: Mapping[str, Any],
+        blob: Buffer,
+        patience_s: float,
+    ) -> Any:
+        key = values["key"]
+        if question is WROTE:
+            is_entry = json.loads(bytes(blob)) is not None
+            self.handed_in.append((key, is_entry, values["wrong"]))
+            return None
+        assert question is WHERE, "it keeps nothing, and its folder is to be seen"
         self.asked.append(key)
         assert self.may_answer.wait(30)
-        return (
-            ShardPath("drop")
-            if key in self.drops
-            else ShardPath("write", str(self._folder))
-        )
+        if key in self.drops:
+            return ShardPath("drop")
+        return ShardPath("write", str(self._folder))
 
-    def collect(self, key: Key, offset: int, block: Any) -> None:
-        raise AssertionError("the folder is to be seen")
-
-    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        self.handed_in.append((key, entry is not None, wrong))
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class AnswerWhileWaiting(threading.Event):
     """An event: as soon as somebody waits for it, the coordinator answers."""
 
-    def __init__(self, client: SlowClient) -> None:
+    def __init__(self, client: SlowWay) -> None:
         super().__init__()
         self.set()
         self._client = client
@@ -90,11 +100,11 @@ class Scene:
         self._memory = self._own_arena.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
         history = History("", job.tasks[ME])
-        self.client = SlowClient(folder)
+        self.client = SlowWay(folder)
         parts = (Meter(ME), self._endpoint, self._memory, history)
         context, told = MemberContext(job, ME, *parts), threading.Event()
         self.checkpoint_writer = writer.CheckpointWriter(
-            context, self.client, None, told
+            context, CoordinatorClient(self.client), None, told
         )
         self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.client)
         self.checkpoint_writer.adopted(

@@ -62,7 +62,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kit.arithmetic import Arithmetic
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
@@ -85,22 +85,6 @@ class ShardPath(NamedTuple):
 
     state: str  # "write", "wait" or "drop"
     path: str = ""
-
-
-class SaveClient(Protocol):
-    """What a member asks of the save coordinator, in this process or over a link."""
-
-    def kept(self) -> bytes:
-        """Ask what this member's step function had kept by the checkpoint."""
-
-    def where(self, key: Key) -> ShardPath:
-        """Ask where the shard of a checkpoint belongs."""
-
-    def collect(self, key: Key, offset: int, block: Any) -> None:
-        """Have a block of a shard written on the coordinator's host."""
-
-    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """Hand in the entry of a shard, as plain data, or why there is none."""
 
 
 @dataclass

@@ -29,7 +29,8 @@ from kit.training.checkpointing.member_state import (
     writers_of,
 )
 from kit.training.checkpointing.resume import CheckpointStore
-from kit.training.checkpointing.save_coordinator import Key, SaveClient
+from kit.training.checkpointing.save_coordinator import Key
+from kit.training.coordination.client import CoordinatorClient
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 from kit.training.worker import kept_state
@@ -53,7 +54,7 @@ class CheckpointWriter(StepObserver):
     def __init__(
         self,
         context: MemberContext,
-        client: SaveClient,
+        client: CoordinatorClient,
         store: CheckpointStore | None,
         told: threading.Event,
     ) -> None:

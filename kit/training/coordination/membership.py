@@ -69,7 +69,7 @@ what was proposed for as long: the error names those that are missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -146,6 +146,18 @@ class Answer(NamedTuple):
     reason: str
     step: int
     halt: int = NO_HALT
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the answer as data that JSON can carry."""
+        epoch = self.epoch.to_plain() if self.epoch else None
+        return {**self._asdict(), "verdict": self.verdict.value, "epoch": epoch}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Answer:
+        """Rebuild an answer from `to_plain`."""
+        epoch = Epoch.from_plain(plain["epoch"]) if plain["epoch"] else None
+        verdict, reason = Verdict(plain["verdict"]), str(plain["reason"])
+        return cls(verdict, epoch, reason, int(plain["step"]), int(plain["halt"]))
 
 
 @dataclass

@@ -28,7 +28,7 @@ from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
-from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
+from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.member_errors import (
     as_failure,
@@ -38,6 +38,7 @@ from kit.training.coordination.member_errors import (
     not_taken_back,
 )
 from kit.training.coordination.membership import Answer, Epoch, Verdict
+from kit.training.coordination.questions import HeartbeatReply
 from kit.training.elastic.copier import StateCopier
 from kit.training.elastic.copies import Beginning
 from kit.training.hooks.bridge import HookRunner
