@@ -5,8 +5,8 @@ and the entries of its dict CASES, if it has one; each takes the module of Tenso
 1.x's names and returns plain data, or raises. What came out under the original lies in
 `tests/tf1/recorded/<topic>.json`, a case a line: `"name": outcome` if its last release
 1.15 and the `compat.v1` of its successor gave the same, else
-`"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A file of the older
-layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
+`"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A record of the
+older layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
 
 This file, the cases and `outcome` run under Python 3.7 too, for the sake of 1.15.
 """
