@@ -51,7 +51,7 @@ def _is_private(node: ast.AST) -> bool:
             called = ast.unparse(function)
         case _:
             return False
-    is_own = name.startswith("_") and not name.startswith("__")
+    is_own = name.startswith("_") and not name.endswith("_")  # as _repr_html_ does
     return is_own and name not in PUBLIC and called.endswith("attr")
 
 
