@@ -26,11 +26,11 @@ from kit.session.transport.serialization import pack
 from kit.settings import current
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.task_process import until
 from kit.training.job import Job
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.member import Member
 from kit.wire.message import pack_message, unpack_message
-from tests.session.scene import until
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 
 # 2,000 frames of each transport, 4,000 in CI, 80,000 at night.
@@ -107,7 +107,7 @@ def test_training_and_session_go_on_although_a_holder_of_the_key_hinders_them(
     with local_cluster() as cluster:
         hinder(cluster)
         with closing(Life(cluster, str(tmp_path), faults)) as life:
-            until(lambda: life.steps > 0 and life.runs > 0, within_s=60)
+            until(lambda: life.steps > 0 and life.runs > 0)
 
     assert not faults.found
 

@@ -216,7 +216,10 @@ def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     kept = json.loads(path.read_text())
-    assert len(kept["figures"]["points"]) == 2 * 2 * (3 + 1)
-    assert kept["figures"]["rates"]
-    assert kept["figures"]["error"]["all"] >= 0
+    figures = kept["figures"]
+    points = [scaling.Measured(**one).point for one in figures["points"]]
+    model, error = scaling.judge(points, figures["cores"])
+    assert len(points) == 2 * 2 * (3 + 1)
+    assert len(figures["rates"]) == len(model.rates) > 0
+    assert figures["error"] == error
     assert Table(*kept["table"].values()).to_markdown() in done.stdout

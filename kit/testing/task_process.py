@@ -19,7 +19,7 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 import numpy as np
@@ -31,7 +31,8 @@ from kit.server import engine
 
 ANSWER_S = 60.0
 END_S = 8.0
-_LOOK_S = 0.005
+_LOOK_S = 0.002
+T = TypeVar("T")
 _LAST_WORDS = 500  # characters
 
 # What tasks, and step functions from test files, import besides this module. Nothing
@@ -153,13 +154,14 @@ class TaskProcess:
         )
 
 
-def until(holds: Callable[[], bool], deadline_s: float) -> None:
-    """Wait until something holds; `DeadlineExceededError` if it does not in time."""
+def until(holds: Callable[[], T | None], deadline_s: float = 60.0) -> T:
+    """Wait until something holds; return it, or raise `DeadlineExceededError`."""
     end, pause = time.monotonic() + deadline_s, threading.Event()
-    while not holds():
+    while not (value := holds()):
         if time.monotonic() > end:
             raise DeadlineExceededError(f"it did not happen within {deadline_s:g} s.")
         pause.wait(_LOOK_S)
+    return value
 
 
 def host(pipe: Connection) -> None:

@@ -22,6 +22,7 @@ from kit.errors import (
     ControllerLost,
     PeerLost,
 )
+from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -178,9 +179,7 @@ def test_a_killed_kernel_takes_everything_with_it_after_the_lease(
         kernel.wait()
 
         assert reaper.wait_gone(found, 15) == set()
-        deadline = time.monotonic() + 5
-        while list(runtime.iterdir()) and time.monotonic() < deadline:
-            os.sched_yield()
+        until(lambda: not list(runtime.iterdir()))
     seen |= found
     gone()
 

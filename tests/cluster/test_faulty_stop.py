@@ -29,6 +29,7 @@ from kit.errors import (
     PeerLost,
     StartFailed,
 )
+from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -57,10 +58,8 @@ def victim_of(cluster: Cluster, name: str) -> Process:
 def hit(victim: Process, number: signal.Signals) -> None:
     """Send the signal and wait until it has taken effect."""
     assert reaper.send(victim, number)
-    deadline = time.monotonic() + 10
-    while (state := state_of(victim)) not in ("T" if number == signal.SIGSTOP else "Z"):
-        assert time.monotonic() < deadline, f"{victim} is in state {state}"
-        time.sleep(0.001)
+    expected = "T" if number == signal.SIGSTOP else "Z"
+    until(lambda: state_of(victim) == expected)
 
 
 def state_of(process: Process) -> str:
@@ -141,7 +140,7 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
     with Cluster(ps=0, worker=2, bootstrap=bootstrap) as cluster:
         before = cluster.call("all", os.getpid)
         hit(victim_of(cluster, "fork server"), signal.SIGKILL)
-        wait_for(lambda: cluster.state is ClusterState.LOST)
+        until(lambda: cluster.state is ClusterState.LOST)
 
         assert "lost: fork server" in repr(cluster)
         assert "fork server" in str(cluster.status[0])
@@ -150,7 +149,7 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
         assert cluster.call("all", os.getpid) == before
 
         hit(victim_of(cluster, "engine"), signal.SIGKILL)
-        wait_for(lambda: cluster.status[1].state is ClusterState.LOST)
+        until(lambda: cluster.status[1].state is ClusterState.LOST)
         with pytest.raises(PeerLost):
             cluster.call("worker:1", os.getpid)
         with pytest.raises(FailedPreconditionError, match="fork server"):
@@ -164,13 +163,6 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
     gone()
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     gone: Callable[[], None],
     seen: set[Process],
@@ -179,8 +171,7 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     forked: set[Process] = set()
 
     async def kill_it(self: Engines) -> dict[int, Process]:
-        while not self.report().processes:
-            time.sleep(0.001)
+        until(lambda: self.report().processes)
         assert self.fork_server is not None
         hit(self.fork_server, signal.SIGKILL)
         forked.update(self.report().processes.values())
@@ -208,8 +199,7 @@ def test_a_start_without_a_controller_can_be_given_up(
 
     async def hit_it(self: Engines, deadline_s: float) -> None:
         assert self.controller is not None
-        while not self._forks.connection("client").exists():
-            time.sleep(0.001)
+        until(self._forks.connection("client").exists)
         hit(self.controller, number)
         is_hit.set()
         await real(self, deadline_s)

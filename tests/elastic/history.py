@@ -23,8 +23,9 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
+from kit.testing.task_process import until
 from kit.training.client.run import Run
-from tests.elastic.scene import losses, until
+from tests.elastic.scene import losses
 from tests.training.toy import BATCH, DATA, fit, initial
 
 N_EVENTS = 6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.testing.processes import ProcessCluster
+from kit.testing.task_process import until
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -82,14 +82,6 @@ def kill(cluster: ProcessCluster, run: kit.Run, task: Task, after: int) -> None:
     """Kill a task's process when the training has done so many steps."""
     until(lambda: run.step >= after)
     cluster[task].signal(signal.SIGKILL)
-
-
-def until(holds: Callable[[], Any], limit_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    give_up = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.001)
 
 
 def losses(run: kit.Run) -> list[float]:

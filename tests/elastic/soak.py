@@ -25,7 +25,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster, process_cluster
-from tests.elastic.scene import until
+from kit.testing.task_process import until
 from tests.training.toy import BATCH, DATA, fit, initial, same_bits
 
 N_PS, N_WORKER = 1, 3

@@ -13,7 +13,8 @@ import pytest
 import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import kill, until
+from kit.testing.task_process import until
+from tests.elastic.scene import kill
 
 pytestmark = pytest.mark.slow
 RATE = 0.5

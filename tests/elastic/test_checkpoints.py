@@ -11,17 +11,8 @@ import pytest
 import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import (
-    ENDLESS,
-    LEADER,
-    OTHER,
-    STEPS,
-    end,
-    kill,
-    losses,
-    train,
-    until,
-)
+from kit.testing.task_process import until
+from tests.elastic.scene import ENDLESS, LEADER, OTHER, STEPS, end, kill, losses, train
 from tests.training.saved import names
 from tests.training.toy import same_bits
 

@@ -13,6 +13,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
+from kit.testing.task_process import until
 from kit.training.client.requests import CommandSender
 from kit.training.elastic.generation import CopyPoint
 from kit.training.member.member import Member
@@ -26,7 +27,6 @@ from tests.elastic.scene import (
     end,
     kill,
     train,
-    until,
 )
 from tests.elastic.world import World
 

@@ -19,6 +19,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.task_process import until
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from tests.elastic.scene import (
@@ -30,7 +31,6 @@ from tests.elastic.scene import (
     kill,
     losses,
     train,
-    until,
 )
 from tests.training.toy import fit
 

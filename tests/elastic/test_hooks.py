@@ -9,6 +9,7 @@ import pytest
 
 from kit.hooks import LoggingTensorHook, SessionRunArgs, SessionRunHook, StopAtStepHook
 from kit.testing.processes import process_cluster
+from kit.testing.task_process import until
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,
@@ -18,7 +19,6 @@ from tests.elastic.scene import (
     end,
     kill,
     train,
-    until,
 )
 from tests.training.toy import same_bits
 

@@ -19,13 +19,14 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.group import local_group
+from kit.testing.task_process import until
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import CopyPoint
 from kit.training.member.links import Links
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train, until
+from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train
 from tests.elastic.world import World
 
 QUICK = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "connect_deadline_s": 0.5}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import kit
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.settings import Settings
+from kit.testing.task_process import until
 from kit.training.client.run import Run
 from kit.training.data.sources import ArraySource
 from kit.training.member.moves import first_partners
@@ -196,12 +196,9 @@ def test_a_line_cut_for_long_ends_the_training_naming_a_task_of_the_other_side(
 
 
 def wait_for_step(run: Run, step: int) -> None:
-    give_up = time.monotonic() + 30
-    while run.step < step:
-        assert time.monotonic() < give_up, f"not at step {step} after 30 s: {run}"
-        if run.state == "failed":
-            run.wait(0)  # raises why
-        time.sleep(0.02)
+    until(lambda: run.step >= step or run.state == "failed")
+    if run.state == "failed":
+        run.wait(0)  # raises why
 
 
 def test_a_gradient_cannot_be_read_on_the_way(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def program(source: str) -> Callable[[Any], None]:
 
 @cache
 def mistakes() -> list[Mistake]:
-    """Return all recorded mistakes."""
+    """Return all recorded mistakes, of which the file has one a line."""
     text = (Path(__file__).parent / "mistakes.json").read_text("utf-8")
     return [Mistake(**one) for one in json.loads(text)]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kit.demo.shells import Shells
+from kit.errors import DeadlineExceededError
+from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -45,10 +46,11 @@ class Trainer:
         return int(found[1]) if found else -1
 
     def wait_for_steps_after_a_checkpoint(self) -> None:
-        end = time.monotonic() + BOUND_S
-        while self.saved() < SAVE_EVERY or self.furthest() < self.saved() + 20:
-            assert time.monotonic() < end, self.shells.all_words()
-            time.sleep(0.01)
+        try:
+            until(lambda: SAVE_EVERY <= self.saved() <= self.furthest() - 20, BOUND_S)
+        except DeadlineExceededError as error:
+            error.add_note(self.shells.all_words())
+            raise
 
     def told(self, what: str, worker: str) -> list[float]:
         """Return a value that a worker has told after each of its runs."""

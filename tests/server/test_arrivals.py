@@ -9,11 +9,12 @@ from kit.server.arrivals import Arrivals
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.streams import memory_pair
+from kit.testing.task_process import until
 from kit.wire.frame import Bounds
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.stream import Stream
-from tests.training.paced import Held, begin, soon
+from tests.training.paced import Held, begin
 
 ME, PEER = Task("worker", 0), Task("worker", 1)
 
@@ -44,7 +45,7 @@ def test_a_training_that_has_its_links_takes_no_more() -> None:
         run = begin(cluster, step)
         assert step.reached.wait(20)
         with dial_data(cluster, run) as link:
-            soon(lambda: has_ended(link))
+            until(lambda: has_ended(link))
         step.go.set()
         assert run.wait(30).state == "done"
 

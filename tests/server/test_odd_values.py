@@ -67,13 +67,8 @@ class Scene:
     def check(self) -> None:
         """The task, its training and its session are as well as before."""
         step = self.run.step
-        give_up = threading.Event()
-        for _ in range(2000):
-            if self.run.step > step:
-                break
-            assert not self.run.done, self.run.error
-            give_up.wait(0.01)
-        assert self.run.step > step, "the training stands"
+        until(lambda: self.run.step > step or self.run.done)
+        assert self.run.step > step, self.run.error
         assert works(self.session, W0, PS)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -16,6 +15,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable
 from kit.session.client.session import Session
+from kit.testing.task_process import until
 
 PS, W0, W1 = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 
@@ -86,14 +86,6 @@ def failure(future: Future[Any], within_s: float = 5.0) -> BaseException:
     error = future.exception(within_s)
     assert error is not None, f"it returned {future.result()!r}"
     return error
-
-
-def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.002)
 
 
 def works(session: Session, *devices: str) -> bool:

@@ -18,8 +18,9 @@ from kit.session.worker.accumulators import (
 )
 from kit.session.worker.step import Step, Ways
 from kit.task import Task
+from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.session.scene import failure, in_thread, until
+from tests.session.scene import failure, in_thread
 
 FLOAT = np.dtype("float32")
 ANY = np.zeros(0, np.int64)  # the shape of a sparse gradient that does not say it

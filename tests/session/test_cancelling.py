@@ -9,7 +9,8 @@ import pytest
 from kit.errors import CancelledError
 from kit.session.client.cancelling import Cancellation
 from kit.session.client.session import Session
-from tests.session.scene import PS, W0, failure, in_thread, never, until, value, works
+from kit.testing.task_process import until
+from tests.session.scene import PS, W0, failure, in_thread, never, value, works
 
 
 @pytest.mark.parametrize("device", [W0, PS])

@@ -15,16 +15,8 @@ from kit.errors import (
 from kit.graph.graph import Graph
 from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster, local_cluster
-from tests.session.scene import (
-    PS,
-    W0,
-    failure,
-    in_thread,
-    never,
-    until,
-    value,
-    works,
-)
+from kit.testing.task_process import until
+from tests.session.scene import PS, W0, failure, in_thread, never, value, works
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.task_process import until
 from tests.session.scene import (
     PS,
     W0,
@@ -38,7 +39,6 @@ from tests.session.scene import (
     failure,
     in_thread,
     never,
-    until,
     variable,
     works,
 )

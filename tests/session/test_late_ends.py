@@ -22,17 +22,8 @@ from kit.session.master.partition import Segment
 from kit.session.transport import shared_tensors
 from kit.session.transport.message import begin_lending
 from kit.testing.cluster import LocalCluster, local_cluster
-from tests.session.scene import (
-    PS,
-    W0,
-    at,
-    failure,
-    in_thread,
-    never,
-    until,
-    value,
-    variable,
-)
+from kit.testing.task_process import until
+from tests.session.scene import PS, W0, at, failure, in_thread, never, value, variable
 
 
 class Gate:

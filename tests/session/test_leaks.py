@@ -24,7 +24,8 @@ from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Rendezvous, Worker
 from kit.testing.cluster import LocalCluster
-from tests.session.scene import PS, W0, W1, at, until, value
+from kit.testing.task_process import until
+from tests.session.scene import PS, W0, W1, at, value
 
 
 def held(cluster: LocalCluster) -> dict[str, int]:

@@ -31,6 +31,7 @@ from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.task_process import until
 from tests.session.scene import (
     PS,
     W0,
@@ -38,7 +39,6 @@ from tests.session.scene import (
     at,
     failure,
     in_thread,
-    until,
     until_it_waits,
     value,
     variable,

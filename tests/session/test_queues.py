@@ -14,7 +14,8 @@ import pytest
 
 from kit.errors import CancelledError, DeadlineExceededError, OutOfRangeError
 from kit.session.worker.queues import Element, FifoQueue
-from tests.session.scene import failure, in_thread, until
+from kit.testing.task_process import until
+from tests.session.scene import failure, in_thread
 
 INT = np.dtype("int32")
 

@@ -30,6 +30,7 @@ from kit.session.client.targets import connect
 from kit.session.transport.message import Act
 from kit.settings import settings
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.wire.link import Link
 from tests.session.scene import (
     PS,
@@ -39,7 +40,6 @@ from tests.session.scene import (
     failure,
     in_thread,
     never,
-    until,
     value,
     variable,
     works,

@@ -16,9 +16,10 @@ from kit.session.client.session import Session
 from kit.session.transport import shared_tensors
 from kit.settings import Settings
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.task_process import until
 from kit.wire.link import Link
 from kit.wire.local import loan
-from tests.session.scene import PS, W1, at, until, variable
+from tests.session.scene import PS, W1, at, variable
 
 N = 1 << 18  # of four bytes: 1 MiB
 

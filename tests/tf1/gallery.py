@@ -3,8 +3,10 @@
 A topic is a file of `tests/tf1/cases`. Its cases are the functions called `case_...`
 and the entries of its dict CASES, if it has one; each takes the module of TensorFlow
 1.x's names and returns plain data, or raises. What came out under the original lies in
-`tests/tf1/recorded/<topic>.json`, for its last release 1.15 as "v1" and for the
-`compat.v1` of its successor as "v2".
+`tests/tf1/recorded/<topic>.json`, a case a line: `"name": outcome` if its last release
+1.15 and the `compat.v1` of its successor gave the same, else
+`"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A record of the
+older layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
 
 This file, the cases and `outcome` run under Python 3.7 too, for the sake of 1.15.
 """
@@ -43,8 +45,44 @@ def cases_of(topic: str) -> dict[str, Case]:
 def recorded(topic: str) -> dict[str, dict[str, Plain]]:
     """Return what was recorded: version, then case, then outcome."""
     path = record_path(topic)
-    found = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return {version: found.get(version, {}) for version in VERSIONS}
+    return read(path.read_text("utf-8")) if path.exists() else read("{}")
+
+
+def read(text: str) -> dict[str, dict[str, Plain]]:
+    """Read what `written` gives, or an object of each version's cases."""
+    book = json.loads(text)
+    if not book.keys() <= {*VERSIONS}:
+        outcomes = {name: _by_version(outcome) for name, outcome in book.items()}
+        book = {
+            version: {
+                name: outcome[version]
+                for name, outcome in outcomes.items()
+                if version in outcome
+            }
+            for version in VERSIONS
+        }
+    return {version: book.get(version, {}) for version in VERSIONS}
+
+
+def _by_version(outcome: Plain) -> Plain:
+    differs = outcome.keys() <= {*VERSIONS}
+    return outcome if differs else dict.fromkeys(VERSIONS, outcome)
+
+
+def written(book: dict[str, dict[str, Plain]]) -> str:
+    """Write outcomes as JSON, a case a line; what the versions agree in stands once."""
+    lines = []
+    for name in sorted({name for version in VERSIONS for name in book[version]}):
+        outcomes = {
+            version: book[version][name]
+            for version in VERSIONS
+            if name in book[version]
+        }
+        texts = {json.dumps(one, sort_keys=True) for one in outcomes.values()}
+        agree = len(outcomes) == len(VERSIONS) and len(texts) == 1
+        outcome = outcomes[VERSIONS[0]] if agree else outcomes
+        lines.append(f"{json.dumps(name)}: {json.dumps(outcome, sort_keys=True)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def record_path(topic: str) -> Path:

@@ -2,9 +2,11 @@
 
     python tests/tf1/record.py v1 [topic ...]           with a Python that has 1.15
     python tests/tf1/record.py v2 [topic ...] --check   one that has a 2.x
+    python tests/tf1/record.py layout [topic ...]       any; runs no case
 
 The topics named, or all, are recorded anew; what the other version gave stays as it is.
 With `--check` nothing is written, and the exit status tells whether it would change.
+With `layout` the outcomes stay, and a record of the older layout gets the one of today.
 """
 
 from __future__ import annotations
@@ -12,14 +14,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTH = 100  # of a line of a record
 BOUND_S = 20.0  # a case that takes longer is taken to wait for ever
 
 
@@ -61,45 +60,14 @@ def record(tf: Any, case: Any) -> Any:
         return {"blocks": True}
     if not found:
         raise SystemExit("the case is wrong; its error stands above.")
-    return {key: one for key, one in found[0].items() if not key.startswith("_")}
-
-
-def lines_of(value: Any, start: str = "", end: str = "") -> Iterator[str]:
-    """Lay out as JSON, keys sorted: on one line what fits there, else an item a line.
-
-    At one value a line no array or error could be seen whole. A list of numbers that is
-    too long for a line fills several.
-    """
-    text = json.dumps(value, sort_keys=True)
-    if len(start + text + end) <= WIDTH or not isinstance(value, (dict, list)):
-        yield start + text + end
-        return
-    indent = " " * (len(start) - len(start.lstrip()))
-    inner = indent + " "
-    yield start + text[0]
-    if isinstance(value, list) and all(type(one) in (int, float) for one in value):
-        for line in textwrap.wrap(
-            text[1:-1],
-            WIDTH - len(inner),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ):
-            yield inner + line
-    else:
-        if isinstance(value, dict):
-            items = [(f"{json.dumps(key)}: ", value[key]) for key in sorted(value)]
-        else:
-            items = [("", one) for one in value]
-        for index, (name, one) in enumerate(items, 1):
-            yield from lines_of(one, inner + name, "," if index < len(items) else "")
-    yield indent + text[-1] + end
+    return {key: value for key, value in found[0].items() if not key.startswith("_")}
 
 
 def main(arguments: list[str]) -> int:
     """Record the topics; return the exit status."""
     is_check = "--check" in arguments
     version, *chosen = [one for one in arguments if not one.startswith("--")]
-    tf = load(version)
+    tf = None if version == "layout" else load(version)
     sys.path.insert(0, str(ROOT))
     from tests.tf1 import gallery
 
@@ -108,13 +76,13 @@ def main(arguments: list[str]) -> int:
         book: Any = gallery.recorded(topic)
         before = json.dumps(book, sort_keys=True)
         cases = gallery.cases_of(topic)
-        book[version] = {name: record(tf, case) for name, case in cases.items()}
+        if tf is not None:
+            book[version] = {name: record(tf, case) for name, case in cases.items()}
         changed = json.dumps(book, sort_keys=True) != before
         n_changed += changed
         print(f"{topic}: {len(cases)} cases{', changed' if changed else ''}")
         if not is_check:
-            text = "\n".join(lines_of(book))
-            gallery.record_path(topic).write_text(text + "\n", "utf-8")
+            gallery.record_path(topic).write_text(gallery.written(book), "utf-8")
     return int(is_check and n_changed > 0)
 
 

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from kit import tf1 as tf
-from tests.session.scene import in_thread, until
+from kit.testing.task_process import until
+from tests.session.scene import in_thread
 
 Loss = Callable[[Any, Any], Any]
 END_S = 10.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kit import tf1 as tf
-from tests.session.scene import until
+from kit.testing.task_process import until
 
 SOON_S = 5.0
 

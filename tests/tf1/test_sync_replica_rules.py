@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from kit import tf1 as tf
-from tests.session.scene import until
+from kit.testing.task_process import until
 from tests.tf1.replica_processes import chief_here, line, worker_process
 
 

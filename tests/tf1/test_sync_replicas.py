@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
-from tests.session.scene import until
+from kit.testing.task_process import until
 from tests.tf1.replica_processes import chief_here, line, worker_process
 from tests.tf1.replicas import Replica, all_train, becomes, replicas, state
 from tests.tf1.servers import cluster

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,14 +60,6 @@ def standing(run: kit.Run, after: int = -1) -> int:
         if same == 6:
             break
     return seen
-
-
-def soon(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so; members tell their news one after the other."""
-    give_up = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def answer_with(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.trace.traffic import TransferKind
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.test_training_bits import settled, wait_for_step
@@ -65,9 +66,7 @@ def forced(
 
 def await_steps(run: kit.Run) -> None:
     """Wait until a training has begun its steps."""
-    pause = threading.Event()
-    while run.step == 0 and not run.done:
-        pause.wait(0.01)
+    until(lambda: run.step > 0 or run.done)
 
 
 @pytest.mark.parametrize("n_ps", [1, 2, 3])

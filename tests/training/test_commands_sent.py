@@ -13,10 +13,11 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, KitError
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.training.client.observer import Observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
-from tests.training.paced import Held, answer_with, begin, soon
+from tests.training.paced import Held, answer_with, begin
 
 MANY = 1_000_000
 
@@ -58,7 +59,7 @@ def test_request_after_an_interrupted_one_is_taken(
         interrupt()
         with pytest.raises(KeyboardInterrupt):
             run.pause()
-        soon(lambda: run.halting == "pausing")
+        until(lambda: run.halting == "pausing")
 
         run.resume()
 
@@ -127,7 +128,7 @@ def test_request_while_the_link_is_being_closed_hears_that_it_is_over(
     with held(cluster) as run:
         run.pause()
         run.resume()
-    soon(lambda: bool(heard))
+    until(lambda: bool(heard))
 
     assert isinstance(heard[0], FailedPreconditionError)
 

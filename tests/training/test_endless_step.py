@@ -12,7 +12,7 @@ import pytest
 import kit
 from kit.errors import AbortedError, ClusterBusy, DeadlineExceededError, StepFailed
 from kit.testing.cluster import LocalCluster, local_cluster
-from tests.training.paced import soon
+from kit.testing.task_process import until
 from tests.training.toy import BATCH, DATA, fit, initial, replayed, same_bits
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_deadline_ends_a_step_that_never_returns_on_any_worker(
 def test_the_error_and_the_flight_name_step_and_line(tasks: LocalCluster) -> None:
     with kit.settings(step_deadline_s=1):
         run = begin(tasks, endless, topology="ring")
-    soon(lambda: "endless (test_endless_step.py:" in run.flight().said)
+    until(lambda: "endless (test_endless_step.py:" in run.flight().said)
     during = run.flight().said
 
     with pytest.raises(DeadlineExceededError) as caught:
@@ -91,7 +91,7 @@ def test_the_error_and_the_flight_name_step_and_line(tasks: LocalCluster) -> Non
 def test_stop_ends_a_training_within_a_step(tasks: LocalCluster) -> None:
     step = Locked(at=4)  # both workers count: it is the third step of one at least
     run = begin(tasks, step, topology="ring", steps=50)
-    soon(lambda: "(test_endless_step.py:" in run.flight().said)
+    until(lambda: "(test_endless_step.py:" in run.flight().said)
 
     run.stop()
     with pytest.raises(AbortedError, match=r"run\.stop\(\) has ended the training"):
@@ -115,7 +115,7 @@ def test_task_that_does_not_come_back_says_so_to_the_next_training(
 
     assert any("goes on although" in note for note in caught.value.__notes__)
     step.let_go()
-    soon(lambda: all(one.trainings.find(run.job.run).is_over for one in tasks.servers))
+    until(lambda: all(one.trainings.find(run.job.run).is_over for one in tasks.servers))
     begin(tasks, fit).wait(20)  # it has come back in the end
 
 
@@ -131,7 +131,7 @@ def test_a_slow_step_is_left_to_its_end_when_another_worker_fails(
 
     with kit.settings(stop_deadline_s=1):
         run = begin(tasks, step)
-    soon(lambda: tasks.servers[1].trainings.find(run.job.run).error is not None)
+    until(lambda: tasks.servers[1].trainings.find(run.job.run).error is not None)
     threading.Timer(1.5, slow.let_go).start()
     with pytest.raises(StepFailed):
         run.wait(20)
@@ -152,7 +152,7 @@ def test_backup_workers_do_without_the_one_whose_step_never_returns() -> None:
     with local_cluster(1, 3) as cluster:
         with kit.settings(step_deadline_s=1, stop_deadline_s=2):
             run = begin(cluster, one_is_endless, aggregate=2, steps=400)
-        soon(lambda: "worker:2" in run.lost or run.done)
+        until(lambda: "worker:2" in run.lost or run.done)
 
         assert "has not come to its end" in str(run.lost)
         step.let_go()

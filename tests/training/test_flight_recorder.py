@@ -15,7 +15,8 @@ from kit.errors import DeadlineExceededError, PeerLost, StepFailed
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.processes import process_cluster
-from tests.training.paced import begin, soon
+from kit.testing.task_process import until
+from tests.training.paced import begin
 from tests.training.toy import BATCH, DATA, fit, initial
 
 pytestmark = [pytest.mark.slow, pytest.mark.lasting("descriptor", "process")]
@@ -53,8 +54,8 @@ def test_step_that_hangs_is_named_while_it_hangs(
     step = Stuck()
     run = begin(tasks, step, topology=topology)
 
-    soon(lambda: run.flight().first_cause != "")
-    soon(lambda: "wait (threading.py" in run.flight()[step.who].where)
+    until(lambda: run.flight().first_cause != "")
+    until(lambda: "wait (threading.py" in run.flight()[step.who].where)
     found, html = run.flight(), run.flight()._repr_html_()
     step.go.set()
     run.wait(30)
@@ -89,7 +90,7 @@ def test_data_that_never_come_are_told_from_computing(tasks: LocalCluster) -> No
         return 0.0, {"w": params["w"] * 0}
 
     run = kit.train(step, {"w": np.zeros(1)}, batches, steps=5, cluster=tasks)
-    soon(lambda: {row.does for row in run.flight().rows} >= {"loading"})
+    until(lambda: {row.does for row in run.flight().rows} >= {"loading"})
     go.set()
     run.wait(30)
 
@@ -107,7 +108,7 @@ def test_task_that_failed_is_named_and_the_error_says_where_to_look(
         return fit(params, batch)
 
     run = begin(tasks, step)
-    soon(lambda: run.flight()["ps:0"].waits_for == ("worker:2",))
+    until(lambda: run.flight()["ps:0"].waits_for == ("worker:2",))
     go.set()
     with pytest.raises(StepFailed) as caught:
         run.wait(30)
@@ -123,7 +124,7 @@ def test_task_that_was_killed_is_named() -> None:
     killed = Task("worker", 1)
     with process_cluster(1, 2) as cluster:
         run = kit.train(fit, initial(), DATA, steps=10**6, batch=BATCH, cluster=cluster)
-        soon(lambda: run.step > 3)
+        until(lambda: run.step > 3)
         cluster[killed].signal(signal.SIGKILL)
         with pytest.raises(PeerLost):
             run.wait(60)

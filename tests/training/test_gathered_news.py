@@ -14,10 +14,10 @@ import kit
 from kit.server import watchers
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.task_process import until
 from kit.training.client import observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller, Handler
-from tests.training.paced import soon
 from tests.training.toy import BATCH, DATA, fit, initial
 
 LEADER, SLOW = Task("worker", 0), Task("worker", 1)
@@ -83,7 +83,7 @@ def end(run: kit.Run) -> None:
 
 def go_on(run: kit.Run) -> None:
     reached = run.step
-    soon(lambda: run.step > reached + 20)
+    until(lambda: run.step > reached + 20)
 
 
 def assert_all_steps_are_known(run: kit.Run, steps: int) -> None:
@@ -146,7 +146,7 @@ def test_member_that_answers_late_delays_no_news_and_is_asked_directly(
     before_polls(cluster, monkeypatch, SLOW, lambda: may_answer.wait(30))
     run = begin(cluster)
     go_on(run)
-    soon(lambda: SLOW in dialled)
+    until(lambda: SLOW in dialled)
     go_on(run)
     may_answer.set()
     end(run)
@@ -161,7 +161,7 @@ def test_all_are_asked_directly_while_the_coordinator_is_silent(
     before_polls(cluster, monkeypatch, LEADER, lambda: may_answer.wait(30))
     with kit.settings(suspect_after_s=0.6):
         run = begin(cluster)
-    soon(lambda: {*dialled} == {*cluster.tasks})
+    until(lambda: {*dialled} == {*cluster.tasks})
     go_on(run)
     assert not may_answer.is_set()
     may_answer.set()
@@ -177,5 +177,5 @@ def test_many_members_are_asked_less_often(
     monkeypatch.setattr(observer, "_POLL_OF_ONE_S", 0.15)
     run = begin(cluster)
     # Every 0.45 s, for three others, once the pauses have grown from 5 ms.
-    soon(lambda: sum(late - early > 0.4 for early, late in pairwise(asked)) > 3)
+    until(lambda: sum(late - early > 0.4 for early, late in pairwise(asked)) > 3)
     end(run)

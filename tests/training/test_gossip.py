@@ -16,10 +16,11 @@ from kit.exchange.plan import Group
 from kit.exchange.topologies.topology import by_name, steps_to_all
 from kit.rehearsal.recommend import USUAL
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.training.optimizers.rule import Optimizer
 from tests.cases import for_each
 from tests.training.alone import Alone, Move, by, descend
-from tests.training.paced import Held, soon, standing
+from tests.training.paced import Held, standing
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -172,7 +173,7 @@ def test_a_training_that_pauses_does_as_many_steps_as_it_is_told() -> None:
 
 def test_a_training_that_is_stopped_ends_in_agreement(cluster: LocalCluster) -> None:
     run = begin(cluster, steps=100_000)
-    soon(lambda: run.step > 5)
+    until(lambda: run.step > 5)
     run.stop()
     run.wait(20)
 
@@ -251,8 +252,8 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
     run.wait(30)
     assert run.params
 
-    for until in (None, 59):
-        found = kit.replay(tmp_path / "run", until, step=fit, data=DATA)
+    for last in (None, 59):
+        found = kit.replay(tmp_path / "run", last, step=fit, data=DATA)
         assert found.mismatch is None
     assert found.n_digests > 0
     whole = kit.replay(tmp_path / "run", step=fit, data=DATA)

@@ -13,9 +13,10 @@ from kit.errors import UnavailableError
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from tests.training.paced import Held, begin, how, soon
+from tests.training.paced import Held, begin, how
 from tests.training.toy import quick_cluster, replayed, same_bits
 
 N = 5
@@ -93,13 +94,13 @@ def test_switch_whose_links_cannot_be_opened_is_refused_and_may_be_asked_for_aga
     dialled.refused.add((1, 3))
     run.topology = "mesh"
     step.go.set()
-    soon(lambda: bool(run.refused) or run.done)
+    until(lambda: bool(run.refused) or run.done)
     assert run.error is None
     refused = run.refused
     dialled.refused.clear()
     for topology in "ring-whole", "mesh":
         run.topology = topology
-        soon(partial(holds, run, topology))
+        until(partial(holds, run, topology))
         assert run.error is None, topology
     run.stop()
     run.wait(30)

@@ -6,8 +6,9 @@ import pytest
 
 import kit
 from kit.errors import ClusterBusy, PeerLost
+from kit.testing.task_process import until
 from kit.training.client.watched import Watched, gone
-from tests.training.paced import LONG_S, begin, soon
+from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
 
 MANY = 1_000_000
@@ -17,12 +18,12 @@ def running_without_its_last_worker(n_steps: int = 20) -> kit.Run:
     """Return a finished training whose last task was stopped and still answered."""
     with quick_cluster(1, 3) as cluster:
         run = begin(cluster, steps=MANY, aggregate=2)
-        soon(lambda: run.step > n_steps)
+        until(lambda: run.step > n_steps)
         # All that a stopped task does but for its links: who asks it is answered.
         cluster.servers[-1].trainings.close(LONG_S)
-        soon(lambda: bool(run.lost))
+        until(lambda: bool(run.lost))
         seen = run.step
-        soon(lambda: run.step > seen + n_steps)
+        until(lambda: run.step > seen + n_steps)
         assert run.state == "running"
         run.stop()
         run.wait(LONG_S)
@@ -42,7 +43,7 @@ def test_worker_that_gave_up_and_still_answers_is_lost_while_the_steps_go_on() -
 def test_worker_whose_loss_ends_the_training_is_lost() -> None:
     with quick_cluster(1, 3) as cluster:
         run = begin(cluster, steps=MANY)
-        soon(lambda: run.step > 20)
+        until(lambda: run.step > 20)
         cluster.servers[-1].trainings.close(LONG_S)
         with pytest.raises(PeerLost, match="/job:worker/task:2 is gone"):
             run.wait(LONG_S)

@@ -29,6 +29,7 @@ from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
 
 LEADER, OTHER = Task("worker", 0), Task("worker", 1)
 MANY = 1_000_000
+MUCH_LONGER_S = 3600.0  # than any test waits
 
 
 def refuse(
@@ -108,7 +109,7 @@ def test_task_that_never_answers_is_lost_when_a_dead_one_would_be(
         with pytest.raises(PeerLost, match="as many new connections") as caught:
             run.wait(10)
 
-        assert 1.0 <= time.monotonic() - begun < 5.0
+        assert time.monotonic() - begun >= 1.0
         assert caught.value.task == str(OTHER)
         assert list(run.lost) == ["worker:1"]
         assert_over_everywhere(cluster, run)
@@ -176,23 +177,22 @@ def test_coordinator_that_is_busy_hears_of_a_lost_task_all_the_same(
 
 
 def test_task_that_never_answers_is_not_dialled_long_after_the_end(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(observer, "_LAST_WORDS_S", 0.1)
-    refused = refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
-    begun = time.monotonic()
 
-    run = begin(cluster).wait(10)
+    with quick_cluster(dead_after_s=MUCH_LONGER_S) as cluster:
+        refused = refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
+        run = begin(cluster).wait(60)
 
-    assert time.monotonic() - begun < 5.0
     assert len(refused) > 1
     assert run.lost == {}  # it took part until the end
 
 
 def test_task_that_never_answers_delays_no_failure(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observer, "_LAST_WORDS_S", 60.0)
+    monkeypatch.setattr(observer, "_LAST_WORDS_S", MUCH_LONGER_S)
     seen = threading.Event()
 
     def is_busy(task: Task, _: str) -> bool:
@@ -204,13 +204,11 @@ def test_task_that_never_answers_delays_no_failure(
         assert seen.wait(10)
         raise ValueError("no")
 
-    refuse(cluster, monkeypatch, is_busy)
-    begun = time.monotonic()
+    with quick_cluster(dead_after_s=MUCH_LONGER_S) as cluster:
+        refuse(cluster, monkeypatch, is_busy)
 
-    with pytest.raises(StepFailed, match="ValueError: no"):
-        begin(cluster, stumble).wait(20)
-
-    assert time.monotonic() - begun < 5.0
+        with pytest.raises(StepFailed, match="ValueError: no"):
+            begin(cluster, stumble).wait(60)
 
 
 @pytest.mark.parametrize("number", [1, 2])

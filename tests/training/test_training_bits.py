@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import kit
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.training.optimizers.rule import Optimizer
 from tests.training.toy import (
     BATCH,
@@ -164,11 +165,7 @@ def test_any_schedule_of_switches_has_the_bits_of_the_replay(
 
 def wait_for_step(run: kit.Run, step: int) -> None:
     """Wait until the members have agreed to stand before `step`."""
-    give_up = threading.Event()
-    for _ in range(1000):
-        if run.step == step or run.done:
-            break
-        give_up.wait(0.01)
+    until(lambda: run.step == step or run.done)
     assert run.step == step
 
 

@@ -13,9 +13,10 @@ import pytest
 import kit
 from kit.checkpoint import Folder
 from kit.errors import InvalidArgumentError
+from kit.testing.task_process import until
 from kit.trace.traffic import TransferKind
 from kit.training.optimizers.rule import Optimizer
-from tests.training.paced import Held, always_one, begin, how, soon, standing
+from tests.training.paced import Held, always_one, begin, how, standing
 from tests.training.saved import Patient
 from tests.training.toy import Params, initial, quick_cluster, replayed, same_bits
 
@@ -195,7 +196,7 @@ def test_a_request_at_a_later_step_that_cannot_be_by_then_is_abandoned() -> None
         run.switch("ring", at=12)
         run.synchronous = False  # possible now, and in the way at step 12
         step.go.set()
-        soon(lambda: bool(run.refused))
+        until(lambda: bool(run.refused))
         run.stop()
         run.wait(30)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bokeh.document import Document
+
 import kit
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from tests.training.paced import LONG_S, Held
 from tests.training.toy import BATCH, DATA, initial, quick_cluster
+from widgets.board.live_figure import LiveFigure
 from widgets.board.watcher import Beat, RunFollower, pulse_of
 
 MANY = 1_000_000
@@ -79,9 +83,25 @@ def watched(run: kit.Run, *watchers: Watcher) -> Iterator[RunFollower]:
 
 def is_quiet(run: kit.Run) -> bool:
     """Whether the thread of a training's boards ends soon."""
-    name, give_up = f"kit-board-{run.job.run[:8]}", time.monotonic() + LONG_S
-    while any(thread.name == name for thread in threading.enumerate()):
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.01)
-    return True
+    name = f"kit-board-{run.job.run[:8]}"
+    return until(lambda: all(one.name != name for one in threading.enumerate()))
+
+
+def tree(widget: Any) -> Iterator[Any]:
+    """Yield a widget and all that are in it."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from tree(child)
+
+
+def figures(root: Any) -> list[LiveFigure]:
+    """Return the figures of a live board: the loss, the timeline and the links."""
+    return [widget for widget in tree(root) if isinstance(widget, LiveFigure)]
+
+
+def as_sent(figure: LiveFigure) -> Any:
+    """Return the figure with which a page would begin now."""
+    (document,) = json.loads(figure.get_state()["render_bundle"])["docs_json"].values()
+    found: Any = Document.from_json(document)
+    (plot,) = found.roots
+    return plot

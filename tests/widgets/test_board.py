@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 import kit
+from kit.testing.task_process import until
 from kit.trace.trace import Trace
 from tests.server.test_attach import clusters, look
-from tests.training.paced import LONG_S, begin, soon
+from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
-from tests.widgets.live import is_quiet, standing_training
+from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree
 from widgets.board import board as board_file
 from widgets.board.board import TrafficBoard
+from widgets.board.watcher import pulse_of
 from widgets.drawing import front_end
 
 MakeTrace = Callable[..., Trace]
@@ -52,10 +54,10 @@ class Page:
 
     def look(self, root: Any) -> None:
         """Let a view of a widget appear, as the page reports it."""
-        root._view_count = 1
+        root.set_state({"_view_count": 1})
 
     def close(self, root: Any) -> None:
-        root._view_count = 0
+        root.set_state({"_view_count": 0})
 
 
 @pytest.fixture
@@ -67,6 +69,17 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     monkeypatch.setattr(front_end, "display_widget", found.shown.append)
     monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
     return found
+
+
+def words(root: Any) -> str:
+    """Return all texts and pictures of a live board."""
+    return "\n".join(str(getattr(widget, "value", "")) for widget in tree(root))
+
+
+def n_losses(root: Any) -> int:
+    """Return how many steps the curve of the loss has."""
+    lines = as_sent(figures(root)[0]).renderers
+    return max(len(line.data_source.data.get("step", ())) for line in lines)
 
 
 class Strict(HTMLParser):
@@ -104,25 +117,24 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         board._ipython_display_()
         (root,) = page.shown
         step.go.set()
-        picture = board._view.picture
 
         page.look(root)
-        first = picture.value
-        soon(lambda: picture.value != first)
-        soon(lambda: len(board._view.loss._sources[0].data["step"]) > 5)
+        first = words(root)
+        until(lambda: words(root) != first)
+        until(lambda: n_losses(root) > 5)
         page.close(root)
-        goes_on_for(board, 2)  # a beat that had begun may still come
-        seen = picture.value
-        goes_on_for(board, 5)
-        assert picture.value == seen
+        goes_on_for(run, 2)  # a beat that had begun may still come
+        seen = words(root)
+        goes_on_for(run, 5)
+        assert words(root) == seen
 
         page.look(root)
-        soon(lambda: picture.value != seen)
+        until(lambda: words(root) != seen)
         run.stop()
-        soon(lambda: "Stopped after step" in page.last()["text/plain"])
+        until(lambda: "Stopped after step" in page.last()["text/plain"])
         assert is_quiet(run)
-        assert "Stopped after step" in board._view.status.value
-        assert run.job.run[:8] in board._view.tables.value
+        assert "Stopped after step" in words(root)
+        assert run.job.run[:8] in words(root)
         board.close()
 
 
@@ -131,32 +143,32 @@ def test_a_training_of_others_is_drawn_and_switched_on_a_board(page: Page) -> No
     pytest.importorskip("jupyter_bokeh")
     with clusters(1, 2) as cluster:
         begun = begin(cluster, steps=1_000_000)
-        watched = look(cluster).run
-        assert watched is not None
-        board = TrafficBoard(watched)
+        attached = look(cluster).run
+        assert attached is not None
+        board = TrafficBoard(attached)
         board._ipython_display_()
         (root,) = page.shown
         page.look(root)
-        soon(lambda: len(board._view.loss._sources[0].data["step"]) > 5)
+        until(lambda: n_losses(root) > 5)
 
-        watched.topology = "ring"
+        attached.topology = "ring"
 
-        soon(lambda: begun.topology == "ring")
-        soon(lambda: "ring" in board._view.status.value)
-        watched.stop()
+        until(lambda: begun.topology == "ring")
+        until(lambda: "ring" in words(root))
+        attached.stop()
         begun.wait(LONG_S)
-        soon(lambda: "Stopped after step" in page.last()["text/plain"])
-        soon(lambda: begun.job.run[:8] in board._view.tables.value)
+        until(lambda: "Stopped after step" in page.last()["text/plain"])
+        until(lambda: begun.job.run[:8] in words(root))
         board.close()
 
 
-def goes_on_for(board: TrafficBoard, n_beats: int) -> None:
+def goes_on_for(run: kit.Run, n_beats: int) -> None:
     """Wait for so many beats of the training, with which a shown board draws."""
-    assert board._pulse is not None
     beats: list[object] = []
-    board._pulse.listen(beats.append)
-    soon(lambda: len(beats) >= n_beats)
-    board._pulse.leave(beats.append)
+    pulse = pulse_of(run)
+    pulse.listen(beats.append)
+    until(lambda: len(beats) >= n_beats)
+    pulse.leave(beats.append)
 
 
 @pytest.mark.slow
@@ -171,7 +183,7 @@ def test_a_board_that_is_closed_while_it_draws_ends_the_drawing_first(
 
         def close_now(moment: object) -> None:
             closing.start()
-            soon(lambda: board._is_closed)
+            until(lambda: board._is_closed)
             closing.join(0.1)
 
         monkeypatch.setattr(board._controls, "follow", close_now)
@@ -193,7 +205,7 @@ def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
         assert is_quiet(run)
         n_forms = len(page.places[0].forms)
         step.go.set()
-        soon(lambda: run.step > 5)
+        until(lambda: run.step > 5)
         assert len(page.places[0].forms) == n_forms
         assert not run.done
 
@@ -236,11 +248,11 @@ def test_without_ipywidgets_there_is_a_picture_and_a_hint(
         assert "pip install ipywidgets jupyter_bokeh" in page.last()["text/html"]
 
         step.go.set()
-        soon(lambda: run.step > 3)
+        until(lambda: run.step > 3)
         run.stop()
-        soon(lambda: "Stopped after step" in page.last()["text/plain"])
+        until(lambda: "Stopped after step" in page.last()["text/plain"])
         # The hint goes with the last beat, which may come after that one.
-        soon(lambda: "pip install" not in page.last()["text/html"])
+        until(lambda: "pip install" not in page.last()["text/html"])
         assert is_quiet(run)
 
 
@@ -261,7 +273,7 @@ def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
-    make_trace: MakeTrace, tmp_path: Path
+    make_trace: MakeTrace, tmp_path: Path, page: Page
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
     trace.save(tmp_path / "run.json")
@@ -269,7 +281,7 @@ def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
     one, other = TrafficBoard(trace), TrafficBoard(tmp_path / "run.json")
 
     assert repr(one) == repr(other)
-    assert one._bundle() == other._bundle()
+    assert shown(one, page) == shown(other, page)
     assert repr(one).startswith("Finished after step 40 of 40: ring.")
 
 
@@ -289,11 +301,18 @@ def test_what_a_notebook_keeps_has_no_script_and_asks_nobody(page: Page) -> None
     )
 
 
-def test_two_boards_of_a_finished_training_agree() -> None:
+def shown(board: TrafficBoard, page: Page) -> dict[str, str]:
+    """Return what a notebook keeps of a board."""
+    board._ipython_display_()
+    board.close()
+    return page.last()
+
+
+def test_two_boards_of_a_finished_training_agree(page: Page) -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, steps=20).wait(LONG_S)
 
-    assert TrafficBoard(run)._bundle() == TrafficBoard(run)._bundle()
+    assert shown(TrafficBoard(run), page) == shown(TrafficBoard(run), page)
 
 
 def test_the_view_of_a_run_is_refused_where_there_is_no_page() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import kit
-from tests.training.paced import Held, soon, standing
+from kit.testing.task_process import until
+from tests.training.paced import Held, standing
 from tests.widgets.live import Watcher, standing_training, watched
 from widgets.board import sentences
 from widgets.board.run_state import Moment
@@ -73,11 +74,11 @@ def test_steps_become_asynchronous_and_synchronous_again() -> None:
         step.go.set()
         here.controls.pace.value = "asynchronous"
         here.watcher.until(lambda beat: not beat.moment.is_synchronous)
-        soon(lambda: not run.synchronous)
+        until(lambda: not run.synchronous)
 
         here.controls.pace.value = "synchronous"
         here.watcher.until(lambda beat: beat.moment.is_synchronous)
-        soon(lambda: run.synchronous)
+        until(lambda: run.synchronous)
 
 
 def test_both_sliders_make_one_setting_of_the_links() -> None:
@@ -91,7 +92,7 @@ def test_both_sliders_make_one_setting_of_the_links() -> None:
 
         step.go.set()
         here.watcher.until(lambda beat: beat.moment.link == "100mbit,1ms")
-        soon(lambda: run.link == "100mbit,1ms")
+        until(lambda: run.link == "100mbit,1ms")
 
 
 @pytest.mark.slow
@@ -152,7 +153,7 @@ def test_a_request_that_breaks_is_told_and_the_next_one_is_heard(
 
         here.controls.topology.value = "ring"
         here.watcher.until(lambda beat: beat.moment.switching == "ring")
-        soon(lambda: run.switching == "ring")
+        until(lambda: run.switching == "ring")
     assert "Traceback" not in "".join(capfd.readouterr())
 
 

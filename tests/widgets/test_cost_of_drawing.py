@@ -15,6 +15,7 @@ from bokeh.core.serialization import Deserializer
 from bokeh.document import Document
 
 from kit.trace.trace import Trace
+from tests.widgets.live import as_sent, figures, tree
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
 from widgets.board.watcher import Beat, beat_of
 
@@ -30,7 +31,9 @@ class Stage:
         self.view = LiveView(
             trace.tasks, None, shown=lambda is_shown: None, clock=lambda: self.now
         )
-        for model in self.view._models:
+        self.plots: list[Any] = [self.view.loss, self.view.timeline, self.view.links]
+        self.models = figures(self.view.root)
+        for model in self.models:
             model.send = lambda content, buffers=None: self.sent.append(content)
 
     def draw(self, beat: Beat) -> list[dict[str, Any]]:
@@ -78,10 +81,15 @@ def test_what_the_page_gets_is_what_was_drawn(
 
     sent = stage.draw(other)
 
-    patch: Any = Deserializer(list(stage.view._models[0]._document.models))
+    figure: Any = stage.view.loss.figure
+    patch: Any = Deserializer(list(figure.document.models))
     events = patch.deserialize(json.loads(sent[2]["payload"]))["events"]
-    source = stage.view.loss._sources[0]
-    (found,) = (event["data"] for event in events if event["model"] is source)
+    sources = [line.data_source for line in figure.renderers]
+    (found,) = (
+        event["data"]
+        for event in events
+        if event["model"] in sources and "step" in event["data"]
+    )
     for name, column in other.history.loss().items():
         assert found[name].tolist() == pytest.approx(column, rel=1e-6)
     assert all(isinstance(column, np.ndarray) for column in found.values())
@@ -91,20 +99,28 @@ def test_view_that_appears_late_is_sent_all_that_was_drawn(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
     beat = beat_of(make_trace(("ps", "ring"), steps=10))
+    empty = lengths(stage)
     stage.draw(beat)
     stage.sent.clear()
 
-    for model in stage.view._models:
-        name = {"kind": "ModelChanged", "model": {"id": model._model.id}}
-        told = {"event": "jsevent", **name, "attr": "name", "new": "light 0.5"}
-        model._handle_custom_msg(told, [])
+    for model, plot in zip(stage.models, stage.plots, strict=True):
+        name = {"kind": "ModelChanged", "model": {"id": plot.figure.id}}
+        said = {"event": "jsevent", **name, "attr": "name", "new": "light 0.5"}
+        model.comm.handle_msg(
+            {"content": {"data": {"method": "custom", "content": said}}, "buffers": []}
+        )
 
     text = "".join(part["payload"] for part in stage.sent)
-    view = stage.view
-    drawn: list[Any] = [view.loss._sources[0], view.loss._regions, view.links._lines]
-    drawn += [view.links._switches, view.timeline._spans, view.timeline._flights]
-    assert all(len(next(iter(source.data.values()))) for source in drawn)
-    assert all(f'"id":"{source.id}"' in text for source in drawn)
+    drawn = [source for source, n in lengths(stage).items() if n != empty[source]]
+    assert len(drawn) >= 6  # two of each figure
+    assert all(f'"id":"{source}"' in text for source in drawn)
+
+
+def lengths(stage: Stage) -> dict[str, int]:
+    """Return how much each source of the figures holds, by its id."""
+    figures = [plot.figure for plot in stage.plots]
+    sources = [line.data_source for figure in figures for line in figure.renderers]
+    return {one.id: len(next(iter(one.data.values()), ())) for one in sources}
 
 
 def test_state_that_a_page_asks_for_is_what_is_drawn(
@@ -113,13 +129,8 @@ def test_state_that_a_page_asks_for_is_what_is_drawn(
     beat = beat_of(make_trace(("ps", "ring"), steps=10))
     stage.draw(beat)
 
-    for model, plot in zip(stage.view._models, stage.view._figures, strict=True):
-        (document,) = json.loads(model.get_state()["render_bundle"])[
-            "docs_json"
-        ].values()
-
-        found: Any = Document.from_json(document)
-        (figure,) = found.roots
+    for model, plot in zip(stage.models, stage.plots, strict=True):
+        figure = as_sent(model)
         assert len(figure.renderers) == len(plot.figure.renderers)
         for one, other in zip(figure.renderers, plot.figure.renderers, strict=True):
             columns = one.data_source.data, other.data_source.data
@@ -134,12 +145,12 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
 ) -> None:
     one, other = beats(make_trace)
     stage.draw(one)
-    before = [model.get_state() and model._made for model in stage.view._models]
+    before = [model.get_state() and model._made for model in stage.models]
 
     stage.view.large.value = True
     stage.draw(other)
     agree_with_bokeh(stage)
-    made = [model._made for model in stage.view._models]
+    made = [model._made for model in stage.models]
     assert all(map(is_, made, before))  # none of them as a whole
 
     stage.view.log.value = True  # the scale is another model
@@ -147,17 +158,17 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
 
 
 def agree_with_bokeh(stage: Stage) -> None:
-    for model in stage.view._models:
-        told = json.loads(model.get_state()["render_bundle"])
-        made = json.loads(serialize_json(model._model_to_traits(model._model)))
-        assert written(told) == written(made)
+    for model, plot in zip(stage.models, stage.plots, strict=True):
+        made: Any = Document.from_json(plot.figure.document.to_json(deferred=False))
+        assert written(as_sent(model).document) == written(made)
 
 
-def written(bundle: dict[str, Any]) -> str:
-    """Return the figure of a bundle as bokeh writes it after it has read it."""
-    (document,) = bundle["docs_json"].values()
-    read: Any = Document.from_json(document)
-    return str(serialize_json(read.to_json(deferred=False)))
+def written(document: Any) -> str:
+    return str(serialize_json(document.to_json(deferred=False)))
+
+
+def words(stage: Stage) -> list[Any]:
+    return [getattr(widget, "value", "") for widget in tree(stage.view.root)]
 
 
 def test_nothing_is_sent_when_nothing_is_new(
@@ -165,10 +176,12 @@ def test_nothing_is_sent_when_nothing_is_new(
 ) -> None:
     one, _ = beats(make_trace)
     stage.draw(one)
-    texts = [widget.value for widget in stage.view._texts]
+    stage.view.sign.value = ""  # the heartbeat goes on
+    before = words(stage)
 
     assert stage.draw(one) == []
-    assert [widget.value for widget in stage.view._texts] == texts
+    stage.view.sign.value = ""
+    assert words(stage) == before
 
 
 def test_a_figure_is_not_drawn_before_it_is_due(

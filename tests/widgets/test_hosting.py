@@ -14,13 +14,14 @@ import pytest
 import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
+from kit.testing.task_process import until
 from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from kit.training.elastic.generation import Change, Generation
 from tests.cases import for_each
-from tests.elastic.scene import train, until
+from tests.elastic.scene import train
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting

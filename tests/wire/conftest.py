@@ -12,6 +12,7 @@ import pytest
 
 from kit.task import Task
 from kit.testing.streams import memory_pair, sliced
+from kit.testing.task_process import until
 from kit.wire import Credentials, Hello, Link, Listener, Role, Stream
 from kit.wire.handshake.handshake import ClientHandshake
 from kit.wire.handshake.keys import ready
@@ -44,12 +45,7 @@ def listening(
 
 
 def accept(listener: Listener) -> SocketStream:
-    deadline = soon()
-    while time.monotonic() < deadline:
-        stream = listener.accept()
-        if stream is not None:
-            return stream
-    raise AssertionError("nobody came")
+    return until(listener.accept)
 
 
 def n_open() -> int:

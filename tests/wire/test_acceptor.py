@@ -6,7 +6,6 @@ import os
 import queue
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.task import Task
+from kit.testing.task_process import until
 from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, connect
 from kit.wire.listening.address import Address, UnixAddress
 from kit.wire.listening.listener import Listener, listen
@@ -75,13 +75,6 @@ def opened(
         acceptor.close()
         while not door.links.empty():
             door.links.get().close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen within 5 s"
-        os.sched_yield()
 
 
 def is_ended(sock: socket.socket) -> bool:

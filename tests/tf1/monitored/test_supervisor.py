@@ -12,7 +12,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from kit import tf1 as tf
-from tests.session.scene import in_thread, until
+from kit.testing.task_process import until
+from tests.session.scene import in_thread
 from tests.tf1.servers import cluster
 
 
