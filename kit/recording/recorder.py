@@ -81,8 +81,12 @@ class Recorder:
         self._failure: KitError | None = None  # of the training
 
     def begin(self, observer: RunSource) -> None:
-        """Begin to record what an observer learns."""
+        """Begin to record what an observer learns.
+
+        Raises `FailedPreconditionError`, and leaves nothing, if the training is over.
+        """
         if not observer.at_end(self.end):
+            self.give_up()
             raise FailedPreconditionError(
                 "the training is over; begin another with kit.train(..., record=...)."
             )
@@ -298,9 +302,10 @@ class AskedMembers:
         self._choose_step()
         digests: list[Any] = []
         coordinator = self._job.coordinator
-        members = (
-            range(len(self._job.tasks)) if self._at is not None else (coordinator,)
-        )
+        members = [coordinator]
+        if self._at is not None:
+            lost = self._observer.lost()  # they answer no more, and have no state
+            members = [n for n, _ in enumerate(self._job.tasks) if n not in lost]
         for member in members:
             try:
                 found = self._ask(member)
@@ -352,7 +357,9 @@ class AskedMembers:
             return None
         found = merge(part for copy in copies.values() for part in copy.ranges)
         whole = merge(bucket.range for bucket in job.layout.buckets)
-        keeping = job.recorded_states
+        lost = self._observer.lost()
+        states = job.recorded_states.items()
+        keeping = {name: worker for name, worker in states if worker not in lost}
         if not whole or found != whole or not copies.keys() >= {*keeping.values()}:
             if self._is_late:  # a member had done the step before it was asked
                 self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)

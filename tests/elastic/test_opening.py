@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kit.errors import DeadlineExceededError, KitError, PeerLost
+from kit.errors import AbortedError, DeadlineExceededError, KitError, PeerLost
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.port import Expected
@@ -70,6 +70,38 @@ def test_a_training_goes_on_though_a_member_does_not_reach_the_coordinator_in_ti
         end(run)
         assert slow.n_vain >= 2
         assert_undisturbed(run, 2)
+
+
+def test_stand_in_that_is_made_while_the_training_closes_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(2)
+    machine, stopped = world.machines["worker:0"], list[Task]()
+    training = machine.training
+
+    class Late:
+        """A server that is there when the training has been closed."""
+
+        trainings, address = machine, "somewhere"
+
+        def __init__(self, task: Task) -> None:
+            self.task = task
+
+        def stop(self) -> None:
+            stopped.append(self.task)
+
+    def stand_in(task: Task, _: str) -> Any:
+        training.close(machine)
+        return Late(task)
+
+    monkeypatch.setattr(machine, "stand_in", stand_in)
+    ballot = (1, "worker:0")
+    assert training.promise(ballot, 0)["granted"]
+
+    with pytest.raises(AbortedError, match="was stopped"):
+        training.accept(ballot, "1" * 32, ["worker:0", "worker:0"])
+
+    assert stopped == [Task("worker", 1)]
 
 
 def copy_of_the_first() -> StateCopy:

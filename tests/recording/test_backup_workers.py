@@ -13,8 +13,11 @@ import pytest
 import kit
 from kit.errors import AbortedError, FailedPreconditionError
 from kit.recording.content import read_content
+from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from tests.recording.toy_training import train
+from kit.testing.processes import process_cluster
+from tests.elastic.scene import kill, slowly, until
+from tests.recording.toy_training import begin, train
 from tests.training.backups import ranks, replayed
 from tests.training.toy import DATA, fit, quick_cluster, same_bits
 
@@ -81,6 +84,38 @@ def test_what_a_late_gradient_left_in_the_state_is_computed_again(
     found.content.tables["LATE"] = late[:0]  # as if those had computed nothing
     with pytest.raises(AbortedError, match="the replay of"):
         kit.replay(loaded, step=counting, data=DATA)
+
+
+def steadily(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    """Do what `fit` does, and keep something, at a pace that a recorder can follow."""
+    state["n"] = state.get("n", 0) + 1
+    return slowly(params, batch)
+
+
+def test_states_are_kept_on_though_a_worker_with_a_state_is_lost(
+    tmp_path: Path,
+) -> None:
+    wanted = kit.Recording(tmp_path / "run", state_every_s=0.02)
+    lost = Task("worker", 2)
+    with process_cluster(ps=1, worker=3) as cluster:
+        how: dict[str, Any] = {"step": steadily, "steps": 10**6, "aggregate": 2}
+        run = begin(cluster, wanted, **how)  # type: ignore[arg-type]
+        kill(cluster, run, lost, 20)
+        until(lambda: run.lost)
+        after = run.step
+        until(lambda: max(states_in(wanted.path), default=0) > after, 60)
+        run.stop()
+        run.wait(30)
+        assert run.params
+
+    replay: dict[str, Any] = {"step": steadily, "data": DATA}
+    later = kit.replay(wanted.path, run.step, **replay)
+    assert same_bits(later.params, run.params)
+    assert same_bits(kit.replay(wanted.path, **replay).params, run.params)
+
+
+def states_in(folder: Path) -> list[int]:
+    return [int(file.stem.split("-")[1]) for file in folder.glob("state-*")]
 
 
 def test_difference_of_two_names_the_step_that_others_made(

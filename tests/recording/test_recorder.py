@@ -20,6 +20,7 @@ from kit.errors import AbortedError, FailedPreconditionError
 from kit.recording import recorder
 from kit.recording.folder import RecordingFolder
 from kit.testing.processes import process_cluster
+from kit.training.client.observer import Observer
 from kit.training.optimizers.rule import MeanUpdate
 from tests.elastic.scene import LEADER, kill, slowly
 from tests.elastic.scene import train as train_elastic
@@ -91,6 +92,29 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
     assert found.step == 300
     assert same_bits(found.params, run.params)
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
+
+
+def test_recording_that_is_begun_too_late_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, optimizer=kit.Adam(0.01), steps=300)
+        run.advance(50)
+        # As in its last moments: all tasks have ended, and the run is not over yet.
+        monkeypatch.setattr(Observer, "at_end", lambda *_: False)
+        for _ in range(2):
+            with pytest.raises(FailedPreconditionError, match="training is over"):
+                run.record(tmp_path / "run")
+        monkeypatch.undo()
+        assert run.recording is None
+        assert not (tmp_path / "run").exists()
+
+        run.record(tmp_path / "run")
+        run.resume()
+        run.wait(30)
+
+    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert same_bits(found.params, run.params)
 
 
 def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import kit
 from kit.trace.traffic import Phase, TransferKind
+from kit.training.member.sync_steps import Overlap
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -93,6 +95,30 @@ def test_first_bucket_travels_while_the_rest_computes(topology: str) -> None:
         for step in range(4)
     ]
     assert sum(early) >= 2  # a busy machine may let the other thread wait for once
+
+
+def wait_for(event: threading.Event) -> None:
+    assert event.wait(20)
+
+
+def test_exchange_beside_the_computation_has_no_deadline_but_those_of_its_waits() -> (
+    None
+):
+    go, ended = threading.Event(), threading.Event()
+    exchange = Overlap(lambda _: wait_for(go), 1, "kit-exchange-test")
+    exchange.ready(0)
+
+    def finish() -> None:
+        exchange.finish()
+        ended.set()
+
+    waiting = threading.Thread(target=finish)
+    waiting.start()
+    assert not ended.wait(0.05)
+    go.set()
+    wait_for(ended)
+    waiting.join()
+    exchange.close()
 
 
 def test_step_may_yield_in_some_steps_only() -> None:

@@ -345,8 +345,20 @@ class ElasticTraining:
         for member in hosted:
             task = self._now.job.tasks[member]
             if task != self._own.task and member not in self._stand_ins:
-                self._stand_ins[member] = self._neighbours.stand_in(task, run)
+                self._add_stand_in(member, self._neighbours.stand_in(task, run))
         return {member: str(self._trainings(member).address) for member in hosted}
+
+    def _add_stand_in(self, member: int, server: StandIn) -> None:
+        # Under the lock `close` either finds it or comes before.
+        with self._now.changed:
+            if not self._now.is_closed:
+                self._stand_ins[member] = server
+                return
+        server.stop()  # without the lock: its members take it when they end
+        raise AbortedError(
+            f"{self._now.me} was stopped, and begins no other generation.",
+            task=self._now.me,
+        )
 
     def begin(
         self,

@@ -382,8 +382,8 @@ class Run:
         """Take what the training was begun with, and its recorder."""
         self._work = work
         if recorder is not None:
-            self.recording = recorder
             recorder.begin(self._observer)
+            self.recording = recorder
 
     # -- wait -------------------------------------------------------------------
 

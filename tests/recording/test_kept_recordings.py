@@ -1,0 +1,192 @@
+"""Recordings of earlier versions: each can still be loaded, and replayed to the bit.
+
+They lie in `tests/recording/kept`, one file for each kind of training, with the data,
+digests after every step and the last parameters. Whatever changes, these stay as they
+are: that is how a recording stays readable for good. A new kind gets a new file, by
+
+    python -m tests.recording.test_kept_recordings NAME
+
+which trains as `KINDS` says. What the replay compares comes from the training alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+
+import kit
+from kit.task import Task
+from kit.testing.processes import process_cluster
+from tests.elastic.scene import kill, until
+from tests.recording import kept_model as model
+from tests.training.toy import quick_cluster
+
+FOLDER: Final = Path(__file__).parent / "kept"
+STEPS: Final = 24
+LAST: Final = Task("worker", 2)  # the process that is lost
+
+
+class Kind(NamedTuple):
+    """A training: its epochs, its tasks, what `kit.train` gets, and what happens."""
+
+    epochs: str
+    ps: int
+    worker: int
+    given: dict[str, Any]
+    happens: Callable[[Any, kit.Run], None] = lambda cluster, run: None
+    step: Any = model.fit
+    processes: bool = False
+
+
+def _switches(_: Any, run: kit.Run) -> None:
+    run.switch("ring", at=6)
+    run.switch("ps", synchronous=False, at=12)
+    run.switch("mesh", synchronous=True, at=18)
+
+
+def _gossips(_: Any, run: kit.Run) -> None:
+    run.switch("gossip", at=6)
+    run.switch("ring", at=18)
+
+
+def _loses(cluster: Any, run: kit.Run) -> None:
+    kill(cluster, run, LAST, 8)
+
+
+def _comes_back(cluster: Any, run: kit.Run) -> None:
+    kill(cluster, run, LAST, 8)
+    cluster[LAST].wait_for_death(30)
+    until(lambda: run.lost)
+    cluster.restart_dead()
+    cluster.come_back(run, LAST)
+    until(lambda: run.trace.epochs[-1].joined and not run.lost)
+    after = run.step
+    until(lambda: run.step > after + 10)
+    run.stop()
+
+
+ADAM: Final = {"optimizer": kit.Adam(0.01)}
+MOMENTUM: Final = {"optimizer": kit.Momentum(0.002)}
+FIRST_TWO: Final = {"topology": "ps", "aggregate": 2}
+KINDS: Final = {
+    "ps": Kind("ps", 2, 3, {"topology": "ps", **ADAM}),
+    "ring": Kind("ring", 0, 3, {"topology": "ring", **ADAM}),
+    "switches": Kind(
+        "ps ring ps-async mesh",
+        1,
+        3,
+        {"topology": "ps", **ADAM},
+        _switches,
+        model.slowly,
+    ),
+    "async": Kind("ps-async", 1, 3, {"topology": "ps", "sync": False, **ADAM}),
+    "async-two-servers": Kind(
+        "ps-async", 2, 3, {"topology": "ps", "sync": False, **MOMENTUM}
+    ),
+    "first-two": Kind("ps", 2, 3, {**FIRST_TWO, **MOMENTUM}, step=model.keeping),
+    "local-steps": Kind(
+        "ps gossip ring",
+        1,
+        3,
+        {"topology": "ps", "local_steps": 2, "outer": kit.Momentum(0.5), **ADAM},
+        _gossips,
+        model.slowly,
+    ),
+    "pieces": Kind("ring", 0, 2, {"topology": "ring", "accumulate": 2, **MOMENTUM}),
+    "compressed": Kind(
+        "ps ring",
+        1,
+        3,
+        {"topology": "ps", "compress": kit.TopK(0.5), **MOMENTUM},
+        lambda _, run: run.switch("ring", at=12),
+        model.slowly,
+    ),
+    "elastic-loss": Kind(
+        "ring ring",
+        0,
+        3,
+        {"topology": "ring", "elastic": True, **ADAM},
+        _loses,
+        model.slowly,
+        processes=True,
+    ),
+    "elastic-async-loss": Kind(
+        "ps-async ps-async",
+        1,
+        3,
+        {"topology": "ps", "elastic": True, "sync": False, "steps": 60, **ADAM},
+        _loses,
+        model.slowly,
+        processes=True,
+    ),
+    "first-two-returns": Kind(
+        "ps ps",
+        1,
+        3,
+        {**FIRST_TWO, "steps": 10_000, **MOMENTUM},
+        _comes_back,
+        model.slowly,
+        processes=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_recording_of_an_earlier_version_is_replayed_to_the_bit(
+    name: str, tmp_path: Path
+) -> None:
+    shutil.unpack_archive(FOLDER / f"{name}.zip", tmp_path)
+    kind = KINDS[name]
+
+    loaded = kit.load_run(tmp_path)
+    found = kit.replay(loaded, step=kind.step)  # raises at the first other bit
+
+    rows = found.content.tables["STEP"]
+    counted = rows[(rows["examples"] > 0) & np.isfinite(rows["loss"])]
+    shares = {(int(row["step"]), int(row["task"])) for row in counted}
+    is_asynchronous = not kind.given.get("sync", True)
+    assert [row.topology for row in loaded.trace.epochs] == kind.epochs.split()
+    assert found.step == loaded.step == found.content.n_done >= STEPS
+    assert found.content.final is not None
+    assert found.n_losses == len(shares)
+    assert found.n_digests >= (0 if is_asynchronous else STEPS)
+
+
+def make(name: str) -> None:
+    """Train as a kind says, and put the recording into its place."""
+    kind, path = KINDS[name], FOLDER / name
+    shutil.rmtree(path, ignore_errors=True)
+    cluster_of = process_cluster if kind.processes else quick_cluster
+    with tempfile.TemporaryDirectory(prefix="kit-kept-") as parent:
+        folder = Path(parent) / name
+        wanted = kit.Recording(
+            folder, store_data=True, digest_every=1, state_every_s=0.1, message_bytes=1
+        )
+        given = {"steps": STEPS, "batch": model.BATCH, **kind.given}
+        with cluster_of(ps=kind.ps, worker=kind.worker) as cluster:
+            run = kit.train(
+                kind.step,
+                model.initial(),
+                model.data(),
+                cluster=cluster,
+                record=wanted,
+                **given,
+            )
+            kind.happens(cluster, run)
+            run.wait(60)
+            assert run.params
+        for file in folder.glob("messages-*"):  # the replay needs none of them
+            file.unlink()
+        shutil.make_archive(str(path), "zip", folder)
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or KINDS:
+        make(chosen)
