@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,11 +64,13 @@ class DigitsMlp:
 def load_images() -> Batch:
     """Return the images, float32 (1797, 64) from 0 to 1, and their classes, 0 to 9."""
     check_installed()
-    # Imported here: it takes a second, and a worker needs only the step function.
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    return (digits.data / 16).astype(np.float32), digits.target
+    # Its file is read and scikit-learn not imported, which takes a second.
+    package = find_spec("sklearn")
+    assert package is not None, "it is installed"
+    assert package.origin is not None, "it is a file"
+    path = Path(package.origin).with_name("datasets") / "data" / "digits.csv.gz"
+    rows = np.loadtxt(path, delimiter=",")
+    return (rows[:, :-1] / 16).astype(np.float32), rows[:, -1].astype(int)
 
 
 def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:

@@ -31,11 +31,6 @@ _TELL_S = 0.5
 _MOST = 10_000
 _USE_ASYNC = "train is an async function: use `await kit.sweep_async(...)`."
 _PLAIN = (str, int, float, bool, type(None))
-# The columns of a run's row. A parameter may not have the name of one, except of those
-# that say what was asked for.
-_RESULTS = frozenset(row(RunSummary("", Trace(()), "", 0, ""))) - {
-    *("topology", "link", "tasks", "steps")
-}
 
 
 def sweep(
@@ -271,7 +266,9 @@ def _error(trial: Trial) -> BaseException:
 
 def _values(name: str, given: Any) -> list[Any]:
     """Return the values of a parameter; a single value counts as a list of one."""
-    if name in _RESULTS:
+    # The columns of a run's row are taken, except those that say what was asked for.
+    asked_for = {"topology", "link", "tasks", "steps"}
+    if name in row(RunSummary("", Trace(()), "", 0, "")).keys() - asked_for:
         raise InvalidArgumentError(
             f"a parameter cannot be called {name!r}: the table has a column of that "
             f"name."

@@ -48,7 +48,6 @@ def check_gradients(
             )
 
 
-@pytest.mark.slow  # to load the digits, and scikit-learn with them
 def test_digits_gradients_agree_with_finite_differences() -> None:
     model = digits_mlp(seed=1, hidden=16)
     batch = tuple(part[:20] for part in model.train)
@@ -70,7 +69,6 @@ def test_text_gradients_agree_with_finite_differences() -> None:
     check_gradients(lambda params: drained(model.step, params, starts), small)
 
 
-@pytest.mark.slow
 def test_every_fifth_digit_is_held_out() -> None:
     model = digits_mlp()
 

@@ -14,8 +14,6 @@ from kit.demo.placed import Replicated
 from kit.demo.replicas import ReplicaModel, ReplicaReport
 from kit.testing.cluster import local_cluster
 
-pytestmark = pytest.mark.slow  # to load the digits, and scikit-learn with them
-
 
 @pytest.fixture(scope="module")
 def model() -> DigitsMlp:

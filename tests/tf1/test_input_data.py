@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from kit import tf1 as tf
+from kit.demo.digits import load_images
 from kit.errors import InvalidArgumentError
 from kit.tf1.examples.tutorials.mnist import input_data
 from kit.tf1.examples.tutorials.mnist.input_data import DataSet
@@ -128,9 +128,12 @@ def test_file_that_holds_something_else_is_refused_by_name(
         input_data.read_data_sets(folder, validation_size=0)
 
 
+@pytest.mark.slow
 def test_without_the_files_a_warning_names_them_and_scikit_learns_digits_are_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from sklearn.datasets import load_digits  # it takes a second
+
     mnist = input_data.read_data_sets(tmp_path / "nowhere", one_hot=True)
 
     assert "train-images-idx3-ubyte.gz" in caplog.text
@@ -139,6 +142,8 @@ def test_without_the_files_a_warning_names_them_and_scikit_learns_digits_are_tak
     assert (sum(sizes), sizes[2]) == (1797, 359)
     assert sizes[1] / (sizes[0] + sizes[1]) == pytest.approx(5000 / 60_000, rel=0.02)
     original = load_digits()
+    assert np.array_equal(load_images()[0], original.data.astype(np.float32) / 16)
+    assert np.array_equal(load_images()[1], original.target)
     small, large = original.data[4].reshape(8, 8) / 16, mnist.test.images[0]
     assert mnist.test.labels[0].argmax() == original.target[4]
     assert large.shape == (784,)
