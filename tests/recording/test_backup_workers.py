@@ -16,7 +16,8 @@ from kit.recording.content import read_content
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import kill, slowly, until
+from kit.testing.task_process import until
+from tests.elastic.scene import kill, slowly
 from tests.recording.toy_training import begin, train
 from tests.training.backups import ranks, replayed
 from tests.training.toy import DATA, fit, quick_cluster, same_bits

@@ -24,7 +24,8 @@ import pytest
 import kit
 from kit.task import Task
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import kill, until
+from kit.testing.task_process import until
+from tests.elastic.scene import kill
 from tests.recording import kept_model as model
 from tests.training.toy import quick_cluster
 

@@ -15,8 +15,8 @@ _SCRIPT = "application/javascript"
 
 # Runs in the page whenever a view of a figure is ready. The name that it sets is sent
 # to the kernel: so the board learns the theme, and of views that begin with old data.
-# It is a word, the page, and a random number, as only a new name is sent. A page that is
-# loaded again keeps its name: what it was before cannot report any more that it is gone.
+# It is a word, the page, and a random number, as only a new name is sent. A page that
+# is loaded again keeps its name: what it was before cannot report that it is gone.
 TELL = """
 const named = () => {
   const fresh = `${Math.random()}`;
