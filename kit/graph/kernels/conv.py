@@ -115,8 +115,8 @@ def conv2d(
         runs = _runs(xp, _lines(xp, x[part], cols), cols, n)
         sums = xp.zeros((n, rows.n_windows, *runs.shape[2:4], n_out), dtype=y.dtype)
         for these, (windows, seen) in zip(filters, spans(rows), strict=True):
-            made = _joined(runs[:, seen]) @ these
-            sums[:, windows] += made.reshape(sums[:, windows].shape)
+            made, changed = _joined(runs[:, seen]) @ these, sums[:, windows]
+            changed += made.reshape(changed.shape)
         _like_runs(y[part], n)[...] = sums
     return y.astype(x.dtype, copy=False)
 
