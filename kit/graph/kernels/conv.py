@@ -1,23 +1,31 @@
 """Convolution of images in two dimensions, and its gradients.
 
 Images are NHWC, filters HWIO: [row, column, channel in, channel out]. All the work is
-products of matrices. What each window sees is copied into one line of the first:
+products of matrices. Of a row of an image each window sees a run of numbers, and the
+runs of neighbouring windows overlap: they are views of one line.
 
-    columns [images * rows * cols, filter]  @  filters [filter, channels out]
+    line of 2 channels    a b c d e f g h . .
+    window 0             [a b c d e f]
+    window 1                 [c d e f g h]
 
-With many channels that is done for each row of the filter, as windows below each other
-see the same rows of the image. Rows are the outermost axis then: all windows whose row
-of the filter lies inside the images are one matrix, and borders cost nothing.
+The runs in some rows of some images are the lines of a matrix, for each row of the
+filter; what lies outside the images above and below is left out.
 
-    strips [rows * cols * images, row of the filter]  @  filters [i]
+    runs [rows * images, run]  @  filters [run, channels out]
+
+There is such a product for each column of windows, or a single one with a copy of all
+runs where matrices are large. With few channels the rows that a window sees are put
+side by side in a line, as if they were channels: one product does for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from types import ModuleType
 from typing import Any, Final
+
+import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.precision import widened
@@ -28,7 +36,6 @@ from kit.graph.kernels.windows import (
     check_images,
     check_like,
     check_settings,
-    padded,
     parts,
     spans,
     window_count,
@@ -37,10 +44,13 @@ from kit.graph.kernels.windows import (
 # Any: an array of whichever module computes.
 Array = Any
 
-# Below this many neighbouring numbers a line of the matrix is copied number by number.
-_SHORT_RUN: Final = 12
-# From this length on, a line for each row of the filter is long enough for BLAS.
+# From this length on, the run in one row of the filter is long enough for BLAS.
 _LONG_RUN: Final = 64
+# With AVX-512, OpenBLAS multiplies matrices without packing them, which is 1.4 times as
+# fast, while the product of their three sizes is at most this.
+_UNPACKED: Final = 10**6
+# With fewer lines than this it takes longer to add up products than to make them.
+_FEW_LINES: Final = 64
 
 
 def conv2d_shape(
@@ -81,8 +91,7 @@ def conv2d(
     """Return the correlation of images with filters, [image, row, column, channel out].
 
     `strides` is [1, rows, columns, 1], `padding` "SAME" or "VALID". Raises
-    `InvalidArgumentError` where `conv2d_shape` raises `ValueError`. Takes memory for
-    the matrix, windows x filter: for one image, on a device for all.
+    `InvalidArgumentError` where `conv2d_shape` raises `ValueError`.
 
     >>> import numpy as np
     >>> x = np.arange(9.0).reshape(1, 3, 3, 1)
@@ -90,22 +99,25 @@ def conv2d(
     array([ 8., 12., 20., 24.])
     """
     rows, cols, shape = _geometry(x.shape, w.shape, strides, padding)
-    filters, (run, n_out) = widened(xp, w), (cols.window * x.shape[3], shape[3])
+    n_rows, n_cols, channels, n_out = w.shape
+    filters = widened(xp, w)
     y = xp.empty(shape, dtype=filters.dtype)
-    if run < _LONG_RUN:
-        filters = filters.reshape(rows.window * run, n_out)
-        for part in parts(xp, shape, len(filters) * y.itemsize):
-            columns = _columns(xp, widened(xp, x[part]), rows, cols)
-            xp.matmul(columns, filters, out=y[part].reshape(len(columns), n_out))
+    if _is_short(w.shape):
+        flat = filters.transpose(1, 0, 2, 3).reshape(n_rows * n_cols * channels, n_out)
+        n, images = _products(xp, shape, len(flat), cols)
+        for part in images:
+            runs = _runs(xp, _side_by_side(xp, x[part], rows, cols), cols, n)
+            xp.matmul(_joined(runs), flat, out=_by_product(y[part], n))
         return y.astype(x.dtype, copy=False)
-    down = spans(rows)
-    for part in parts(xp, shape, (run + 2 * n_out) * y.itemsize):
-        strips = _strips(xp, widened(xp, x[part]), rows, cols)
-        sums = xp.zeros((rows.n_windows, *strips.shape[1:3], n_out), dtype=y.dtype)
-        for i, (windows, seen) in enumerate(down):
-            these = strips[seen].reshape(-1, run) @ filters[i].reshape(run, n_out)
-            sums[windows] += these.reshape(sums[windows].shape)
-        y[part] = sums.transpose(2, 0, 1, 3)
+    filters = filters.reshape(n_rows, n_cols * channels, n_out)
+    n, images = _products(xp, shape, filters.shape[1], cols)
+    for part in images:
+        runs = _runs(xp, _lines(xp, x[part], cols), cols, n)
+        sums = xp.zeros((n, rows.n_windows, *runs.shape[2:4], n_out), dtype=y.dtype)
+        for these, (windows, seen) in zip(filters, spans(rows), strict=True):
+            made, changed = _joined(runs[:, seen]) @ these, sums[:, windows]
+            changed += made.reshape(changed.shape)
+        _like_runs(y[part], n)[...] = sums
     return y.astype(x.dtype, copy=False)
 
 
@@ -154,20 +166,24 @@ def conv2d_filter_gradient(
     """
     rows, cols, shape = _geometry(x.shape, filter_shape, strides, padding)
     check_like("dy", dy.shape, shape)
-    run, n_out = cols.window * x.shape[3], shape[3]
-    dw = xp.zeros((rows.window, run, n_out), dtype=widened(xp, dy[:0]).dtype)
-    if run < _LONG_RUN:
-        lines = dw.reshape(rows.window * run, n_out)
-        for part in parts(xp, shape, len(lines) * dw.itemsize):
-            columns = _columns(xp, widened(xp, x[part]), rows, cols)
-            lines += columns.T @ widened(xp, dy[part]).reshape(len(columns), n_out)
-        return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
-    down = spans(rows)
-    for part in parts(xp, shape, (run + n_out) * dw.itemsize):
-        strips = _strips(xp, widened(xp, x[part]), rows, cols)
-        given = _rows_first(xp, dy[part])
-        for i, (windows, seen) in enumerate(down):
-            dw[i] += strips[seen].reshape(-1, run).T @ given[windows].reshape(-1, n_out)
+    n_rows, n_cols, channels, n_out = filter_shape
+    dtype = widened(xp, dy[:0]).dtype
+    if _is_short(filter_shape):
+        sums = xp.zeros((n_rows * n_cols * channels, n_out), dtype)
+        n, images = _products(xp, shape, len(sums), cols)
+        for part in images:
+            runs = _runs(xp, _side_by_side(xp, x[part], rows, cols), cols, n)
+            these = _by_product(widened(xp, dy[part]), n)
+            sums += _over_runs(xp, _joined(runs), these)
+        dw = sums.reshape(n_cols, n_rows, channels, n_out).transpose(1, 0, 2, 3)
+        return dw.astype(x.dtype)
+    dw = xp.zeros((n_rows, n_cols * channels, n_out), dtype)
+    n, images = _products(xp, shape, dw.shape[1], cols)
+    for part in images:
+        runs = _runs(xp, _lines(xp, x[part], cols), cols, n)
+        given = xp.ascontiguousarray(_like_runs(widened(xp, dy[part]), n))
+        for sums, (windows, seen) in zip(dw, spans(rows), strict=True):
+            sums += _over_runs(xp, _joined(runs[:, seen]), _joined(given[:, windows]))
     return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
 
 
@@ -183,36 +199,90 @@ def _geometry(
     return rows, cols, (x_shape[0], rows.n_windows, cols.n_windows, w_shape[3])
 
 
+def _is_short(filter_shape: Sequence[int]) -> bool:
+    return filter_shape[0] == 1 or filter_shape[1] * filter_shape[2] < _LONG_RUN
+
+
+def _products(
+    xp: ModuleType, shape: Sequence[int], run: int, cols: WindowAxis
+) -> tuple[int, Iterator[slice]]:
+    """Return how many products a row of windows takes, and parts of the images."""
+    lines = _UNPACKED // max(1, run * shape[3])
+    if xp is not np or lines < max(_FEW_LINES, shape[1]) or cols.window == 1:
+        return 1, parts(xp, shape, 4 * (run + 2 * shape[3]))
+    n_bytes = 4 * (run // cols.window + 2 * shape[3])
+    return shape[2], parts(xp, shape, n_bytes, lines // max(1, shape[1]))
+
+
+def _over_runs(xp: ModuleType, runs: Array, dy: Array) -> Array:
+    """Return the product of all runs, transposed, with what is due to their windows."""
+    made = xp.matmul(runs.transpose(0, 2, 1), dy)
+    return made[0] if len(made) == 1 else made.sum(axis=0)
+
+
 def _rows_first(xp: ModuleType, dy: Array) -> Array:
     """Return images as [row, column, image, channel]."""
     return xp.ascontiguousarray(widened(xp, dy).transpose(1, 2, 0, 3))
 
 
-def _strips(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:
-    """Return what a row of each window sees, [row, window, image, place * channel]."""
-    shape = (rows.size, cols.n_windows, x.shape[0], cols.window, x.shape[3])
-    strips, turned = xp.zeros(shape, dtype=x.dtype), x.transpose(1, 2, 0, 3)
-    for j, (windows, seen) in enumerate(spans(cols)):
-        strips[:, windows, :, j] = turned[:, seen]
-    return strips.reshape(*shape[:3], cols.window * x.shape[3])
+def _lines(xp: ModuleType, x: Array, cols: WindowAxis) -> Array:
+    """Return the images with the borders of columns, [row, image, column * channel]."""
+    all_of_it = slice(None)
+    pairs = [(all_of_it, all_of_it)]
+    return _with_borders(xp, x.transpose(1, 0, 2, 3), len(x), pairs, cols)
 
 
-def _columns(xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis) -> Array:
-    """Return the matrix with a line for each window: all that the window sees."""
-    x = padded(xp, x, rows, cols)
-    windows = (x.shape[0], rows.n_windows, cols.n_windows)
-    seen = (rows.window, cols.window, x.shape[3])
-    n_windows, n_seen = (
-        windows[0] * windows[1] * windows[2],
-        seen[0] * seen[1] * seen[2],
-    )
-    strided = xp.lib.stride_tricks.as_strided
-    if seen[1] * seen[2] >= _SHORT_RUN:
-        image, row, col, channel = x.strides
-        step = (image, row * rows.stride, col * cols.stride, row, col, channel)
-        return strided(x, windows + seen, step).reshape(n_windows, n_seen)
-    # Few channels: neighbouring windows make longer runs than one window's line does,
-    # so the matrix is copied the other way round and used transposed.
-    channel, image, row, col = (x := x.transpose(3, 0, 1, 2).copy()).strides
-    step = (row, col, channel, image, row * rows.stride, col * cols.stride)
-    return strided(x, seen + windows, step).reshape(n_seen, n_windows).T
+def _side_by_side(
+    xp: ModuleType, x: Array, rows: WindowAxis, cols: WindowAxis
+) -> Array:
+    """Return what each row of windows sees, [image, window, column * row * channel]."""
+    return _with_borders(xp, x, rows.n_windows, spans(rows), cols)
+
+
+def _with_borders(
+    xp: ModuleType,
+    x: Array,
+    n: int,
+    pairs: Sequence[tuple[slice, slice]],
+    cols: WindowAxis,
+) -> Array:
+    width = (cols.n_windows - 1) * cols.stride + cols.window
+    end = min(cols.size, width - cols.before)
+    shape = (len(x), n, width, len(pairs), x.shape[3])
+    lines = xp.zeros(shape, dtype=widened(xp, x[:0]).dtype)
+    inside = lines[:, :, cols.before : cols.before + end]
+    for i, (windows, seen) in enumerate(pairs):
+        inside[:, windows, :, i] = x[:, seen, :end]
+    return lines.reshape(*shape[:2], -1)
+
+
+def _runs(xp: ModuleType, lines: Array, cols: WindowAxis, n: int) -> Array:
+    """Return what windows see of lines, [product, row, image, window, run].
+
+    That is a view of the lines, or a copy if there is a single product.
+    """
+    n_rows, n_images, length = lines.shape
+    channels = length // ((cols.n_windows - 1) * cols.stride + cols.window)
+    shape = (n, n_rows, n_images, cols.n_windows // n, cols.window * channels)
+    row, image, number = lines.strides
+    step = cols.stride * channels * number
+    strides = (step * shape[3], row, image, step, number)
+    runs = xp.lib.stride_tricks.as_strided(lines, shape, strides)
+    return xp.ascontiguousarray(runs) if n == 1 else runs
+
+
+def _by_product(y: Array, n: int) -> Array:
+    """Return a view of [image, row, column, channel] as `n` matrices of columns."""
+    cols, channels = y.shape[2:]
+    return _joined(y.reshape(-1, n, cols // n, channels).transpose(1, 0, 2, 3))
+
+
+def _like_runs(y: Array, n: int) -> Array:
+    """Return a view of [image, row, column, channel] in the order of `_runs`."""
+    images, rows, cols, channels = y.shape
+    return y.reshape(images, rows, n, cols // n, channels).transpose(2, 1, 0, 3, 4)
+
+
+def _joined(runs: Array) -> Array:
+    """Return what belongs to each product as a matrix."""
+    return runs.reshape(len(runs), -1, runs.shape[-1])

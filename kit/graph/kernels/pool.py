@@ -92,7 +92,8 @@ def max_pool_gradient(
     shape = _shape(x.shape, rows, cols)
     check_like("y", y.shape, shape)
     check_like("dy", dy.shape, shape)
-    dx = xp.zeros(x.shape, dtype=dy.dtype)
+    make = xp.empty if _tiles(rows) and _tiles(cols) else xp.zeros
+    dx = make(x.shape, dtype=dy.dtype)
     for part in parts(xp, shape, _window_bytes(x, rows, cols)):
         whole = padded(xp, x[part], rows, cols, fill=-xp.inf)
         sums = padded(xp, dx[part], rows, cols)
@@ -145,6 +146,11 @@ def _firsts(
         is_first &= is_open
         is_open ^= is_first
         yield where, is_first
+
+
+def _tiles(axis: WindowAxis) -> bool:
+    """Whether each place, borders included, belongs to exactly one window."""
+    return axis.padded == axis.stride * axis.n_windows == axis.window * axis.n_windows
 
 
 def _overlap(rows: WindowAxis, cols: WindowAxis) -> bool:
@@ -215,7 +221,7 @@ def _spread(
     """Add along one axis, at each place of a window, what the window has."""
     shape = [*share.shape]
     shape[len(at)] = axis.padded
-    if axis.padded == axis.stride * axis.n_windows == axis.window * axis.n_windows:
+    if _tiles(axis):
         return xp.repeat(share, axis.window, axis=len(at))
     sums = xp.zeros(shape, dtype=share.dtype)
     for i in range(axis.window):

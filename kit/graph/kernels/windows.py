@@ -133,10 +133,13 @@ def check_like(what: str, shape: Sequence[int], wanted: Sequence[int]) -> None:
         )
 
 
-def parts(xp: ModuleType, shape: Sequence[int], n_bytes: int) -> Iterator[slice]:
+def parts(
+    xp: ModuleType, shape: Sequence[int], n_bytes: int, most: int | None = None
+) -> Iterator[slice]:
     """Yield the images of a shape in parts; each row and column takes so many bytes.
 
-    On a device that is one part. None is yielded where nothing is to be computed.
+    A part has at most `most` images. On a device there is one part. None is yielded
+    where nothing is to be computed.
 
     >>> [*parts(np, (3, 16, 16, 1), 2048)]
     [slice(0, 2, None), slice(2, 4, None)]
@@ -144,6 +147,7 @@ def parts(xp: ModuleType, shape: Sequence[int], n_bytes: int) -> Iterator[slice]
     size = shape[0]
     if xp is np:
         size = max(1, _CACHED_BYTES // max(1, shape[1] * shape[2] * n_bytes))
+        size = min(size, most or size)
     if 0 not in shape:
         for start in range(0, shape[0], size):
             yield slice(start, start + size)

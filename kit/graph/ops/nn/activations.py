@@ -88,6 +88,12 @@ def _leaky_relu(xp: ModuleType, x: Any, *, alpha: float) -> Any:
     return xp.maximum(x, x * alpha) if 0 < alpha <= 1 else xp.where(x > 0, x, x * alpha)
 
 
+def _relu_grad(_: ModuleType, dy: Any, y: Any) -> Any:
+    slope = (y > 0).astype(dy.dtype)  # a product of floats and bools takes longer
+    slope *= dy
+    return slope
+
+
 def _sigmoid_grad(xp: ModuleType, y: Any, dy: Any) -> Any:
     slope = xp.subtract(1, y)
     slope *= y
@@ -209,7 +215,7 @@ def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
 _leak = _slope("LeakyReluGrad", _input_of)
 register(OpDef("LeakyRelu", infer_real, _leaky_relu, _leak))
 _SLOPES: list[tuple[str, Forward, Gradient]] = [
-    ("ReluGrad", lambda xp, dy, y: xp.multiply(dy, y > 0), _linear),
+    ("ReluGrad", _relu_grad, _linear),
     ("Relu6Grad", lambda xp, dy, y: xp.multiply(dy, (y > 0) & (y < 6)), _linear),
     (
         "LeakyReluGrad",
