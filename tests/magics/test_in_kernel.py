@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -207,6 +208,31 @@ def test_a_running_training_is_looked_into_switched_and_protected(
     )
     assert restart.traceback.startswith("ClusterBusy: cannot restart worker:1 while a")
     assert notebook.run("run.topology").result == "'ring'"
+
+
+def test_what_steps_print_is_one_output_below_the_cell_that_runs(
+    notebook: Kernel,
+) -> None:
+    begun = notebook.run(
+        "import numpy as np, pathlib, tempfile, time\n"
+        "go = pathlib.Path(tempfile.mkdtemp(), 'go')\n"
+        "def step(params, batch, state):\n"
+        "    while not go.exists():\n"
+        "        time.sleep(0.01)\n"
+        "    state['n'] = state.get('n', 0) + 1\n"
+        "    print('step', state['n'])\n"
+        "    return 0.0, {'w': np.zeros(3)}\n"
+        "run = kit.train(step, {'w': np.zeros(3)}, np.zeros((64, 3)), steps=3)"
+    )
+    waited = notebook.run("go.touch()\nrun.wait().state")
+
+    assert begun.shown == []
+    *shown, state = [str(one["text/plain"]) for one in waited.shown]
+    assert state == "'done'"
+    assert all(later.startswith(text) for text, later in itertools.pairwise(shown))
+    for name in ("worker:0", "worker:1"):
+        mine = [one for one in shown[-1].splitlines() if one.startswith(name)]
+        assert mine == [f"{name} │ step {n}" for n in (1, 2, 3)]
 
 
 @pytest.mark.lasting("process")

@@ -152,6 +152,10 @@ class Run:
 
     @topology.setter
     def topology(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"topology is {name!r}; give its name: run.topology = 'ring'."
+            )
         self._configure(topology=name)
 
     @property
@@ -523,15 +527,16 @@ class Run:
         return self.checkpoints.resumed
 
     def show_progress(self, hooks: HookList) -> None:
-        """Show the newest line of the hooks here; `kit.train` does so.
+        """Show what steps and hooks print and report here; `kit.train` does so.
 
-        It is one output of the cell or one line of the terminal, which is overwritten.
+        The newest line of the hooks is one output of the cell or one line of the
+        terminal, which is overwritten. What is printed are lines with the task's name.
         """
-        if hooks and self._leads_here:
+        if self._leads_here:
             teller = Teller(output_for(sys.stdout))
             if hooks.tell:
                 teller.reserve()
-            self._observer.coordinator.let_tell(teller)
+            self._observer.let_tell(teller)
 
     @property
     def messages(self) -> list[str]:
