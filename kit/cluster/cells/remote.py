@@ -13,7 +13,14 @@ from typing import Any, cast
 import cloudpickle
 
 from kit.cluster.cells import user_code
-from kit.errors import KitError, UnknownError, from_plain, shortened, to_plain
+from kit.errors import (
+    InvalidArgumentError,
+    KitError,
+    UnknownError,
+    from_plain,
+    shortened,
+    to_plain,
+)
 from kit.pickling import dumps
 
 
@@ -38,9 +45,19 @@ def pack(
 ) -> bytes:
     """Return the call as bytes; `InvalidArgumentError` names what cannot travel.
 
+    And what is not a function.
+
     >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
     (3, 1)
     """
+    if not callable(function):
+        instead = "the function itself, cluster.call('worker', f), not what it returns"
+        if isinstance(function, str):
+            instead = f"code to cluster.on('worker', {function[:40]!r})"
+        raise InvalidArgumentError(
+            f"{function!r:.100} is {type(function).__name__}, not a function; give "
+            f"{instead}."
+        )
     named = getattr(function, "__name__", type(function).__name__)
     call = dumps((function, tuple(args), dict(kwargs)), f"the call of {named}()")
     # Apart, and after the call: pickling may import what it needs.
