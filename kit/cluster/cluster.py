@@ -66,6 +66,7 @@ from kit.settings import INSECURE, Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
 from kit.task import Task
+from kit.training.arguments import whole
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.shaping import LinkSettings
@@ -153,12 +154,13 @@ class Cluster:
         if chosen is not None:
             chosen.n_processes(len(tasks))  # raises when they cannot be placed
             _check_transport(transport)
+        checked = Settings(transport=transport, insecure=insecure)
         options = ClusterOptions(
             tasks,
             threads=_threads(threads, len(tasks), chosen),
             python=python or default_python(),
-            transport=Settings(transport=transport).transport,
-            insecure=insecure,
+            transport=checked.transport,
+            insecure=checked.insecure,
             lease_s=lease_s,
             start_deadline_s=start_deadline_s,
             stop_deadline_s=stop_deadline_s,
@@ -626,7 +628,7 @@ class Cluster:
 
             print(cluster.log("worker:1"))
         """
-        found = select_one(task, self.tasks)
+        found, n_lines = select_one(task, self.tasks), whole("n_lines", n_lines)
         return self._life.ready()[0].log_tail(found, n_lines)
 
     def log_path(self, task: str | Task) -> Path:

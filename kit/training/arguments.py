@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from numbers import Real
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -13,16 +16,98 @@ from kit.errors import InvalidArgumentError, NotFinite
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Rule
+from kit.training.worker.worker import OFFERED, requested
 
 
 def whole(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers."""
-    try:
-        return operator.index(value)
-    except TypeError:
+    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers.
+
+    >>> whole("steps", 1e3)
+    Traceback (most recent call last):
+    kit.errors.InvalidArgumentError: steps is 1000.0; give a whole number: steps=1000.
+    """
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    is_whole = isinstance(value, float) and value.is_integer()
+    is_digits = isinstance(value, str) and value.strip().isdecimal()
+    meant = f": {name}={int(value)}" if is_whole or is_digits else ""
+    raise InvalidArgumentError(f"{name} is {value!r}; give a whole number{meant}.")
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no number of seconds (`InvalidArgumentError`); None is no limit.
+
+    >>> check_timeout(2.5)
+    """
+    if timeout is not None and not isinstance(timeout, Real):
         raise InvalidArgumentError(
-            f"{name} is {value!r}; give a whole number."
-        ) from None
+            f"timeout is {timeout!r}; give seconds, such as run.wait(10), or nothing."
+        )
+
+
+def checked_sync(sync: object) -> bool:
+    """Return `sync` as a bool; `InvalidArgumentError` for anything else."""
+    if not isinstance(sync, bool | np.bool_):
+        raise InvalidArgumentError(
+            f"sync is {sync!r}; give sync=True, and every update uses a whole "
+            f"mini-batch, or sync=False, and each worker goes at its own pace."
+        )
+    return bool(sync)
+
+
+def check_step(step: object) -> None:
+    """Refuse what cannot be called as a step function (`InvalidArgumentError`)."""
+    if isinstance(step, type):
+        raise InvalidArgumentError(
+            f"step is the class {step.__name__}; give a function (params, batch) -> "
+            f"(loss, gradients), or an object that can be called so: {step.__name__}()."
+        )
+    if not callable(step):
+        raise InvalidArgumentError(
+            f"step is {type(step).__name__}; give a function (params, batch) -> "
+            f"(loss, gradients)."
+        )
+    try:
+        signature = inspect.signature(step)
+    except (TypeError, ValueError):  # a built-in function has none
+        return
+    asked, names = requested(step), list(signature.parameters)
+    try:
+        signature.bind("params", "batch", **dict.fromkeys(asked))
+    except TypeError as error:
+        wrong = str(error)
+    else:
+        if names[:2] != ["batch", "params"]:
+            return
+        wrong = "the parameters come first"
+    raise InvalidArgumentError(
+        f"step is {_shown_call(step, signature)}, which cannot be called with (params, "
+        f"batch): {wrong}. {_meant_step(step, names)}"
+    )
+
+
+def _shown_call(step: Callable[..., Any], signature: inspect.Signature) -> str:
+    name = getattr(step, "__qualname__", type(step).__name__)
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return f"{name.rpartition('<locals>.')[2]}{shown}"
+
+
+def _meant_step(step: Callable[..., Any], names: list[str]) -> str:
+    if names[:1] == ["self"]:
+        owner = step.__qualname__.split(".")[-2:][0]
+        return f"Give the method of an object: {owner}().{step.__name__}."
+    for name in names[2:]:
+        near = get_close_matches(name, OFFERED, n=1, cutoff=0.7)
+        if near and name not in OFFERED:
+            return f"Did you mean def step(params, batch, {near[0]})?"
+    return (
+        "Write def step(params, batch); it may ask for grads, rng and state too. Bind "
+        "what else it takes by name: functools.partial(step, rate=0.1)."
+    )
 
 
 def checked_params(params: object) -> dict[str, Any]:
@@ -49,11 +134,12 @@ def quorum_of(aggregate: SupportsIndex | None) -> int:
     """Return how many gradients make a step, 0 for those of all workers."""
     if aggregate is None:
         return 0
-    found = whole("aggregate", aggregate)
+    is_count = isinstance(aggregate, SupportsIndex)
+    found = whole("aggregate", aggregate) if is_count else 0
     if found < 1:
         raise InvalidArgumentError(
-            f"aggregate is {found}; give how many gradients make a step, at least 1, "
-            f"or None for those of all workers."
+            f"aggregate is {aggregate!r}; give how many gradients make a step, at "
+            f"least 1, or None for those of all workers."
         )
     return found
 

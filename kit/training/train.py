@@ -48,6 +48,7 @@ from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
+from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
 from kit.recording.options import Recording
 from kit.recording.recorder import Recorder, recorder_of
@@ -56,7 +57,9 @@ from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.training.arguments import (
+    check_step,
     checked_params,
+    checked_sync,
     optimizers_of,
     quorum_of,
     whole,
@@ -156,6 +159,7 @@ def train(
 ) -> Run: ...
 
 
+@names_its_arguments
 def train(
     step: Step | ArrayProtocol,
     params: Any = None,
@@ -325,12 +329,12 @@ def train(
     work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
-        running() if cluster is None else cluster,
+        running() if cluster is None else _checked_cluster(cluster),
         work,
         **optimizers_of(optimizer, local_steps, outer),
         accumulate=whole("accumulate", accumulate),
         topology=topology,
-        synchronous=sync,
+        synchronous=checked_sync(sync),
         aggregate=quorum_of(aggregate),
         link=str(LinkSettings.parse(link)),
         placement=placement,
@@ -460,13 +464,19 @@ def _work(
             "session= gives the initial values of a tensor's variables; a step "
             "function begins with `params`."
         )
+    check_step(step)
     values = checked_params(params() if callable(params) else params)
-    if not callable(step):
-        raise InvalidArgumentError(
-            f"step is {type(step).__name__}; give a function (params, batch) -> "
-            f"(loss, gradients)."
-        )
     return Work(step, data, values)
+
+
+def _checked_cluster(cluster: Trains) -> Trains:
+    if isinstance(cluster, type) or not hasattr(cluster, "launch"):
+        raise InvalidArgumentError(
+            f"cluster is {cluster!r}; give one that runs: cluster = kit.Cluster(ps=1, "
+            f"worker=3).start(), a kit.Server of your own, or nothing for the current "
+            f"one."
+        )
+    return cluster
 
 
 def running() -> Trains:

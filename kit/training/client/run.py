@@ -21,6 +21,7 @@ from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace, beside
+from kit.training.arguments import check_timeout
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
@@ -423,6 +424,7 @@ class Run:
         KitError
             What the training failed with, such as `StepFailed` or `PeerLost`.
         """
+        check_timeout(timeout)
         try:
             self._observer.wait(timeout)
         except KeyboardInterrupt as stop:
