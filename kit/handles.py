@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
@@ -54,7 +54,8 @@ def handle(cls: Class) -> Class:
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         if not name.startswith("_") and _is_ours(type(self)):
-            refusal = _refusal(type(self), name)
+            cls: Any = type(self)
+            refusal = _refusal(cls, name)
             if refusal is not None:
                 raise type(refusal)(refusal.message)
         assign(self, name, value)
@@ -73,8 +74,8 @@ def _is_ours(cls: type[Any]) -> bool:
 @cache
 def _refusal(cls: Any, name: str) -> UnknownAttribute | None:
     """Return what to raise when this attribute is set; None if that has an effect."""
-    is_frozen = is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    set_once = [field.name for field in fields(cls)] if is_frozen else []
+    made_by = getattr(cls, "__dataclass_params__", None)
+    set_once = [one.name for one in fields(cls)] if made_by and made_by.frozen else []
     if near := _nearest(name, set_once):
         return FrozenAttribute(
             f"{cls.__name__} cannot be changed once it is made; make another: "

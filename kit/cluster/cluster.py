@@ -24,6 +24,7 @@ from kit import machine
 from kit.cluster import memory, report, runtime
 from kit.cluster.adding import adding, removing
 from kit.cluster.cells import remote
+from kit.cluster.cells.calls import CallInterrupted
 from kit.cluster.cells.cell_output import CellOutput
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import (
@@ -924,7 +925,14 @@ class Cluster:
             pids = cluster.call("worker", os.getpid)
         """
         work = self._call(where, function, args, kwargs, deadline_s)
-        return _one_or_all(where, work.result())
+        try:
+            return _one_or_all(where, work.result())
+        except KeyboardInterrupt:
+            name = getattr(function, "__name__", "the function")
+            raise CallInterrupted(
+                f"interrupted, and so were the tasks that had not returned from "
+                f"{name}() yet; the cluster goes on."
+            ) from None
 
     async def call_async(
         self,

@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
-from kit.errors import InvalidArgumentError, noted_at
+from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
@@ -480,7 +480,10 @@ def _checked_cluster(cluster: Trains) -> Trains:
 
 
 def running() -> Trains:
-    """Return the current cluster; `InvalidArgumentError` where there can be none."""
+    """Return the current cluster; raises `FailedPreconditionError` without one."""
     if _current is None:
-        raise InvalidArgumentError("there is no cluster: give cluster=....")
+        raise FailedPreconditionError(
+            "no cluster is running; start one: cluster = kit.Cluster(ps=1, "
+            "worker=3).start(), or %%cluster in a notebook."
+        )
     return _current()

@@ -27,6 +27,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from ipyparallel.engine import app as engine_app
 from ipyparallel.engine.nanny import KernelNanny
 from IPython import get_ipython
+from IPython.core.error import UsageError
 from traitlets.config import Config
 
 from kit.cluster.cells.output_limit import OutputLimit
@@ -167,6 +168,13 @@ class LimitedShell(ZMQInteractiveShell):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
         self.loop_runner = CellLoop()
+
+    def ask_exit(self) -> None:
+        """Refuse `exit()` in a cell: it would end the task without a word."""
+        raise UsageError(
+            "exit() would end this task, with all its variables. If that is wanted, "
+            "write %cluster restart, and its name, in a cell of the notebook."
+        )
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         lines = [shortened(line) for line in stb]
