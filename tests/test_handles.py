@@ -90,29 +90,27 @@ def test_an_attribute_that_can_only_be_read_is_not_offered(
 
 
 @for_each(
-    ("call", "said"),
+    ("called", "arguments", "said"),
     [
-        (lambda: kit.train(batch_size=64), "train has no argument 'batch_size'"),
-        (lambda: kit.train(batch_size=64), "; write batch=...."),
-        (lambda: kit.train(lr=0.1), "; write optimizer=kit.Adam(0.001)."),
-        (lambda: kit.train(epochs=3), "; write steps=...."),
-        (lambda: kit.train(topolgy="ring"), "; write topology=...."),
-        (lambda: kit.Adam(lr=0.1), "Adam has no argument 'lr'; write learning_rate="),
-        (
-            lambda: kit.Cluster(workers=2),
-            "Cluster has no argument 'workers'; write",
-        ),
-        (lambda: kit.Cluster(ports=2), "; it has ps, worker, jobs, transport, "),
-        (lambda: kit.Elastic(spares=1), "; write spare=...."),
-        (lambda: kit.Checkpoints("x", every=3), "; write every_s=...."),
+        (kit.train, {"batch_size": 64}, "train has no argument 'batch_size'"),
+        (kit.train, {"batch_size": 64}, "; write batch=...."),
+        (kit.train, {"lr": 0.1}, "; write optimizer=kit.Adam(0.001)."),
+        (kit.train, {"epochs": 3}, "; write steps=...."),
+        (kit.train, {"topolgy": "ring"}, "; write topology=...."),
+        (kit.evolve, {"pop": 3}, "; it has loss, params, data, population, "),
+        (kit.rehearse, {"n_workers": 3}, "; write worker=...."),
+        (kit.Adam, {"lr": 0.1}, "Adam has no argument 'lr'; write learning_rate=...."),
+        (kit.Cluster, {"workers": 2}, "Cluster has no argument 'workers'; write "),
+        (kit.Cluster, {"ports": 2}, "; it has ps, worker, jobs, transport, "),
+        (kit.Elastic, {"spares": 1}, "; write spare=...."),
+        (kit.Checkpoints, {"every": 3}, "; write every_s=...."),
     ],
-    ids=str,
 )
 def test_an_argument_by_another_name_is_refused_with_the_right_one(
-    call: Callable[[], Any], said: str
+    called: Callable[..., Any], arguments: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(UnknownArgument) as caught:
-        call()
+        called(**arguments)
 
     assert isinstance(caught.value, TypeError)
     assert said in str(caught.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any, SupportsIndex
@@ -58,55 +58,78 @@ def checked_sync(sync: object) -> bool:
     return bool(sync)
 
 
-def check_step(step: object) -> None:
+def check_step(step: Any) -> None:
     """Refuse what cannot be called as a step function (`InvalidArgumentError`)."""
-    if isinstance(step, type):
+    check_function("step", step, ("params", "batch"), "(loss, gradients)", OFFERED)
+
+
+def check_function(
+    what: str,
+    function: Any,
+    wanted: Sequence[str],
+    gives: str,
+    offered: Sequence[str] = (),
+) -> None:
+    """Refuse what cannot be called with arguments `wanted`; it may ask for `offered`.
+
+    Raises `InvalidArgumentError` with its signature, and what to write instead.
+    """
+    form = f"({', '.join(wanted)})"
+    if isinstance(function, type):
         raise InvalidArgumentError(
-            f"step is the class {step.__name__}; give a function (params, batch) -> "
-            f"(loss, gradients), or an object that can be called so: {step.__name__}()."
+            f"{what} is the class {function.__name__}; give a function {form} -> "
+            f"{gives}, or an object that can be called so: {function.__name__}()."
         )
-    if not callable(step):
+    if not callable(function):
         raise InvalidArgumentError(
-            f"step is {type(step).__name__}; give a function (params, batch) -> "
-            f"(loss, gradients)."
+            f"{what} is {type(function).__name__}; give a function {form} -> {gives}."
         )
     try:
-        signature = inspect.signature(step)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # a built-in function has none
         return
-    asked, names = requested(step), list(signature.parameters)
+    names = list(signature.parameters)
     try:
-        signature.bind("params", "batch", **dict.fromkeys(asked))
+        signature.bind(*wanted, **dict.fromkeys(requested(function) & {*offered}))
     except TypeError as error:
         wrong = str(error)
     else:
         if names[:2] != ["batch", "params"]:
             return
         wrong = "the parameters come first"
+    meant = _meant(what, function, names, wanted, offered)
     raise InvalidArgumentError(
-        f"step is {_shown_call(step, signature)}, which cannot be called with (params, "
-        f"batch): {wrong}. {_meant_step(step, names)}"
+        f"{what} is {_shown_call(function, signature)}, which cannot be called with "
+        f"{form}: {wrong}. {meant}"
     )
 
 
-def _shown_call(step: Callable[..., Any], signature: inspect.Signature) -> str:
-    name = getattr(step, "__qualname__", type(step).__name__)
+def _shown_call(function: Any, signature: inspect.Signature) -> str:
+    name = getattr(function, "__qualname__", type(function).__name__)
     plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
     shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     return f"{name.rpartition('<locals>.')[2]}{shown}"
 
 
-def _meant_step(step: Callable[..., Any], names: list[str]) -> str:
+def _meant(
+    what: str,
+    function: Any,
+    names: Sequence[str],
+    wanted: Sequence[str],
+    offered: Sequence[str],
+) -> str:
     if names[:1] == ["self"]:
-        owner = step.__qualname__.split(".")[-2:][0]
-        return f"Give the method of an object: {owner}().{step.__name__}."
-    for name in names[2:]:
-        near = get_close_matches(name, OFFERED, n=1, cutoff=0.7)
-        if near and name not in OFFERED:
-            return f"Did you mean def step(params, batch, {near[0]})?"
+        owner = function.__qualname__.split(".")[-2:][0]
+        return f"Give the method of an object: {owner}().{function.__name__}."
+    head = f"def {what}({', '.join(wanted)}"
+    for name in names[len(wanted) :]:
+        near = get_close_matches(name, offered, n=1, cutoff=0.7)
+        if near and name not in offered:
+            return f"Did you mean {head}, {near[0]})?"
+    more = f"; it may ask for {' and '.join(offered)} too" if offered else ""
     return (
-        "Write def step(params, batch); it may ask for grads, rng and state too. Bind "
-        "what else it takes by name: functools.partial(step, rate=0.1)."
+        f"Write {head}){more}. Bind what else it takes by name: "
+        f"functools.partial({what}, rate=0.1)."
     )
 
 

@@ -329,7 +329,7 @@ def train(
     work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
-        running() if cluster is None else _checked_cluster(cluster),
+        running() if cluster is None else checked_cluster(cluster),
         work,
         **optimizers_of(optimizer, local_steps, outer),
         accumulate=whole("accumulate", accumulate),
@@ -469,7 +469,8 @@ def _work(
     return Work(step, data, values)
 
 
-def _checked_cluster(cluster: Trains) -> Trains:
+def checked_cluster(cluster: Trains) -> Trains:
+    """Return it; raises `InvalidArgumentError` for what nothing can be trained on."""
     if isinstance(cluster, type) or not hasattr(cluster, "launch"):
         raise InvalidArgumentError(
             f"cluster is {cluster!r}; give one that runs: cluster = kit.Cluster(ps=1, "

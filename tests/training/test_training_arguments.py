@@ -113,7 +113,7 @@ def scaled(rate: float, params: Any, batch: Any) -> Any:
         (Model.step, ["Model.step(self, params, batch)", "Model().step"]),
         (Model, ["step is the class Model", "Model()"]),
         (partial(scaled, rate=1.0), ["partial(*, rate=1.0, params, batch)"]),
-        (partial(fit, 1, 2), ["partial()"]),
+        (partial(fit, initial(), DATA), ["partial()"]),
         (3, ["step is int", "function"]),
     ],
     ids=str,
