@@ -889,6 +889,8 @@ class Cluster:
     ) -> Any:
         """Call a function on the named tasks and return what it returns; blocks.
 
+        What it prints there is shown here, by the name of the task, when it returns.
+
         Parameters
         ----------
         where : str, Task, or iterable of these

@@ -129,7 +129,7 @@ class NotebookLine:
         self._lines += [line.text for line in lines]
         self._n_lines += len(lines)
         n_before = self._n_lines - len(self._lines)
-        before = [f"({n_before:,} lines before these)"] if n_before else []
+        before = [f"(lines before these: {n_before:,})"] if n_before else []
         shown = {"text/plain": "\n".join([*before, *self._lines])}
         if self._of_lines is None:
             self._of_lines = self._display(shown, raw=True, display_id=True)

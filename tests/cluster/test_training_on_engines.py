@@ -352,6 +352,32 @@ print("of a cell")
     assert capsys.readouterr().out.count("of a step") == 2
 
 
+def test_what_a_call_prints_is_shown_by_the_name_of_its_task_and_is_in_the_log(
+    cluster: kit.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def called(fails: bool) -> int:
+        import sys
+
+        print("a call prints")
+        sys.stderr.write("a call complains")
+        return 1 // (not fails)
+
+    value = cluster.call("worker:1", called, False)
+    fine = capsys.readouterr()
+    with pytest.raises(UnknownError, match="ZeroDivisionError"):
+        cluster.call("worker:1", called, True)
+    failed = capsys.readouterr()
+    cluster.call("worker:0", lambda: [print(n) for n in range(1500)])
+    many = capsys.readouterr().out.splitlines()
+
+    assert value == 1
+    for shown in (fine, failed):
+        assert shown == ("worker:1 │ a call prints\n", "worker:1 │ a call complains\n")
+    assert cluster.log("worker:1", 100).count("a call prints") == 2
+    assert many[0] == "worker:0 │ … 500 more in its log: cluster.log('worker:0')"
+    assert many[1:] == [f"worker:0 │ {n}" for n in range(500, 1500)]
+
+
 def test_what_a_cell_prints_is_shown_and_is_not_in_the_log(
     cluster: kit.Cluster,
 ) -> None:

@@ -215,4 +215,4 @@ def test_notebook_shows_the_newest_lines_in_one_output_beside_the_progress() -> 
     assert lines[1] == "line 1\nline 2"
     before, *newest = lines[-1].splitlines()
     assert newest == [f"line {n}" for n in range(801, 1001)]
-    assert before == "(800 lines before these)"
+    assert before == "(lines before these: 800)"

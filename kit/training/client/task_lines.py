@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kit.hooks.progress import Line
 from kit.training.client.watched import Watched
@@ -16,10 +17,19 @@ def task_lines(job: Job, watched: Sequence[Watched]) -> Iterator[Line]:
     for member, one in enumerate(watched):
         label = f"{job.tasks[member].short:<{width}} │ "
         while one.printed:
-            kind, said = one.printed.popleft()
-            if kind == MORE:
-                said = f"… {said:,} more in its log: cluster.log({_log(job, member)!r})"
-            yield Line(f"{label}{said}", is_error=kind == ERROR)
+            yield labelled(label, one.printed.popleft(), _log(job, member))
+
+
+def labelled(label: str, printed: Sequence[Any], log: str) -> Line:
+    """Return what one entry of `PrintedLines` says, and in whose log the rest is.
+
+    >>> labelled("worker:1 │ ", ["more", 1234], "worker:1").text
+    "worker:1 │ … 1,234 more in its log: cluster.log('worker:1')"
+    """
+    kind, said = printed
+    if kind == MORE:
+        said = f"… {said:,} more in its log: cluster.log({log!r})"
+    return Line(f"{label}{said}", is_error=kind == ERROR)
 
 
 def _log(job: Job, member: int) -> str:

@@ -1,4 +1,4 @@
-"""What a member's steps and hooks print: the lines that go to the notebook.
+"""What a member's steps and hooks, or a call, print: lines that go to the notebook.
 
 All of it stands in the task's log, which `kit.server.task_log` writes. Some lines a
 second are kept here as well, until the notebook asks for news; of the others it gets
@@ -24,7 +24,7 @@ _this_thread = threading.local()
 
 
 class PrintedLines:
-    r"""The lines of one member. Every method may be called by any thread.
+    r"""The lines of one member or call. Every method may be called by any thread.
 
     >>> printed = PrintedLines(clock=lambda: 0.0)
     >>> printed.write("a\nb")
@@ -33,11 +33,17 @@ class PrintedLines:
     ([['out', 'b']], 2)
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        most_a_second: float = MOST_A_SECOND,
+        kept: int = _KEPT,
+    ) -> None:
+        self._clock, self._most_a_second = clock, most_a_second
         # Reentrant: a handler of a signal may print in the midst of a print.
         self._guard = threading.RLock()
-        self._lines: deque[list[Any]] = deque(maxlen=_KEPT)
+        self._lines: deque[list[Any]] = deque(maxlen=kept)
         self._n_lines = 0  # that were ever put there
         self._begun = {OUT: "", ERROR: ""}  # lines that have not ended
         self._begun_at = 0.0
@@ -85,7 +91,7 @@ class PrintedLines:
         if second != self._second:
             self._tell_left_out()
             self._second, self._n_in_second = second, 0
-        if self._n_in_second == MOST_A_SECOND:
+        if self._n_in_second >= self._most_a_second:
             self._n_left_out += 1
             return
         self._n_in_second += 1
