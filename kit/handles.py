@@ -1,14 +1,17 @@
-"""Objects that users hold: setting an attribute that they do not have is refused.
+"""Objects that users hold, and functions that they call, refuse names they do not have.
 
-`run.topolgy = "ring"` would otherwise make a new attribute and do nothing.
+`run.topolgy = "ring"` would otherwise make a new attribute and do nothing; what Python
+says of `kit.train(batch_size=64)` does not name `batch`.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
-from functools import cache
-from typing import Any, TypeVar
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 from kit.errors import InvalidArgumentError
 
@@ -16,30 +19,51 @@ _OURS = ("kit", "widgets")
 
 
 class UnknownAttribute(InvalidArgumentError, AttributeError):
-    """An attribute was set that the object does not have, or that is a method.
+    """An attribute was set that the object does not have, or that cannot be set.
 
-    Setting it would do nothing. The caller writes the name that the message gives.
+    The caller writes what the message gives instead.
+    """
+
+
+class FrozenAttribute(UnknownAttribute, FrozenInstanceError):
+    """An attribute of something that cannot be changed was set, such as a setting.
+
+    Nothing has changed. The caller makes another object, as the message says.
+    """
+
+
+class UnknownArgument(InvalidArgumentError, TypeError):
+    """A function was called with an argument that it does not have.
+
+    Nothing has been done. The caller writes the name that the message gives.
     """
 
 
 Class = TypeVar("Class", bound=type[Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def handle(cls: Class) -> Class:
     """Refuse to set public attributes that a class neither has nor declares.
 
-    Decorates a class whose public attributes are properties or annotated in its body. A
-    subclass of the user's may have attributes of its own.
+    And arguments that its objects are not made with. Decorates a class whose public
+    attributes are properties or annotated in its body. A subclass of the user's may
+    have attributes of its own.
     """
     assign: Any = cls.__setattr__
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         if not name.startswith("_") and _is_ours(type(self)):
-            _check(type(self), name)
+            cls: Any = type(self)
+            refusal = _refusal(cls, name)
+            if refusal is not None:
+                raise type(refusal)(refusal.message)
         assign(self, name, value)
 
     changed: Any = cls
     changed.__setattr__ = __setattr__
+    if "__init__" in vars(cls):
+        changed.__init__ = names_its_arguments(changed.__init__)
     return cls
 
 
@@ -47,26 +71,109 @@ def _is_ours(cls: type[Any]) -> bool:
     return cls.__module__.partition(".")[0] in _OURS
 
 
-def _check(cls: Any, name: str) -> None:
-    names = _settable(cls)
+@cache
+def _refusal(cls: Any, name: str) -> UnknownAttribute | None:
+    """Return what to raise when this attribute is set; None if that has an effect."""
+    made_by = getattr(cls, "__dataclass_params__", None)
+    set_once = [one.name for one in fields(cls)] if made_by and made_by.frozen else []
+    if near := _nearest(name, set_once):
+        return FrozenAttribute(
+            f"{cls.__name__} cannot be changed once it is made; make another: "
+            f"kit.{cls.__name__}({near}=...)."
+        )
+    names = _public(cls)
     if name in names:
-        return
+        return _read_only(cls, name, names) if _is_read_only(cls, name) else None
+    nothing = (
+        f"{cls.__name__} has no attribute {name!r}, and setting it would do nothing"
+    )
     if callable(getattr(cls, name, None)):
-        raise UnknownAttribute(
+        return UnknownAttribute(
             f"{cls.__name__}.{name} is a method, and setting it would do nothing; call "
             f".{name}(...) instead."
         )
-    near = get_close_matches(name.lower(), names, n=1)
-    instead = f"write .{near[0]} = ..." if near else f"it has {', '.join(names)}"
-    raise UnknownAttribute(
-        f"{cls.__name__} has no attribute {name!r}, and setting it would do nothing; "
-        f"{instead}."
+    near = _nearest(name, names)
+    if not near:
+        return UnknownAttribute(f"{nothing}; it has {', '.join(names)}.")
+    if _is_read_only(cls, near):
+        return UnknownAttribute(f"{nothing}; .{near} can only be read.")
+    return UnknownAttribute(f"{nothing}; write .{near} = ....")
+
+
+def _read_only(cls: Any, name: str, names: Sequence[str]) -> UnknownAttribute:
+    others = [other for other in names if not _is_read_only(cls, other)]
+    return UnknownAttribute(
+        f"{cls.__name__}.{name} can only be read; what can be set: "
+        f"{', '.join(others) or 'nothing'}."
     )
 
 
-@cache
-def _settable(cls: type[Any]) -> list[str]:
-    """Return the public attributes that are no methods; the class says which can be."""
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Return the name itself, if it is there, else the most similar one, if any."""
+    if name in names:
+        return name
+    return "".join(get_close_matches(name.lower(), names, n=1))
+
+
+def _public(cls: type[Any]) -> list[str]:
+    """Return the public attributes that are no methods."""
     declared = {name for one in cls.__mro__ for name in inspect.get_annotations(one)}
     present = {name for name in dir(cls) if not callable(getattr(cls, name, None))}
     return sorted(name for name in declared | present if not name.startswith("_"))
+
+
+def _is_read_only(cls: type[Any], name: str) -> bool:
+    kept = inspect.getattr_static(cls, name, None)
+    return isinstance(kept, property) and kept.fset is None
+
+
+# What others call our arguments; the first of ours that a function has is meant.
+_SYNONYMS = {
+    "lr": ("learning_rate", "optimizer"),
+    "learning_rate": ("optimizer",),
+    "batch_size": ("batch",),
+    "epochs": ("steps",),
+    "num_steps": ("steps",),
+    "data_set": ("data",),
+    "dataset": ("data",),
+    "workers": ("worker",),
+    "n_workers": ("worker",),
+    "num_workers": ("worker",),
+    "n_ps": ("ps",),
+    "num_ps": ("ps",),
+}
+_EXAMPLES = {"optimizer": "kit.Adam(0.001)"}
+
+
+def names_its_arguments(function: Function) -> Function:
+    """Refuse arguments by names that a function does not have, with the right name.
+
+    >>> @names_its_arguments
+    ... def step(learning_rate=0.1): ...
+    >>> step(lr=0.5)
+    Traceback (most recent call last):
+    kit.handles.UnknownArgument: step has no argument 'lr'; write learning_rate=....
+    """
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return function
+    names = [name for name in parameters if name != "self"]
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in names:
+                raise UnknownArgument(_unknown(function, name, names))
+        return function(*args, **kwargs)
+
+    return cast("Function", called)
+
+
+def _unknown(function: Callable[..., Any], name: str, names: list[str]) -> str:
+    meant = [one for one in _SYNONYMS.get(name.lower(), ()) if one in names]
+    near = meant[0] if meant else _nearest(name, names)
+    instead = f"it has {', '.join(names)}"
+    if near:
+        instead = f"write {near}={_EXAMPLES.get(near, '...')}"
+    called = function.__qualname__.removesuffix(".__init__")
+    return f"{called} has no argument {name!r}; {instead}."

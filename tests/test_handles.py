@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import kit
 from kit.cluster import Cluster
 from kit.experiments.comparison import Comparison
 from kit.experiments.results import Sweep
-from kit.handles import UnknownAttribute
+from kit.handles import UnknownArgument, UnknownAttribute
+from kit.hooks import LoggingTensorHook, StopAtStepHook
 from kit.recording.recorder import Recorder
 from kit.server.attached import AttachedCluster
 from kit.server.server import Server
@@ -55,7 +58,62 @@ def test_an_attribute_that_does_nothing_is_refused_with_the_near_name(
     with pytest.raises(UnknownAttribute) as caught:
         setattr(object.__new__(cls), wrong, "ring")
 
-    assert f".{right}" in caught.value.message
+    assert f"{right}" in caught.value.message
+
+
+def test_what_cannot_be_changed_says_how_to_make_another() -> None:
+    with pytest.raises(FrozenInstanceError) as caught:
+        kit.Adam(0.1).learning_rat = 0.2  # type: ignore[attr-defined]
+
+    assert str(caught.value) == (
+        "Adam cannot be changed once it is made; make another: "
+        "kit.Adam(learning_rate=...)."
+    )
+
+
+@for_each(
+    ("cls", "name", "said"),
+    [
+        (Run, "step", "Run.step can only be read; "),
+        (Run, "stp", ".step can only be read"),
+        (StopAtStepHook, "last_step", "StopAtStepHook has no attribute 'last_step'"),
+        (LoggingTensorHook, "every_n_iter", "LoggingTensorHook has no attribute"),
+    ],
+)
+def test_an_attribute_that_can_only_be_read_is_not_offered(
+    cls: type[Any], name: str, said: str
+) -> None:
+    with pytest.raises(UnknownAttribute) as caught:
+        setattr(object.__new__(cls), name, 3)
+
+    assert said in caught.value.message
+
+
+@for_each(
+    ("called", "arguments", "said"),
+    [
+        (kit.train, {"batch_size": 64}, "train has no argument 'batch_size'"),
+        (kit.train, {"batch_size": 64}, "; write batch=...."),
+        (kit.train, {"lr": 0.1}, "; write optimizer=kit.Adam(0.001)."),
+        (kit.train, {"epochs": 3}, "; write steps=...."),
+        (kit.train, {"topolgy": "ring"}, "; write topology=...."),
+        (kit.evolve, {"pop": 3}, "; it has loss, params, data, population, "),
+        (kit.rehearse, {"n_workers": 3}, "; write worker=...."),
+        (kit.Adam, {"lr": 0.1}, "Adam has no argument 'lr'; write learning_rate=...."),
+        (kit.Cluster, {"workers": 2}, "Cluster has no argument 'workers'; write "),
+        (kit.Cluster, {"ports": 2}, "; it has ps, worker, jobs, transport, "),
+        (kit.Elastic, {"spares": 1}, "; write spare=...."),
+        (kit.Checkpoints, {"every": 3}, "; write every_s=...."),
+    ],
+)
+def test_an_argument_by_another_name_is_refused_with_the_right_one(
+    called: Callable[..., Any], arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnknownArgument) as caught:
+        called(**arguments)
+
+    assert isinstance(caught.value, TypeError)
+    assert said in str(caught.value)
 
 
 def test_run_that_is_told_to_pause_by_an_assignment_names_the_call() -> None:

@@ -24,6 +24,7 @@ from kit import machine
 from kit.cluster import memory, report, runtime
 from kit.cluster.adding import adding, removing
 from kit.cluster.cells import remote
+from kit.cluster.cells.calls import CallInterrupted
 from kit.cluster.cells.cell_output import CellOutput
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import (
@@ -66,6 +67,7 @@ from kit.settings import INSECURE, Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
 from kit.task import Task
+from kit.training.arguments import whole
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.shaping import LinkSettings
@@ -153,12 +155,13 @@ class Cluster:
         if chosen is not None:
             chosen.n_processes(len(tasks))  # raises when they cannot be placed
             _check_transport(transport)
+        checked = Settings(transport=transport, insecure=insecure)
         options = ClusterOptions(
             tasks,
             threads=_threads(threads, len(tasks), chosen),
             python=python or default_python(),
-            transport=Settings(transport=transport).transport,
-            insecure=insecure,
+            transport=checked.transport,
+            insecure=checked.insecure,
             lease_s=lease_s,
             start_deadline_s=start_deadline_s,
             stop_deadline_s=stop_deadline_s,
@@ -626,7 +629,7 @@ class Cluster:
 
             print(cluster.log("worker:1"))
         """
-        found = select_one(task, self.tasks)
+        found, n_lines = select_one(task, self.tasks), whole("n_lines", n_lines)
         return self._life.ready()[0].log_tail(found, n_lines)
 
     def log_path(self, task: str | Task) -> Path:
@@ -886,6 +889,8 @@ class Cluster:
     ) -> Any:
         """Call a function on the named tasks and return what it returns; blocks.
 
+        What it prints there is shown here, by the name of the task, when it returns.
+
         Parameters
         ----------
         where : str, Task, or iterable of these
@@ -922,7 +927,14 @@ class Cluster:
             pids = cluster.call("worker", os.getpid)
         """
         work = self._call(where, function, args, kwargs, deadline_s)
-        return _one_or_all(where, work.result())
+        try:
+            return _one_or_all(where, work.result())
+        except KeyboardInterrupt:
+            name = getattr(function, "__name__", "the function")
+            raise CallInterrupted(
+                f"interrupted, and so were the tasks that had not returned from "
+                f"{name}() yet; the cluster goes on."
+            ) from None
 
     async def call_async(
         self,

@@ -61,6 +61,10 @@ def merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
     >>> merge_jobs(0, 2, {"chief": 1})
     {'worker': 2, 'chief': 1}
     """
+    if not isinstance(more, Mapping):
+        raise InvalidArgumentError(
+            f"jobs={more!r}: give the number of tasks by name: jobs={{'chief': 1}}."
+        )
     taken = {"ps", "worker"} & more.keys()
     if taken:
         raise InvalidArgumentError(
@@ -77,5 +81,6 @@ def check_times(**seconds: float) -> None:
     >>> check_times(lease_s=1.5)
     """
     for name, value in seconds.items():
-        if not 0 < value < float("inf"):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not (is_number and 0 < value < float("inf")):
             raise InvalidArgumentError(f"{name}={value!r}: give seconds, more than 0.")

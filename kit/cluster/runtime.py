@@ -145,7 +145,7 @@ def choose_threads(asked: int | None, n_engines: int) -> int:
     """Return the BLAS threads of an engine: as asked, else a fair share."""
     if asked is None:
         return threads_per_engine(n_engines, machine.cores())
-    if asked < 1:
+    if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1:
         raise InvalidArgumentError(
             f"threads={asked!r} is not a number of threads; give 1 or more, or leave "
             f"it out to share the cores among the engines."

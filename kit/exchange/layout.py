@@ -198,6 +198,15 @@ def merge(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
+def _converted(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        inner = next(iter(value), "w")
+        return f"Give one dict with longer names: {{'{name}/{inner}': ...}}."
+    if hasattr(value, "astype"):
+        return f"Convert it: params[{name!r}].astype(np.float32)."
+    return f"Convert it: np.array(params[{name!r}], np.float32)."
+
+
 def specs_of(params: Mapping[str, Any]) -> tuple[Spec, ...]:
     """Return the specs of a dict of arrays, in its order.
 
@@ -216,7 +225,7 @@ def specs_of(params: Mapping[str, Any]) -> tuple[Spec, ...]:
         if dtype not in TRAINED:
             raise InvalidArgumentError(
                 f"parameter {name!r} is {dtype}; parameters are float32 or float64 "
-                f"arrays. Convert it with .astype(np.float32)."
+                f"arrays. {_converted(str(name), value)}"
             )
         specs.append(Spec(str(name), tuple(int(n) for n in value.shape), dtype))
     return tuple(specs)

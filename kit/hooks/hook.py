@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kit.handles import handle
+
 
 class SessionRunArgs(NamedTuple):
     """What should be run: by the caller, or along with it by a hook.
@@ -97,6 +99,7 @@ class SessionRunContext:
         self._stop_requested = True
 
 
+@handle
 class SessionRunHook:
     """Base of all hooks: a derived class overrides the moments that it needs."""
 

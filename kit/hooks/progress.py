@@ -1,16 +1,27 @@
-"""One line of progress, which is overwritten in place.
+"""One line of progress, which is overwritten in place, and lines that stay.
 
 In a notebook the line is one output of the cell, in a terminal it is written over; to a
-file every line is written, one below the other.
+file every line is written, one below the other. Lines that stay are another output in a
+notebook, of the newest ones.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol, TextIO
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from kit.markup import NO_HTML, Html
+
+_MOST_LINES = 200  # that stay in a notebook
+
+
+class Line(NamedTuple):
+    """A line that stays, of a task's stdout or stderr."""
+
+    text: str
+    is_error: bool = False
 
 
 class Output(Protocol):
@@ -24,6 +35,9 @@ class Output(Protocol):
 
     def finish(self) -> None:
         """Leave the line as it is; the next one is shown below."""
+
+    def add(self, lines: Sequence[Line]) -> None:
+        """Show lines that stay."""
 
 
 class TerminalLine:
@@ -46,6 +60,11 @@ class TerminalLine:
             self._write("\n")
         self._width = 0
 
+    def add(self, lines: Sequence[Line]) -> None:
+        """See `Output`."""
+        self.finish()
+        _write_each(lines, self._write)
+
 
 class PlainLines:
     """Lines of a file, one below the other."""
@@ -63,6 +82,18 @@ class PlainLines:
     def finish(self) -> None:
         """See `Output`."""
 
+    def add(self, lines: Sequence[Line]) -> None:
+        """See `Output`."""
+        _write_each(lines, self._write)
+
+
+def _write_each(lines: Sequence[Line], write: Callable[[str], Any]) -> None:
+    for line in lines:
+        if line.is_error and sys.stderr is not None:
+            sys.stderr.write(f"{line.text}\n")
+        else:
+            write(f"{line.text}\n")
+
 
 class NotebookLine:
     """One output of a cell, which is updated.
@@ -73,6 +104,9 @@ class NotebookLine:
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
         self._handle: Any = None
+        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
+        self._n_lines = 0
+        self._of_lines: Any = None
 
     def reserve(self) -> None:
         """See `Output`: front ends may drop what comes to a cell that is done."""
@@ -89,6 +123,18 @@ class NotebookLine:
     def finish(self) -> None:
         """See `Output`."""
         self._handle = None
+
+    def add(self, lines: Sequence[Line]) -> None:
+        """See `Output`: an output of its own, below that of the progress."""
+        self._lines += [line.text for line in lines]
+        self._n_lines += len(lines)
+        n_before = self._n_lines - len(self._lines)
+        before = [f"(lines before these: {n_before:,})"] if n_before else []
+        shown = {"text/plain": "\n".join([*before, *self._lines])}
+        if self._of_lines is None:
+            self._of_lines = self._display(shown, raw=True, display_id=True)
+        else:
+            self._of_lines.update(shown, raw=True)
 
 
 def output_for(stream: TextIO | None) -> Output:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from kit.errors import DeadlineExceededError
 from kit.graph.ops.state.summaries import scalar_summary
@@ -71,6 +71,9 @@ class StopAtStepHook(StepHook):
                 f"Exactly one of num_steps and last_step must be given, not "
                 f"num_steps={num_steps} and last_step={last_step}."
             )
+        for name, value in (("num_steps", num_steps), ("last_step", last_step)):
+            if value is not None and not isinstance(value, SupportsIndex):
+                raise ValueError(f"{name} is {value!r}; give a whole number.")
         self._num_steps, self._last_step = num_steps, last_step
 
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -27,6 +27,8 @@ class FeedFnHook(SessionRunHook):
         Called without arguments before each run; returns a dict of values for tensors.
     """
 
+    feed_fn: Callable[[], Any]
+
     def __init__(self, feed_fn: Callable[[], Any]) -> None:
         self.feed_fn = feed_fn
 
@@ -74,7 +76,8 @@ class LoggingTensorHook(SessionRunHook):
         if both_or_none and not is_never:
             raise ValueError(
                 f"either at_end or exactly one of every_n_iter and every_n_secs must "
-                f"be provided, not {every_n_iter} and {every_n_secs}."
+                f"be provided, not {every_n_iter} and {every_n_secs}: "
+                f"LoggingTensorHook(tensors, every_n_iter=100)."
             )
         if every_n_iter is not None and every_n_iter <= 0:
             raise ValueError(f"every_n_iter={every_n_iter} must be at least 1.")

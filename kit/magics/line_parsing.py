@@ -101,9 +101,14 @@ def job(text: str) -> tuple[str, int]:
 
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     flag = word.partition("=")[0]
-    if not flag.startswith("-"):
-        return f"{parser.prog} does not know what to do with {word!r}."
     known = [text for action in parser._actions for text in action.option_strings]
+    if not flag.startswith("-"):
+        meant = ""
+        if f"--{flag}" in known and flag != word:
+            meant = f" Did you mean --{word}?"
+        elif parser.prog == "%%cluster" and word.isalpha():
+            meant = f" With one % it manages the cluster: %cluster {word}."
+        return f"{parser.prog} does not know what to do with {word!r}.{meant}"
     listed = ", ".join(text for text in known if text.startswith("--"))
     return (
         f"{parser.prog} has no option {flag}.{nearest(flag, known)} "

@@ -46,20 +46,24 @@ def rewritten(lines: Sequence[str]) -> list[str]:
     >>> rewritten(["%%cluster?\n"])
     ['%%cluster?\n']
     """
+    # IPython would not know a magic below a comment.
+    n_above = next((i for i, line in enumerate(lines) if line[:1] != "#"), 0)
+    above, lines = list(lines[:n_above]), lines[n_above:]
     match = _FIRST.match(lines[0].rstrip()) if lines else None
     if match is None or match[0].endswith("?"):
-        return list(lines)
+        return [*above, *lines]
     line, rest = (match["line"] or "").strip(), list(lines[1:])
     owner = _OWNERS[match["name"]]
     if match["name"] == "on":
         arguments = f"{line!r}, {''.join(rest)!r}"
-        return [_BEGIN.format(owner=owner, arguments=arguments)]
+        return [*above, _BEGIN.format(owner=owner, arguments=arguments)]
     # A cell magic counts only on the first line that is not blank.
     n_blank = next((i for i, line in enumerate(rest) if line.strip()), len(rest))
     blank, body = rest[:n_blank], rest[n_blank:]
     if body and body[0].startswith("%%"):  # the body may begin with a cell magic itself
         body = cell_magic(rewritten(body))  # type: ignore[no-untyped-call]
-    return [_BEGIN.format(owner=owner, arguments=repr(line)), *blank, *body]
+    begin = _BEGIN.format(owner=owner, arguments=repr(line))
+    return [*above, begin, *blank, *body]
 
 
 def _runs_code() -> bool:

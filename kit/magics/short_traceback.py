@@ -33,11 +33,17 @@ from typing import Final, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from kit.cluster.cells.calls import CallInterrupted
 from kit.errors import KitError
 from kit.task import Task
 from kit.training.client.run import WaitInterrupted
 
-SHOWN: Final = (KitError, WaitInterrupted, asyncio.CancelledError)
+SHOWN: Final = (
+    KitError,
+    WaitInterrupted,
+    CallInterrupted,
+    asyncio.CancelledError,
+)
 _MOST_OF_MESSAGE: Final = 3
 _BOLD, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _REMOTE: Final = re.compile(

@@ -22,7 +22,7 @@ from kit.training.client.recorded import Cursors, News, Recorded, Tables
 from kit.training.client.requests import over
 from kit.training.client.run import Run
 from kit.training.client.stuck_tasks import StuckTasks
-from kit.training.client.watched import Watched
+from kit.training.client.watched import Teller, Watched
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller
@@ -89,6 +89,9 @@ class LoadedObserver:
     def at_end(self, call: Callable[[KitError | None], None]) -> bool:
         """Return False: it has ended."""
         return False
+
+    def let_tell(self, teller: Teller) -> None:
+        """Do nothing: what was printed is not recorded."""
 
     def reach(self, member: int) -> Caller:
         """Refuse: the training is over."""

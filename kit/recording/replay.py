@@ -24,7 +24,7 @@ from kit.exchange.stepping.stepped_exchange import (
     SteppedMessage,
 )
 from kit.graph.array_protocol import ArrayProtocol
-from kit.handles import handle
+from kit.handles import handle, names_its_arguments
 from kit.recording.content import Content
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.async_updates import (
@@ -192,6 +192,7 @@ class Replay:
         return f"<replay of {self.content.name} up to step {self.step}; {said}>"
 
 
+@names_its_arguments
 def replay(
     recording: str | Path | Run,
     until: int | None = None,

@@ -13,6 +13,7 @@ from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import registered
+from kit.handles import names_its_arguments
 from kit.markup import Html, joined, markup
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of
@@ -113,6 +114,7 @@ class Recommendation:
         )
 
 
+@names_its_arguments
 def recommend(
     model_or_sizes: Sizes,
     *,

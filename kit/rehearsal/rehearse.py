@@ -41,6 +41,7 @@ from kit.exchange.plan import (
 from kit.exchange.ports.memory import is_apart, physical
 from kit.exchange.topologies.time_model import CACHE_BYTES, Rates
 from kit.exchange.topologies.topology import by_name, first
+from kit.handles import names_its_arguments
 from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.rehearsal import Rehearsal
 from kit.rehearsal.schedule import (
@@ -77,6 +78,7 @@ _NAP_S = 0.0002
 _SMALL, _LARGE = CACHE_BYTES // 8, CACHE_BYTES * 8
 
 
+@names_its_arguments
 def rehearse(
     model_or_sizes: Sizes,
     topology: str | None = None,

@@ -43,7 +43,7 @@ from kit.training.coordination.membership import Verdict
 from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.questions import FAIL, QUESTIONS, MemberQuestion
 from kit.training.job import Job
-from kit.training.member.snapshot import LOGS, MOST_ROWS, parameters, poll
+from kit.training.member.snapshot import MOST_ROWS, N_CURSORS, parameters, poll
 from kit.training.member.state_keeper import recorded
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -64,7 +64,7 @@ _MEMBER: Final = {
     "member": whole(0),
     "incarnation": optional(_INCARNATION["incarnation"]),
 }
-_CURSORS: Final = list_of(whole(0), len(LOGS))
+_CURSORS: Final = list_of(whole(0), N_CURSORS)
 _POLL: Final = {
     "cursors": _CURSORS,
     "most": optional(whole(1, MOST_ROWS)),

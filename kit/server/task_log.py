@@ -1,8 +1,9 @@
 """The log of an engine's task has what its trainings print, log and warn.
 
 An engine's own streams send all text to the notebook, as the output of a cell. What a
-step function or a hook writes belongs to no cell and would be nowhere: it is written to
-the log as well. What a cell prints is shown below it, and is not.
+step function or a hook writes belongs to no cell: it is written to the log, and some of
+it comes to the notebook with the news of the training (`kit.training.member.printed`).
+What a cell prints is shown below it, and is not in the log.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 import threading
 from contextlib import suppress
 from typing import Any
+
+from kit.training.member import printed
 
 _log = -1  # the descriptor of the log; an engine is one task
 
@@ -29,24 +32,32 @@ def write_what_no_cell_prints() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, LoggedStream):
-            setattr(sys, name, LoggedStream(stream))
+            setattr(sys, name, LoggedStream(stream, is_error=name == "stderr"))
 
 
 class LoggedStream:
-    """A standard stream of an engine; all but `write` is the engine's own."""
+    """A standard stream of an engine; all but writing is the engine's own."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, *, is_error: bool) -> None:
+        self._stream, self._is_error = stream, is_error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write the text, and to the log if it is of no cell."""
+        """Write the text; to the log if it is of no cell."""
         if isinstance(text, str) and not self._is_of_a_cell():
             with suppress(OSError):  # the disk may be full
                 os.write(_log, text.encode(errors="replace"))
+            if (lines := printed.of_this_thread()) is not None:
+                lines.write(text, is_error=self._is_error)
+                return len(text)
         return int(self._stream.write(text))
+
+    def flush(self) -> None:
+        """Send what has been written; nothing waits in a step or a hook."""
+        if printed.of_this_thread() is None:
+            self._stream.flush()
 
     def writelines(self, lines: Any) -> None:
         """Write each of the lines."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Real
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -13,16 +16,121 @@ from kit.errors import InvalidArgumentError, NotFinite
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Rule
+from kit.training.worker.worker import OFFERED, requested
 
 
 def whole(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers."""
-    try:
-        return operator.index(value)
-    except TypeError:
+    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers.
+
+    >>> whole("steps", 1e3)
+    Traceback (most recent call last):
+    kit.errors.InvalidArgumentError: steps is 1000.0; give a whole number: steps=1000.
+    """
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    is_whole = isinstance(value, float) and value.is_integer()
+    is_digits = isinstance(value, str) and value.strip().isdecimal()
+    meant = f": {name}={int(value)}" if is_whole or is_digits else ""
+    raise InvalidArgumentError(f"{name} is {value!r}; give a whole number{meant}.")
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no number of seconds (`InvalidArgumentError`); None is no limit.
+
+    >>> check_timeout(2.5)
+    """
+    if timeout is not None and not isinstance(timeout, Real):
         raise InvalidArgumentError(
-            f"{name} is {value!r}; give a whole number."
-        ) from None
+            f"timeout is {timeout!r}; give seconds, such as run.wait(10), or nothing."
+        )
+
+
+def checked_sync(sync: object) -> bool:
+    """Return `sync` as a bool; `InvalidArgumentError` for anything else."""
+    if not isinstance(sync, bool | np.bool_):
+        raise InvalidArgumentError(
+            f"sync is {sync!r}; give sync=True, and every update uses a whole "
+            f"mini-batch, or sync=False, and each worker goes at its own pace."
+        )
+    return bool(sync)
+
+
+def check_step(step: Any) -> None:
+    """Refuse what cannot be called as a step function (`InvalidArgumentError`)."""
+    check_function("step", step, ("params", "batch"), "(loss, gradients)", OFFERED)
+
+
+def check_function(
+    what: str,
+    function: Any,
+    wanted: Sequence[str],
+    gives: str,
+    offered: Sequence[str] = (),
+) -> None:
+    """Refuse what cannot be called with arguments `wanted`; it may ask for `offered`.
+
+    Raises `InvalidArgumentError` with its signature, and what to write instead.
+    """
+    form = f"({', '.join(wanted)})"
+    if isinstance(function, type):
+        raise InvalidArgumentError(
+            f"{what} is the class {function.__name__}; give a function {form} -> "
+            f"{gives}, or an object that can be called so: {function.__name__}()."
+        )
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"{what} is {type(function).__name__}; give a function {form} -> {gives}."
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a built-in function has none
+        return
+    names = list(signature.parameters)
+    try:
+        signature.bind(*wanted, **dict.fromkeys(requested(function) & {*offered}))
+    except TypeError as error:
+        wrong = str(error)
+    else:
+        if names[:2] != ["batch", "params"]:
+            return
+        wrong = "the parameters come first"
+    meant = _meant(what, function, names, wanted, offered)
+    raise InvalidArgumentError(
+        f"{what} is {_shown_call(function, signature)}, which cannot be called with "
+        f"{form}: {wrong}. {meant}"
+    )
+
+
+def _shown_call(function: Any, signature: inspect.Signature) -> str:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return f"{name.rpartition('<locals>.')[2]}{shown}"
+
+
+def _meant(
+    what: str,
+    function: Any,
+    names: Sequence[str],
+    wanted: Sequence[str],
+    offered: Sequence[str],
+) -> str:
+    if names[:1] == ["self"]:
+        owner = function.__qualname__.split(".")[-2:][0]
+        return f"Give the method of an object: {owner}().{function.__name__}."
+    head = f"def {what}({', '.join(wanted)}"
+    for name in names[len(wanted) :]:
+        near = get_close_matches(name, offered, n=1, cutoff=0.7)
+        if near and name not in offered:
+            return f"Did you mean {head}, {near[0]})?"
+    more = f"; it may ask for {' and '.join(offered)} too" if offered else ""
+    return (
+        f"Write {head}){more}. Bind what else it takes by name: "
+        f"functools.partial({what}, rate=0.1)."
+    )
 
 
 def checked_params(params: object) -> dict[str, Any]:
@@ -49,11 +157,12 @@ def quorum_of(aggregate: SupportsIndex | None) -> int:
     """Return how many gradients make a step, 0 for those of all workers."""
     if aggregate is None:
         return 0
-    found = whole("aggregate", aggregate)
+    is_count = isinstance(aggregate, SupportsIndex)
+    found = whole("aggregate", aggregate) if is_count else 0
     if found < 1:
         raise InvalidArgumentError(
-            f"aggregate is {found}; give how many gradients make a step, at least 1, "
-            f"or None for those of all workers."
+            f"aggregate is {aggregate!r}; give how many gradients make a step, at "
+            f"least 1, or None for those of all workers."
         )
     return found
 

@@ -16,15 +16,16 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError, NotFinite, StepFailed
 from kit.exchange.ports.memory import Array
+from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
-from kit.training.arguments import whole
+from kit.training.arguments import check_function, whole
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.client.run import Run
 from kit.training.data.sources import Source, make_source
 from kit.training.data.splits import check_seed, split_bounds
 from kit.training.elastic.options import Elastic
 from kit.training.optimizers.rule import Optimizer
-from kit.training.train import Trains, running, train
+from kit.training.train import Trains, checked_cluster, running, train
 
 # --------------------------------------------------------------------------------------
 # Evolution strategies: a gradient out of losses alone, from a population of networks.
@@ -190,6 +191,7 @@ class EvolutionStep:
 Loss = Callable[..., Any]
 
 
+@names_its_arguments
 def evolve(
     loss: Loss,
     params: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
@@ -270,7 +272,9 @@ def evolve(
     ...     run.wait().step
     5
     """
-    cluster = running() if cluster is None else cluster
+    takes = ("params",) if data is None else ("params", "batch")
+    check_function("loss", loss, takes, "number")
+    cluster = running() if cluster is None else checked_cluster(cluster)
     size, number = whole("population", population), whole("seed", seed)
     _check_population(size, sum(task.job != "ps" for task in cluster.tasks))
     return train(
@@ -306,10 +310,6 @@ def _check_population(size: int, n_workers: int) -> None:
 
 
 def _step(loss: Loss, sigma: float, seed: int) -> EvolutionStep:
-    if not callable(loss):
-        raise InvalidArgumentError(
-            f"loss is {type(loss).__name__}; give a function (params, batch) -> number."
-        )
     if not (isinstance(sigma, int | float) and 0 < sigma < math.inf):
         raise InvalidArgumentError(
             f"sigma is {sigma!r}; give a number above 0: how far the networks differ "

@@ -41,13 +41,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
-from kit.errors import InvalidArgumentError, noted_at
+from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
+from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
 from kit.recording.options import Recording
 from kit.recording.recorder import Recorder, recorder_of
@@ -56,7 +57,9 @@ from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.training.arguments import (
+    check_step,
     checked_params,
+    checked_sync,
     optimizers_of,
     quorum_of,
     whole,
@@ -156,6 +159,7 @@ def train(
 ) -> Run: ...
 
 
+@names_its_arguments
 def train(
     step: Step | ArrayProtocol,
     params: Any = None,
@@ -296,6 +300,10 @@ def train(
 
     Notes
     -----
+    What steps and hooks print, log or warn is in the log of their task
+    (`cluster.log("worker:1")`). Ten lines a second of each task are shown here too, by
+    its name.
+
     In a synchronous training all topologies but "gossip" give the same bits. With P
     bytes of parameters and n workers, each worker sends and receives P bytes in a step
     with parameter servers, 2 (n-1)/n P bytes on a ring or mesh, and 2 P with gossip;
@@ -325,12 +333,12 @@ def train(
     work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
-        running() if cluster is None else cluster,
+        running() if cluster is None else checked_cluster(cluster),
         work,
         **optimizers_of(optimizer, local_steps, outer),
         accumulate=whole("accumulate", accumulate),
         topology=topology,
-        synchronous=sync,
+        synchronous=checked_sync(sync),
         aggregate=quorum_of(aggregate),
         link=str(LinkSettings.parse(link)),
         placement=placement,
@@ -460,17 +468,27 @@ def _work(
             "session= gives the initial values of a tensor's variables; a step "
             "function begins with `params`."
         )
+    check_step(step)
     values = checked_params(params() if callable(params) else params)
-    if not callable(step):
-        raise InvalidArgumentError(
-            f"step is {type(step).__name__}; give a function (params, batch) -> "
-            f"(loss, gradients)."
-        )
     return Work(step, data, values)
 
 
+def checked_cluster(cluster: Trains) -> Trains:
+    """Return it; raises `InvalidArgumentError` for what nothing can be trained on."""
+    if isinstance(cluster, type) or not hasattr(cluster, "launch"):
+        raise InvalidArgumentError(
+            f"cluster is {cluster!r}; give one that runs: cluster = kit.Cluster(ps=1, "
+            f"worker=3).start(), a kit.Server of your own, or nothing for the current "
+            f"one."
+        )
+    return cluster
+
+
 def running() -> Trains:
-    """Return the current cluster; `InvalidArgumentError` where there can be none."""
+    """Return the current cluster; raises `FailedPreconditionError` without one."""
     if _current is None:
-        raise InvalidArgumentError("there is no cluster: give cluster=....")
+        raise FailedPreconditionError(
+            "no cluster is running; start one: cluster = kit.Cluster(ps=1, "
+            "worker=3).start(), or %%cluster in a notebook."
+        )
     return _current()

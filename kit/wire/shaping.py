@@ -22,6 +22,9 @@ _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _MOST_BITS, _MOST_S = 1e15, 60.0
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _RATE = re.compile(r"(?P<n>\d+(\.\d+)?)\s*(?P<unit>[kmgt]?)bit(/s)?", re.IGNORECASE)
+# What else people call bits a second; a capital B would be bytes.
+_OTHER_RATE = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])(?:b|bps|b/s|bits?)?")
+_EXAMPLES = "'1gbit' or '100mbit,5ms,1ms'"
 _TIME = re.compile(r"(?P<n>\d+(\.\d+)?)\s*(?P<unit>us|ms|s)", re.IGNORECASE)
 
 
@@ -61,7 +64,7 @@ class LinkSettings(NamedTuple):
             else:
                 raise InvalidArgumentError(
                     f"{part!r} in link {text!r} is neither a bandwidth such as '1gbit' "
-                    f"nor a time such as '5ms'; write '1gbit' or '100mbit,5ms,1ms' "
+                    f"nor a time such as '5ms'; write {_meant(part) or _EXAMPLES} "
                     f"(bandwidth, latency, jitter)."
                 )
         if len(rates) > 1 or len(times) > 2 or rates == [0.0]:
@@ -104,6 +107,16 @@ class LinkSettings(NamedTuple):
     def ns_per_byte(self) -> float:
         """Nanoseconds that a byte occupies the line."""
         return 8e9 / self.bandwidth if self.bandwidth else 0.0
+
+
+def _meant(part: str) -> str:
+    """Return how a bandwidth is written; empty if it is none.
+
+    >>> _meant("100 m bit"), _meant("10Gbps"), _meant("1 gbyte")
+    ("'100mbit'", "'10gbit'", '')
+    """
+    match = _OTHER_RATE.fullmatch(part.replace(" ", ""))
+    return f"'{match[1]}{match[2].lower()}bit'" if match else ""
 
 
 class LineOut:

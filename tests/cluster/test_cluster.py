@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from kit.cluster.processes.log_bound import MOST_BYTES
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    InvalidArgumentError,
     PlacementError,
     UnknownError,
 )
@@ -263,3 +265,54 @@ def test_who_knows_the_public_key_alone_gets_no_answer(cluster: Cluster) -> None
 def test_it_starts_only_once(cluster: Cluster) -> None:
     with pytest.raises(FailedPreconditionError, match="is ready and starts only"):
         cluster.start()
+
+
+def test_a_cell_may_await_and_so_may_the_next_one(cluster: Cluster) -> None:
+    begun = cluster.on(
+        "worker",
+        "import asyncio\n"
+        "async def squared(x):\n"
+        "    await asyncio.sleep(0.01)\n"
+        "    return x * x\n"
+        "later = asyncio.create_task(squared(4))\n"
+        "print(await squared(3))\n"
+        "'done'",
+    )
+    ended = cluster.on("worker", "async with asyncio.timeout(20):\n    await later\n3")
+    plain = cluster.on("worker", "later.result()")
+
+    assert [(one.stdout, one.result) for one in begun] == [("9\n", "'done'")] * 2
+    assert [one.result for one in ended] == ["3", "3"]
+    assert [one.result for one in plain] == ["16", "16"]
+
+
+def test_an_awaited_cell_that_raises_or_hangs_ends_as_any_other(
+    cluster: Cluster,
+) -> None:
+    with pytest.raises(CellFailed, match="worker:0 raised ZeroDivisionError"):
+        cluster.on("worker:0", "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    with pytest.raises(DeadlineExceededError, match="worker:0 has not answered"):
+        cluster.on(
+            "worker:0",
+            "ended = False\n"
+            "try:\n"
+            "    await asyncio.sleep(60)\n"
+            "finally:\n"
+            "    ended = True\n",
+            timeout_s=0.5,
+        )
+
+    assert cluster.on("worker:0", "await asyncio.sleep(0, ended)")[0].result == "True"
+    assert cluster.call("worker:0", os.getpid) == cluster.status[1].pid
+
+
+def test_what_is_no_function_is_not_called(cluster: Cluster) -> None:
+    wrong: list[Any] = ["print('hello')", os.getpid(), None]
+
+    for function in wrong:
+        with pytest.raises(InvalidArgumentError) as caught:
+            cluster.call("worker", function)
+
+        assert f"{function!r} is {type(function).__name__}" in str(caught.value)
+    with pytest.raises(InvalidArgumentError, match=r"cluster\.on\('worker', \"print"):
+        cluster.call("worker", wrong[0])

@@ -19,7 +19,11 @@ from tests.cases import for_each
         ({"jobs": {"worker": 2}}, "worker"),
         ({"lease_s": 0.0}, r"lease_s=0\.0"),
         ({"start_deadline_s": float("nan")}, "start_deadline_s=nan"),
+        ({"lease_s": "15"}, "lease_s='15'"),
+        ({"jobs": ["chief"]}, r"jobs=\['chief'\]: .* jobs=\{'chief': 1\}"),
         ({"threads": 0}, "threads=0"),
+        ({"threads": "2"}, "threads='2'"),
+        ({"insecure": "no"}, "insecure .*'no'"),
         ({"transport": "pigeon"}, "pigeon"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -282,15 +283,99 @@ class Outspoken(kit.hooks.SessionRunHook):
         print("a hook prints")
 
 
-def test_what_a_step_or_a_hook_writes_is_in_the_log_of_its_task(
-    cluster: kit.Cluster,
+def test_what_a_step_or_a_hook_writes_is_in_its_tasks_log_and_shown_by_its_name(
+    cluster: kit.Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin(cluster, outspoken, steps=2, hooks=[Outspoken()]).wait(30)
+    shown = capsys.readouterr()
 
     logs = [cluster.log(f"worker:{n}", 100) for n in (0, 1)]
     said = ("prints", "complains", "logs", "warns")
     assert all(f"a step {what}" in log for what in said for log in logs)
     assert "a hook prints" in logs[0]
+    for name in ("worker:0", "worker:1"):
+        assert shown.out.count(f"{name} │ a step prints\n") == 2
+        for what in ("a step complains\n", "WARNING:root:a step logs\n"):
+            assert shown.err.count(f"{name} │ {what}") == 2
+        warned = rf"(?m)^{name} │ /.*UserWarning: a step warns$"
+        assert re.search(warned, shown.err)
+    assert shown.out.count("worker:0 │ a hook prints\n") == 2
+
+
+def test_all_that_a_step_prints_is_in_the_log_and_what_is_not_shown_is_counted(
+    cluster: kit.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talkative(params: dict[str, Array], batch: Any) -> Any:
+        for n in range(1000):
+            print(f"line {n:04}")
+        return step(params, batch)
+
+    begin(cluster, talkative, steps=3).wait(30)
+
+    lines = [f"line {n:04}" for n in range(1000)]
+    shown = capsys.readouterr().out
+    for name in ("worker:0", "worker:1"):
+        assert cluster.log(name, 3000).splitlines() == lines * 3
+        left_out = re.findall(rf"{name} │ … ([\d,]+) more in its log", shown)
+        n_left_out = sum(int(number.replace(",", "")) for number in left_out)
+        n_shown = len(re.findall(rf"{name} │ line ", shown))
+        assert n_shown + n_left_out == 3000
+        assert 0 < n_shown < 300
+        assert f"cluster.log('{name}')" in shown
+
+
+def test_what_a_step_prints_is_not_taken_for_the_output_of_a_cell(
+    cluster: kit.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+
+    def waits(params: dict[str, Array], batch: Any) -> Any:
+        begun.touch()
+        until(go.exists, 30)
+        print("of a step", flush=True)
+        return step(params, batch)
+
+    run = begin(cluster, waits, steps=1)
+    until(begun.exists, 30)
+    code = f"""
+import pathlib, kit
+from kit.testing.task_process import until
+pathlib.Path({str(go)!r}).touch()
+server = kit.this_server()
+until(lambda: server.trainings.look()["state"] == "done", 30)
+print("of a cell")
+"""
+    outcomes = cluster.on("worker", code)
+    run.wait(30)
+
+    assert [one.stdout for one in outcomes] == ["of a cell\n"] * 2
+    assert capsys.readouterr().out.count("of a step") == 2
+
+
+def test_what_a_call_prints_is_shown_by_the_name_of_its_task_and_is_in_the_log(
+    cluster: kit.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def called(fails: bool) -> int:
+        import sys
+
+        print("a call prints")
+        sys.stderr.write("a call complains")
+        return 1 // (not fails)
+
+    value = cluster.call("worker:1", called, False)
+    fine = capsys.readouterr()
+    with pytest.raises(UnknownError, match="ZeroDivisionError"):
+        cluster.call("worker:1", called, True)
+    failed = capsys.readouterr()
+    cluster.call("worker:0", lambda: [print(n) for n in range(1500)])
+    many = capsys.readouterr().out.splitlines()
+
+    assert value == 1
+    for shown in (fine, failed):
+        assert shown == ("worker:1 │ a call prints\n", "worker:1 │ a call complains\n")
+    assert cluster.log("worker:1", 100).count("a call prints") == 2
+    assert many[0] == "worker:0 │ … 500 more in its log: cluster.log('worker:0')"
+    assert many[1:] == [f"worker:0 │ {n}" for n in range(500, 1500)]
 
 
 def test_what_a_cell_prints_is_shown_and_is_not_in_the_log(

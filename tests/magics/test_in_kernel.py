@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,56 @@ def test_the_stop_button_reaches_the_engines_and_the_cluster_goes_on(
     assert again.printed == "worker:1 │ again\n"
 
 
+def test_the_stop_button_ends_a_call_in_one_line(notebook: Kernel) -> None:
+    answer = notebook.run(
+        "import pathlib, tempfile, threading, time, kit\n"
+        "cluster = kit.current_cluster()\n"
+        "begun = pathlib.Path(tempfile.mkdtemp(), 'begun')\n"
+        "def hang(path):\n"
+        "    path.touch()\n"
+        "    time.sleep(50)\n"
+        "def tell():\n"
+        "    while not begun.exists():\n"
+        "        time.sleep(0.01)\n"
+        "    print('begun', flush=True)\n"
+        "threading.Thread(target=tell).start()\n"
+        "cluster.call('worker', hang, begun)",
+        stop_at="begun",
+    )
+
+    first, *_, last = answer.traceback.splitlines()
+    assert first == (
+        "CallInterrupted: interrupted, and so were the tasks that had not returned "
+        "from hang() yet; the cluster goes on."
+    )
+    assert last == "%tb shows the whole traceback."
+    assert notebook.run("cluster.call('worker', int)").result == "[0, 0]"
+
+
+def test_the_stop_button_cancels_what_a_cell_on_tasks_awaits(notebook: Kernel) -> None:
+    cell = "%%on worker\nimport asyncio\nprint('begun')\nawait asyncio.sleep(50)"
+    answer = notebook.run(cell, stop_at="begun")
+    again = notebook.run("# once more\n%%on worker:1\nawait asyncio.sleep(0, 'slept')")
+
+    assert answer.traceback.startswith("KeyboardInterrupt: interrupted on worker:")
+    assert again.printed == "worker:1 │ Out: 'slept'\n"
+
+
+@pytest.mark.parametrize("code", ["exit()", "quit", "raise KeyboardInterrupt"])
+def test_a_cell_that_wants_to_end_does_not_end_its_task(
+    notebook: Kernel, code: str
+) -> None:
+    notebook.run("%%on worker:1\nkept = 'kept'")
+
+    answer = notebook.run(f"%%on worker:1\n{code}")
+
+    assert answer.status == "error"
+    assert "worker:1 raised" in answer.traceback
+    # The end would come some time later.
+    left = notebook.run("%%on worker:1\nkept, get_ipython().exit_now")
+    assert left.printed == "worker:1 │ Out: ('kept', False)\n"
+
+
 def test_a_deadline_ends_the_cell_and_names_who_is_late(notebook: Kernel) -> None:
     answer = notebook.run("%%on all --timeout 0.5\nimport time\ntime.sleep(50)")
 
@@ -207,6 +258,31 @@ def test_a_running_training_is_looked_into_switched_and_protected(
     )
     assert restart.traceback.startswith("ClusterBusy: cannot restart worker:1 while a")
     assert notebook.run("run.topology").result == "'ring'"
+
+
+def test_what_steps_print_is_one_output_below_the_cell_that_runs(
+    notebook: Kernel,
+) -> None:
+    begun = notebook.run(
+        "import numpy as np, pathlib, tempfile, time\n"
+        "go = pathlib.Path(tempfile.mkdtemp(), 'go')\n"
+        "def step(params, batch, state):\n"
+        "    while not go.exists():\n"
+        "        time.sleep(0.01)\n"
+        "    state['n'] = state.get('n', 0) + 1\n"
+        "    print('step', state['n'])\n"
+        "    return 0.0, {'w': np.zeros(3)}\n"
+        "run = kit.train(step, {'w': np.zeros(3)}, np.zeros((64, 3)), steps=3)"
+    )
+    waited = notebook.run("go.touch()\nrun.wait().state")
+
+    assert begun.shown == []
+    *shown, state = [str(one["text/plain"]) for one in waited.shown]
+    assert state == "'done'"
+    assert all(later.startswith(text) for text, later in itertools.pairwise(shown))
+    for name in ("worker:0", "worker:1"):
+        mine = [one for one in shown[-1].splitlines() if one.startswith(name)]
+        assert mine == [f"{name} │ step {n}" for n in (1, 2, 3)]
 
 
 @pytest.mark.lasting("process")

@@ -67,6 +67,16 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
             "UsageError: %%cluster does not know what to do with '3'.",
         ),
         (
+            "%%cluster stop\n1",
+            "UsageError: %%cluster does not know what to do with 'stop'. With one % it "
+            "manages the cluster: %cluster stop.",
+        ),
+        (
+            "%%cluster ps=1\n1",
+            "UsageError: %%cluster does not know what to do with 'ps=1'. Did you mean "
+            "--ps=1?",
+        ),
+        (
             "%%cluster --worker -1\n1",
             "UsageError: %%cluster: argument --worker: '-1' is not a whole number "
             "from 0 up; give 0, 1, 2 and so on.",

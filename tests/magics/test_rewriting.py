@@ -43,6 +43,16 @@ def test_the_body_keeps_its_line_numbers() -> None:
     assert found == [CALL.format("StartMagics", "'--ps 1'"), *lines[1:]]
 
 
+def test_comments_may_stand_above_the_magic() -> None:
+    ours = rewritten(["# Look at it.\n", "#\n", "%%on worker\n", "1\n"])
+    others = ["# Look at it.\n", "x = 1\n", "%%on worker\n"]
+
+    call = CALL.format("OnMagics", "'worker', '1\\n'")
+    assert ours == ["# Look at it.\n", "#\n", call]
+    assert rewritten(others) == others
+    assert rewritten(["# nothing\n"]) == ["# nothing\n"]
+
+
 def test_quotes_in_a_line_or_cell_do_no_harm() -> None:
     (found,) = rewritten(["%%on 'a' \"b\"\n", "'''\"\\n\n"])
 

@@ -194,13 +194,19 @@ def test_what_is_no_function_is_refused(cluster: LocalCluster) -> None:
         kit.evolve(0.5, initial(), DATA, cluster=cluster)  # type: ignore[arg-type]
 
 
+def test_loss_that_takes_other_arguments_is_refused(cluster: LocalCluster) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Write def loss\(params\)\."):
+        kit.evolve(lambda params, batch: 0.0, initial(), cluster=cluster)
+    with pytest.raises(InvalidArgumentError, match=r"Write def loss\(params, batch\)"):
+        kit.evolve(lambda params: 0.0, initial(), DATA, cluster=cluster)
+
+
 @pytest.mark.parametrize(
     ("bad", "kind", "words"),
     [
         (lambda params: float("nan"), NotFinite, "the loss of a network is nan"),
         (lambda params: "much", StepFailed, "loss() returned 'much'"),
         (lambda params: 1 // 0, StepFailed, "ZeroDivisionError"),
-        (lambda params, batch: 0.0, StepFailed, "missing 1 required"),
     ],
 )
 def test_network_that_cannot_be_judged_ends_the_training_and_names_the_worker(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kit.hooks import LoggingTensorHook, StepCounterHook
+from kit.hooks.progress import Line as Lasting
 from kit.hooks.progress import PlainLines
 from kit.testing.cluster import LocalCluster
 from kit.training.client.watched import Teller
@@ -28,6 +30,9 @@ class Line:
 
     def finish(self) -> None:
         self.shown.append("(end)")
+
+    def add(self, lines: Sequence[Lasting]) -> None:
+        self.shown += [line.text for line in lines]
 
 
 def progress(first: int, last: int) -> list[list[Any]]:

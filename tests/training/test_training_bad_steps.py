@@ -71,6 +71,7 @@ class Once:
         (returning(w=object()), ["'w'", "builtins.object"]),
         (lambda params, batch: (0.0, params["w"]), ["ndarray as gradients", "dict"]),
         (lambda params, batch: (0.0, [params["w"]]), ["list as gradients", "4 arrays"]),
+        (lambda p, batch: fit(p, batch)[::-1], ["write return loss, gradients"]),
         (lambda params, batch: None, ["returned NoneType", "(loss, gradients)"]),
         (lambda params, batch: (1, 2, 3), ["returned tuple", "(loss, gradients)"]),
     ],

@@ -21,6 +21,11 @@ from kit.task import Task
 # it better. ipyparallel may see an engine's end a moment before we do.
 _NEWS_S = 1.0
 
+
+class CallInterrupted(KeyboardInterrupt):
+    """Ctrl-C or the stop button ended a call; so it did on the tasks."""
+
+
 Submit = Callable[[Task, bytes], "Future[bytes]"]
 
 

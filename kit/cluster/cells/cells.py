@@ -6,9 +6,6 @@ It has no thread: messages arrive in one of ipyparallel's, and its user calls `o
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -52,11 +49,12 @@ class CellRun:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin the code on all the tasks.
-
-        Raises `InvalidArgumentError` for code that awaits outside of a function.
-        """
-        _check_awaits_nothing(code)
+        """Begin the code on all the tasks; `InvalidArgumentError` for no text."""
+        if not isinstance(code, str):
+            raise InvalidArgumentError(
+                f"code is {code!r:.100}; give a text such as \"print('hello')\". A "
+                f"function is for cluster.call(tasks, function)."
+            )
         self.tasks = tuple(tasks)
         self._access, self._clock = access, clock
         self._outputs: deque[CellOutput] = deque()
@@ -142,19 +140,3 @@ class CellRun:
         if reason:
             return TaskFailure(task, "PeerLost", f"{task.short} {reason}")
         return None
-
-
-def _check_awaits_nothing(code: str) -> None:
-    """Refuse a cell whose reply would never come: ipyparallel loses that of a task."""
-    plain = re.sub(r"(?m)^([ \t]*)[%!].*$", r"\1pass", code)  # lines of IPython's own
-    try:
-        compiled = compile(plain, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError):  # a mistake, which the task reports
-        return
-    if compiled.co_flags & inspect.CO_COROUTINE:
-        raise InvalidArgumentError(
-            "a cell on tasks cannot await at its top level. Put it into a function, "
-            "async def main(): ..., and run that in a thread of its own: from "
-            "concurrent.futures import ThreadPoolExecutor as Pool; "
-            "Pool(1).submit(asyncio.run, main()).result()"
-        )

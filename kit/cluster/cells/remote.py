@@ -6,15 +6,31 @@ own engines and back; the links between tasks never carry any.
 
 from __future__ import annotations
 
+import math
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, Final, cast
 
 import cloudpickle
 
 from kit.cluster.cells import user_code
-from kit.errors import KitError, UnknownError, from_plain, shortened, to_plain
+from kit.errors import (
+    InvalidArgumentError,
+    KitError,
+    UnknownError,
+    from_plain,
+    shortened,
+    to_plain,
+)
+from kit.hooks.progress import PlainLines
 from kit.pickling import dumps
+from kit.task import Task
+from kit.training.client.task_lines import labelled
+from kit.training.member.printed import PrintedLines
+
+_MOST_PRINTED: Final = 1000  # lines of one call that come back, the last ones
 
 
 class Perform:
@@ -22,15 +38,20 @@ class Perform:
 
     def __call__(self, payload: bytes) -> bytes:
         """Run the packed call and return its packed outcome; never raises."""
+        printed = PrintedLines(most_a_second=math.inf, kept=_MOST_PRINTED)
         try:
             code, call = cloudpickle.loads(payload)
             user_code.take(code)
             function, args, kwargs = opened(call)
-            return cast(bytes, cloudpickle.dumps({"value": function(*args, **kwargs)}))
+            with printed.of_this_thread():
+                value = function(*args, **kwargs)
+            outcome = {"value": value, "printed": printed.since(0)[0]}
+            return cast(bytes, cloudpickle.dumps(outcome))
         except BaseException as error:  # SystemExit too: it must not end the engine
             text = shortened(traceback.format_exc())
             plain = to_plain(error) | {"traceback": text}
-            return cast(bytes, cloudpickle.dumps({"error": plain}))
+            outcome = {"error": plain, "printed": printed.since(0)[0]}
+            return cast(bytes, cloudpickle.dumps(outcome))
 
 
 def pack(
@@ -38,9 +59,19 @@ def pack(
 ) -> bytes:
     """Return the call as bytes; `InvalidArgumentError` names what cannot travel.
 
+    And what is not a function.
+
     >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
     (3, 1)
     """
+    if not callable(function):
+        instead = "the function itself, cluster.call('worker', f), not what it returns"
+        if isinstance(function, str):
+            instead = f"code to cluster.on('worker', {function[:40]!r})"
+        raise InvalidArgumentError(
+            f"{function!r:.100} is {type(function).__name__}, not a function; give "
+            f"{instead}."
+        )
     named = getattr(function, "__name__", type(function).__name__)
     call = dumps((function, tuple(args), dict(kwargs)), f"the call of {named}()")
     # Apart, and after the call: pickling may import what it needs.
@@ -64,7 +95,7 @@ def unpack(outcome: bytes, task: str) -> Any:
     """Return the value, or raise what the call raised, with the task's name.
 
     Errors of `kit.errors` keep their class, any other becomes `UnknownError`; both have
-    the engine's traceback in `remote_traceback`.
+    the engine's traceback in `remote_traceback`. What the call printed is shown here.
     """
     try:
         plain = cloudpickle.loads(outcome)
@@ -74,9 +105,19 @@ def unpack(outcome: bytes, task: str) -> Any:
             f"{error}. Return plain data or arrays, or make the module known here.",
             task=task,
         ) from error
+    _show(plain["printed"], task)
     if "error" in plain:
         raise _named(plain["error"], task)
     return plain["value"]
+
+
+def _show(printed: Sequence[Any], task: str) -> None:
+    if not printed or sys.stdout is None:
+        return
+    name = Task.parse(task).short
+    lines = [labelled(f"{name} │ ", one, name) for one in printed]
+    with suppress(Exception):  # a stream of the user's must not fail the call
+        PlainLines(sys.stdout.write).add(lines)
 
 
 def _named(plain: dict[str, Any], task: str) -> KitError:

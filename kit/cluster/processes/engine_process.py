@@ -9,6 +9,7 @@ program, which saves half a second of imports for each engine.
 from __future__ import annotations
 
 import ast
+import asyncio
 import fcntl
 import os
 import signal
@@ -16,6 +17,8 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +27,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from ipyparallel.engine import app as engine_app
 from ipyparallel.engine.nanny import KernelNanny
 from IPython import get_ipython
+from IPython.core.error import UsageError
 from traitlets.config import Config
 
 from kit.cluster.cells.output_limit import OutputLimit
@@ -130,8 +134,47 @@ class LimitedStream(OutStream):
             super().write(rest)
 
 
+class CellLoop:
+    """Runs what a cell awaits at its top level, in an event loop that cells share.
+
+    That of the engine cannot wait for a cell: ipyparallel would lose its reply. Tasks
+    that a cell has begun go on while another one awaits.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __call__(self, awaited: Coroutine[Any, Any, Any]) -> Any:
+        """Return what a coroutine returns; Ctrl-C cancels it."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        # The engine's loop is running in this thread, and waits as for any other cell.
+        engine_loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        task = self._loop.create_task(awaited)
+        try:
+            return self._loop.run_until_complete(task)
+        finally:
+            if not task.done():  # an interrupt: else its `finally` would never run
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    self._loop.run_until_complete(task)
+            asyncio._set_running_loop(engine_loop)
+
+
 class LimitedShell(ZMQInteractiveShell):
     """The engine's shell, which keeps both ends of a very long traceback."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.loop_runner = CellLoop()
+
+    def ask_exit(self) -> None:
+        """Refuse `exit()` in a cell: it would end the task without a word."""
+        raise UsageError(
+            "exit() would end this task, with all its variables. If that is wanted, "
+            "write %cluster restart, and its name, in a cell of the notebook."
+        )
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         lines = [shortened(line) for line in stb]

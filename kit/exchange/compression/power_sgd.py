@@ -35,8 +35,10 @@ from kit.exchange.compression.compressor import (
 )
 from kit.exchange.layout import Spec
 from kit.exchange.ports.memory import Array
+from kit.handles import handle
 
 
+@handle
 @dataclass(frozen=True)
 class PowerSGD(Compressor):
     """Matrices of low rank in place of gradients.

@@ -31,10 +31,12 @@ from kit.exchange.compression.compressor import (
 )
 from kit.exchange.layout import Spec
 from kit.exchange.ports.memory import Array
+from kit.handles import handle
 
 _MOST_SHARE = 0.25  # places and values take as many bytes again as half of float32
 
 
+@handle
 @dataclass(frozen=True)
 class TopK(Compressor):
     """The largest elements of each parameter, a share of them.

@@ -44,8 +44,10 @@ from kit.training.client.requests import (
     tell_of,
 )
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
+from kit.training.client.task_lines import task_lines
 from kit.training.client.watched import (
     Once,
+    Teller,
     Watched,
     cause,
     gone,
@@ -76,6 +78,7 @@ class Observer:
         self._dial = dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
         self.stuck = StuckTasks()
+        self._teller: Teller | None = None  # shows what steps and hooks print
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
@@ -391,9 +394,9 @@ class Observer:
             # A coordinator that is slow to answer for all is doubted sooner: the others
             # can be asked directly meanwhile.
             limit = limits.suspect_after_s if others else limits.dead_after_s
-            question = {"run": job.run, "cursors": watched.cursors}
+            question = {"run": job.run, "cursors": watched.ends}
             if others:
-                wanted = [[number, one.cursors] for number, one in others.items()]
+                wanted = [[number, one.ends] for number, one in others.items()]
                 question["others"] = wanted
             asked = time.monotonic_ns()
             try:
@@ -414,6 +417,7 @@ class Observer:
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
             for news in take_gathered(watched, others, reply, blob):
                 self.recorded.add(news)
+            self._show_printed()
             for one in (watched, *others.values()):
                 one.is_caught_up = one.heard_at > 0 and not one.more
             self._let_go_of_ended(others, job)
@@ -436,6 +440,19 @@ class Observer:
                 # as the training, however short that was.
                 longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
                 pause_s = min(1.5 * pause_s, longest_s)
+
+    def let_tell(self, teller: Teller) -> None:
+        """Show what steps and hooks print and report, from the first line on."""
+        self._teller = teller
+        self.coordinator.let_tell(teller)
+        self._show_printed()
+
+    def _show_printed(self) -> None:
+        watched, teller = self._watched, self._teller
+        if teller is not None and any(one.printed for one in watched):
+            with self._guard:  # threads that watch members directly take turns
+                lines = list(task_lines(self._job, watched))
+            teller.add(lines)
 
     def _let_go_of_ended(self, others: Others, job: Job) -> None:
         for number, one in list(others.items()):

@@ -21,6 +21,7 @@ from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace, beside
+from kit.training.arguments import check_timeout
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
@@ -152,6 +153,10 @@ class Run:
 
     @topology.setter
     def topology(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"topology is {name!r}; give its name: run.topology = 'ring'."
+            )
         self._configure(topology=name)
 
     @property
@@ -419,6 +424,7 @@ class Run:
         KitError
             What the training failed with, such as `StepFailed` or `PeerLost`.
         """
+        check_timeout(timeout)
         try:
             self._observer.wait(timeout)
         except KeyboardInterrupt as stop:
@@ -523,15 +529,16 @@ class Run:
         return self.checkpoints.resumed
 
     def show_progress(self, hooks: HookList) -> None:
-        """Show the newest line of the hooks here; `kit.train` does so.
+        """Show what steps and hooks print and report here; `kit.train` does so.
 
-        It is one output of the cell or one line of the terminal, which is overwritten.
+        The newest line of the hooks is one output of the cell or one line of the
+        terminal, which is overwritten. What is printed are lines with the task's name.
         """
-        if hooks and self._leads_here:
+        if self._leads_here:
             teller = Teller(output_for(sys.stdout))
             if hooks.tell:
                 teller.reserve()
-            self._observer.coordinator.let_tell(teller)
+            self._observer.let_tell(teller)
 
     @property
     def messages(self) -> list[str]:

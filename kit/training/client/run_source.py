@@ -13,7 +13,7 @@ from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.recorded import Cursors, Recorded
 from kit.training.client.stuck_tasks import StuckTasks
-from kit.training.client.watched import Watched
+from kit.training.client.watched import Teller, Watched
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller
@@ -42,6 +42,9 @@ class RunSource(Protocol):
     @property
     def coordinator(self) -> Watched:
         """The coordinator, as it is known."""
+
+    def let_tell(self, teller: Teller) -> None:
+        """Show what steps and hooks print and report, from the first line on."""
 
     def command(self, what: str, **values: Any) -> None:
         """Ask for a change; raises `FailedPreconditionError` for a training over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from kit.errors import (
     UnavailableError,
     from_plain,
 )
-from kit.hooks.progress import Output, PlainLines
+from kit.hooks.progress import Line, Output, PlainLines
 from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
@@ -35,7 +36,7 @@ from kit.training.member.snapshot import LOGS, unpack_news
 # Shows what the hooks of a training report, where it was begun: one line, overwritten.
 # Hooks run in the coordinator's task. Their lines come with the news of the training,
 # several times a second, and are shown in the cell that called `kit.train`, in the
-# terminal, or in a file line by line.
+# terminal, or in a file line by line. So does what steps and hooks print, in each task.
 
 
 class Teller:
@@ -66,8 +67,14 @@ class Teller:
                 if is_over:
                     self._output.finish()
 
+    def add(self, lines: Sequence[Line]) -> None:
+        """Show lines that stay: what tasks have printed."""
+        with self._guard, suppress(Exception):
+            self._output.add(lines)
+
 
 _N_SAID = 50  # lines of hooks that are kept
+_N_PRINTED = 200  # lines of a task that wait to be shown
 _N_STEPS = 1024  # room at first
 
 
@@ -146,6 +153,11 @@ class Watched:
     heard_at: int = 0  # when it was heard last (ns, here)
     stuck: bool = False  # its step goes on though the training has ended
     teller: Teller | None = None
+    # What it has printed, to be shown; and how many lines that have come from it.
+    printed: deque[Sequence[Any]] = field(
+        default_factory=lambda: deque(maxlen=_N_PRINTED)
+    )
+    n_printed: int = 0
     incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
     once: Once | None = None  # in an elastic training, which does steps again
@@ -161,6 +173,11 @@ class Watched:
     def has_begun(self) -> bool:
         """Whether the member has said anything of this generation."""
         return any(self.cursors)
+
+    @property
+    def ends(self) -> list[int]:
+        """Where what is known of it ends: what to ask for news with."""
+        return [*self.cursors, self.n_printed]
 
     @property
     def is_over(self) -> bool:
@@ -200,6 +217,9 @@ class Watched:
         # While rows are missing it is not over: its watcher has to come back for them.
         if not self.more:
             self.state = reply["state"]
+        if "printed" in reply:
+            self.printed += reply["printed"]["lines"]
+            self.n_printed = int(reply["printed"]["end"])
         self._tell()
         return news
 

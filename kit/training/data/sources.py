@@ -203,8 +203,9 @@ def make_source(
         return BlockSource(parts, batch, seed, worker, n_workers)
     if parts and all(len(getattr(part, "shape", ())) > 0 for part in parts):
         return ArraySource(parts, batch, seed, worker, n_workers)
+    has_no_axis = getattr(data, "shape", None) == ()
     if isinstance(data, (str, bytes, dict)) or not (
-        callable(data) or isinstance(data, Iterable)
+        callable(data) or (isinstance(data, Iterable) and not has_no_axis)
     ):
         raise InvalidArgumentError(
             f"a {type(data).__module__}.{type(data).__qualname__} is not data to train "
@@ -245,7 +246,8 @@ def _instead(data: object) -> str:
     if isinstance(data, dict):
         names = ", ".join(f"data[{name!r}]" for name in [*data][:3])
         return f"; for a dict write ({names},)" if names else ""
-    return "; load a file first" if isinstance(data, (str, bytes)) else ""
+    is_text = isinstance(data, (str, bytes))
+    return f"; load a file first: np.load({data!r})" if is_text else ""
 
 
 def _common_length(parts: Sequence[Any]) -> int:

@@ -48,6 +48,7 @@ from kit.training.member.context import MemberContext
 from kit.training.member.endless_step import OwnPartWatch
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links, Rejoining
+from kit.training.member.printed import PrintedLines
 from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents
 from kit.wire.local.arena import Arena
@@ -108,6 +109,7 @@ class Member:
         self.context: MemberContext | None = None
         self.events: StepEvents | None = None  # around its steps
         self.keeper: StateKeeper | None = None  # while the training is recorded
+        self.printed = PrintedLines()  # by its steps and hooks
         self._last_step = 0
         self._services = services
         self._client: CoordinatorClient | None = None
@@ -207,6 +209,7 @@ class Member:
                 # First on the stack, so closed last: the folder stays locked for as
                 # long as the writer may still write into it.
                 stack.callback(self.store.close)
+            stack.enter_context(self.printed.of_this_thread())
             try:
                 self._train(self._open(stack))
                 self._leave()

@@ -28,13 +28,14 @@ from kit.training.member.member import Member
 MOST_ROWS = 50_000  # of each kind in one answer; the caller comes back for the rest
 _TRY_FOR_S = 5.0
 LOGS = (TRANSFER, SPAN, STEP, MEASURE)
+N_CURSORS = len(LOGS) + 1  # of the lines that were printed, too
 _DTYPES = (*LOGS, TOTAL)
 
 
 def poll(
     member: Member, cursors: list[int], most: int = MOST_ROWS
 ) -> tuple[dict[str, Any], bytes]:
-    """Return state and the news since cursors (transfers, spans, steps, measures).
+    """Return state and the news since cursors (`LOGS`, and the lines printed).
 
     At most `most` rows of each; "more" says that there are others.
 
@@ -46,7 +47,7 @@ def poll(
     is_stuck, meter = member.is_stuck, member.meter
     is_over = is_stuck or member.is_over
     logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
-    begun = [*cursors, *[0] * (len(logs) - len(cursors))]
+    *begun, n_printed = [*cursors, *[0] * (N_CURSORS - len(cursors))]
     news = [
         (log.since(cursor, most) if log else (rows_of(MEASURE), 0))
         for log, cursor in zip(logs, begun, strict=True)
@@ -69,6 +70,9 @@ def poll(
         "doing": member.last_doing or activity(member),
         "leads": member.coordinator.status() if member.coordinator else None,
     }
+    lines, n_lines = member.printed.since(n_printed)
+    if lines:
+        status["printed"] = {"lines": lines, "end": n_lines}
     return status, b"".join(found.tobytes() for found in rows)
 
 

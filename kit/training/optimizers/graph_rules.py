@@ -16,12 +16,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kit.handles import handle
 from kit.training.optimizers.graph_updates import enter
 from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
 
 _INF = float("inf")
 
 
+@handle
 @dataclass(frozen=True)
 class Adadelta(Rule):
     """Adadelta: steps as long as the last ones were, relative to the gradients.
@@ -72,6 +74,7 @@ class Adadelta(Rule):
         np.subtract(v, change, out=out)
 
 
+@handle
 @dataclass(frozen=True)
 class Ftrl(Rule):
     """FTRL-Proximal: of weights that matter little, exact zeros, by `l1`.

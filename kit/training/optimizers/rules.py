@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kit.errors import InvalidArgumentError
+from kit.handles import handle
 from kit.training.optimizers.graph_rules import Adadelta as Adadelta
 from kit.training.optimizers.graph_rules import Ftrl as Ftrl
 from kit.training.optimizers.graph_updates import enter
@@ -31,6 +32,7 @@ from kit.training.optimizers.rule import Optimizer as Optimizer
 _INF = float("inf")
 
 
+@handle
 @dataclass(frozen=True)
 class GradientDescent(Rule):
     """Gradient descent: v -= lr g. It keeps no slots.
@@ -72,6 +74,7 @@ class GradientDescent(Rule):
         np.subtract(v, work, out=out)
 
 
+@handle
 @dataclass(frozen=True)
 class Momentum(Rule):
     """Gradient descent with momentum: a = m a + g; v -= lr a.
@@ -130,6 +133,7 @@ class Momentum(Rule):
         np.subtract(v, work, out=out)
 
 
+@handle
 @dataclass(frozen=True)
 class Adagrad(Rule):
     """Adagrad: a += g g; v -= lr g / sqrt(a).
@@ -192,6 +196,7 @@ class Adagrad(Rule):
         np.subtract(v, work, out=out)
 
 
+@handle
 @dataclass(frozen=True)
 class RMSProp(Rule):
     """RMSProp: s += (g g - s)(1 - decay); b = m b + lr g / sqrt(s + epsilon); v -= b.
@@ -273,6 +278,7 @@ class RMSProp(Rule):
         np.subtract(v, b, out=out)
 
 
+@handle
 @dataclass(frozen=True)
 class Adam(Rule):
     """Adam: divide the mean gradient by its root mean square, both without their bias.
@@ -378,8 +384,12 @@ def by_name(name: str, **settings: float | bool) -> Optimizer:
     Adagrad(learning_rate=0.5, initial_accumulator_value=0.1)
     """
     if not (isinstance(name, str) and name in _RULES):
-        near = difflib.get_close_matches(str(name).lower(), _RULES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        plain = "gradient_descent" if str(name).lower() == "sgd" else str(name).lower()
+        near = difflib.get_close_matches(plain, _RULES, n=1, cutoff=0.4)
+        hint = "."
+        if near:
+            rule = _RULES[near[0]].__name__
+            hint = f"; did you mean {near[0]!r}? With settings: kit.{rule}(...)."
         raise InvalidArgumentError(
             f"no optimizer is called {name!r}; there are {', '.join(_RULES)}{hint}"
         )

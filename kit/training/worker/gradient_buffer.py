@@ -292,8 +292,9 @@ class GradientBuffer:
         if not isinstance(gradients, Sequence) or len(gradients) != len(self._names):
             text = (
                 f"step returned {type(gradients).__name__} as gradients; it must be a "
-                f"dict by parameter name, or a list of {len(self._names)} arrays in "
-                f"the order of params."
+                f"dict by parameter name, such as return loss, "
+                f"{{{self._names[0]!r}: gradient}}, or a list of {len(self._names)} "
+                f"arrays in the order of params."
             )
             raise self._named(GradientMismatch(text))
         return list(gradients)

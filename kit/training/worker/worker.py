@@ -102,6 +102,7 @@ Ready = Callable[[int], None]
 GRADS: Final = "grads"
 RNG: Final = "rng"
 STATE: Final = "state"
+OFFERED: Final = (GRADS, RNG, STATE)  # to a step function that has such a parameter
 _NUMBER: Final = "_number"  # of the mini-batch and the piece: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -120,7 +121,7 @@ def requested(step: Any) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name in (GRADS, RNG, STATE, _NUMBER)
+        for name in (*OFFERED, _NUMBER)
         if name in found and found[name].kind in _BY_NAME
     )
 
@@ -291,6 +292,12 @@ class Compute:
             text = (
                 f"step() returned {type(result).__name__}; it must return (loss, "
                 f"gradients), or yield (name, gradient) one by one and return the loss."
+            )
+            raise _wrong(GradientMismatch, self._task, step, text)
+        if isinstance(result[0], Mapping):
+            text = (
+                "step() returned the gradients first; write return loss, gradients "
+                "instead."
             )
             raise _wrong(GradientMismatch, self._task, step, text)
         return result[0], result[1]

@@ -1,0 +1,218 @@
+"""What steps and hooks print: some lines a second, and how many there were besides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.exchange.layout import specs_of
+from kit.hooks.progress import Line, NotebookLine, PlainLines, TerminalLine
+from kit.task import Task
+from kit.training.client.task_lines import task_lines
+from kit.training.client.watched import Watched
+from kit.training.job import Job
+from kit.training.member import printed as module
+from kit.training.member.printed import MOST_A_SECOND, PrintedLines
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines_in(entries: list[list[Any]]) -> list[str]:
+    return [line for kind, line in entries if kind != "more"]
+
+
+def n_left_out(entries: list[list[Any]]) -> int:
+    return sum(n for kind, n in entries if kind == "more")
+
+
+def test_lines_are_told_once_when_they_are_complete_and_stderr_apart() -> None:
+    printed = PrintedLines(Clock())
+    printed.write("one\ntw")
+    printed.write("of stderr\n", is_error=True)
+    first, cursor = printed.since(0)
+    printed.write("o\n")
+
+    assert first == [["out", "one"], ["error", "of stderr"]]
+    assert printed.since(cursor) == ([["out", "two"]], 3)
+    assert printed.since(3) == ([], 3)
+
+
+def test_line_that_does_not_end_is_told_after_a_while_and_at_the_end() -> None:
+    clock = Clock()
+    printed = PrintedLines(clock)
+    printed.write("waits ")
+    early, _ = printed.since(0)
+    clock.now = 2.5
+    late, cursor = printed.since(0)
+    printed.write("the last")
+    printed.close()
+
+    assert early == []
+    assert late == [["out", "waits "]]
+    assert printed.since(cursor)[0] == [["out", "the last"]]
+
+
+def test_progress_bar_is_told_in_its_last_state_and_costs_one_line() -> None:
+    printed = PrintedLines(Clock())
+    for percent in range(100):
+        printed.write(f"\r{percent}%")
+    for percent in range(100):
+        printed.write(f"{percent} of 100\r", is_error=True)
+    printed.close()
+
+    assert printed.since(0)[0] == [["out", "99%"], ["error", "99 of 100"]]
+
+
+def test_text_without_an_end_takes_no_more_memory_than_a_line() -> None:
+    printed = PrintedLines(Clock())
+    for _ in range(1000):
+        printed.write("x" * 1000)
+    printed.close()
+
+    ((_, line),) = printed.since(0)[0]
+    assert 100 <= len(line) <= 1000
+
+
+def test_some_lines_a_second_are_told_and_the_others_counted() -> None:
+    clock = Clock()
+    printed = PrintedLines(clock)
+    for n in range(1000):
+        printed.write(f"line {n}\n")
+    first, cursor = printed.since(0)
+    clock.now = 1.0
+    later, cursor = printed.since(cursor)
+    printed.write("line 1000\n")
+
+    assert lines_in(first) == [f"line {n}" for n in range(MOST_A_SECOND)]
+    assert later == [["more", 1000 - MOST_A_SECOND]]
+    assert printed.since(cursor)[0] == [["out", "line 1000"]]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.floats(0, 1.5), st.booleans()), max_size=30
+    )
+)
+def test_lines_told_and_lines_counted_are_all_lines(
+    bursts: list[tuple[int, float, bool]],
+) -> None:
+    clock = Clock()
+    printed = PrintedLines(clock)
+    told: list[list[Any]] = []
+    cursor, n_lines = 0, 0
+    for n, pause_s, asks in bursts:
+        for _ in range(n):
+            printed.write(f"{n_lines}\n")
+            n_lines += 1
+        clock.now += pause_s
+        if asks:
+            new, cursor = printed.since(cursor)
+            told += new
+    printed.close()
+    told += printed.since(cursor)[0]
+
+    assert len(lines_in(told)) + n_left_out(told) == n_lines
+    numbers = [int(line) for line in lines_in(told)]
+    assert numbers == sorted(set(numbers))
+    assert len(told) <= (clock.now + 2) * (MOST_A_SECOND + 2)
+
+
+def test_each_thread_has_its_own_lines_and_others_have_none() -> None:
+    found: dict[str, object] = {}
+    mine = PrintedLines()
+
+    def other() -> None:
+        found["other"] = module.of_this_thread()
+
+    with mine.of_this_thread():
+        found["mine"] = module.of_this_thread()
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    found["after"] = module.of_this_thread()
+
+    assert found == {"mine": mine, "other": None, "after": None}
+
+
+def job() -> Job:
+    tasks = (Task("ps", 0), Task("worker", 0), Task("worker", 1))
+    specs = specs_of({"w": np.zeros(3)})
+    return Job("ab" * 16, tasks, specs, kit.GradientDescent(0.1), "ps", 10, 8)
+
+
+def watched(entries: list[list[Any]]) -> list[Watched]:
+    found = [Watched(), Watched(), Watched()]
+    found[1].printed += entries
+    return found
+
+
+def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> None:
+    members = watched([["out", "a"], ["error", "b"], ["more", 1234]])
+    found = list(task_lines(job(), members))
+
+    assert found == [
+        Line("worker:0 │ a"),
+        Line("worker:0 │ b", is_error=True),
+        Line("worker:0 │ … 1,234 more in its log: cluster.log('worker:0')"),
+    ]
+    assert list(task_lines(job(), members)) == []
+
+
+def shown_by(make: Callable[[Callable[[str], Any]], Any]) -> str:
+    written: list[str] = []
+    output = make(written.append)
+    output.show("step 1")
+    output.add([Line("worker:0 │ a")])
+    output.show("step 2")
+    output.finish()
+    return "".join(written)
+
+
+def test_progress_and_lines_do_not_write_over_each_other() -> None:
+    assert shown_by(TerminalLine) == "\rstep 1\nworker:0 │ a\n\rstep 2\n"
+    assert shown_by(PlainLines) == "step 1\nworker:0 │ a\nstep 2\n"
+
+
+class Display:
+    """IPython's `display` and its handle: the texts of each output."""
+
+    def __init__(self) -> None:
+        self.outputs: list[list[str]] = []
+
+    def __call__(self, data: dict[str, str], **_: Any) -> Any:
+        texts = [data["text/plain"]]
+        self.outputs.append(texts)
+
+        class Handle:
+            def update(self, data: dict[str, str], **_: Any) -> None:
+                texts.append(data["text/plain"])
+
+        return Handle()
+
+
+def test_notebook_shows_the_newest_lines_in_one_output_beside_the_progress() -> None:
+    display = Display()
+    output = NotebookLine(display)
+    output.show("step 1")
+    for n in range(1, 1001):
+        output.add([Line(f"line {n}")])
+    output.show("step 2")
+
+    progress, lines = display.outputs
+    assert progress == ["step 1", "step 2"]
+    assert lines[1] == "line 1\nline 2"
+    before, *newest = lines[-1].splitlines()
+    assert newest == [f"line {n}" for n in range(801, 1001)]
+    assert before == "(lines before these: 800)"
