@@ -68,7 +68,7 @@ _INSTEAD: dict[str, str] = {
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
     "contrib.": "of contrib there are framework, layers, rnn, slim and training",
-    "compat.": "this module itself has the names of the original's version 1",
+    "compat.": "this module itself has the names of version 1; compat has texts",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
     "losses.": "tf.reduce_mean of each example's loss, given to tf.losses.add_loss",
@@ -96,6 +96,7 @@ _RENAMED: dict[str, str] = {
     **{"histogram_summary": "summary.histogram", "merge_summary": "summary.merge"},
     "merge_all_summaries": "summary.merge_all",
     "train.SummaryWriter": "summary.FileWriter",
+    "train.SyncReplicasOptimizerV2": "train.SyncReplicasOptimizer",
     "train.SummaryWriterCache": "summary.FileWriterCache",
 }
 
