@@ -25,8 +25,8 @@ from kit.tf1 import train as session_run_hook
 from kit.tf1 import train as supervisor
 from kit.tf1 import train as sync_replicas_optimizer
 from kit.tf1 import train as training_util
-from kit.tf1.python.training import summary_io as summary_io
 from kit.tf1.python.submodules import importable
+from kit.tf1.python.training import summary_io as summary_io
 
 __all__ = [
     "adadelta",
