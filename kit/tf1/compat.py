@@ -1,7 +1,7 @@
-"""`tf.compat`: texts and bytes of both Pythons, and `v1`, which is `tf` itself.
+r"""`tf.compat`: texts and bytes of both Pythons, and `v1`, which is `tf` itself.
 
 >>> as_bytes("é"), as_text(b"a"), as_str_any(1)
-(b'\\xc3\\xa9', 'a', '1')
+(b'\xc3\xa9', 'a', '1')
 """
 
 from __future__ import annotations

@@ -170,6 +170,8 @@ def test_print_on_another_task_gives_its_value(
         ("python.training.summary_io", "SummaryWriterCache"),
         ("python.util.compat", "as_bytes"),
         ("compat.v1", "Session"),
+        ("contrib.learn.datasets.mnist", "read_data_sets"),
+        ("contrib.learn.python.learn.datasets.mnist", "read_data_sets"),
     ],
 )
 def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:

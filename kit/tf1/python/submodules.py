@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from operator import attrgetter
 
 
 def importable(package: str, names: Iterable[str]) -> None:
@@ -13,4 +14,4 @@ def importable(package: str, names: Iterable[str]) -> None:
     """
     module = sys.modules[package]
     for name in names:
-        sys.modules.setdefault(f"{package}.{name}", getattr(module, name))
+        sys.modules.setdefault(f"{package}.{name}", attrgetter(name)(module))
