@@ -14,6 +14,7 @@ from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.graph.op import IndexedSlices as IndexedSlices
 from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
+from kit.tf1 import compat as compat
 from kit.tf1 import contrib as contrib
 from kit.tf1 import data as data
 from kit.tf1 import errors as errors

@@ -67,8 +67,8 @@ _INSTEAD: dict[str, str] = {
     "data.": _DATA,
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
-    "contrib.": "of contrib there are framework, layers, rnn, slim and training",
-    "compat.": "this module itself has the names of the original's version 1",
+    "contrib.": "of contrib: framework, layers, learn, losses, rnn, slim and training",
+    "compat.": "this module itself has the names of version 1; compat has texts",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
     "losses.": "tf.reduce_mean of each example's loss, given to tf.losses.add_loss",
@@ -96,6 +96,7 @@ _RENAMED: dict[str, str] = {
     **{"histogram_summary": "summary.histogram", "merge_summary": "summary.merge"},
     "merge_all_summaries": "summary.merge_all",
     "train.SummaryWriter": "summary.FileWriter",
+    "train.SyncReplicasOptimizerV2": "train.SyncReplicasOptimizer",
     "train.SummaryWriterCache": "summary.FileWriterCache",
 }
 
@@ -260,7 +261,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         limit_epochs linear_cosine_decay match_filenames_once maybe_batch
         maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join
         noisy_linear_cosine_decay range_input_producer sdca_fprint sdca_optimizer
-        sdca_shrink_l1 shuffle_batch_join summary_iterator warm_start write_graph
+        sdca_shrink_l1 shuffle_batch_join summary_iterator warm_start
     """,
 }
 

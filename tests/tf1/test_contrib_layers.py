@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
+from tests.cases import for_each
 
 slim = tf.contrib.slim
 IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
@@ -133,3 +134,33 @@ def test_initializers_have_the_spread_of_their_formulas() -> None:
     # Cut at two deviations of sqrt(1.3 * 2 / 300), of which 0.8796 remain.
     assert np.abs(round_).max() <= 2 * np.sqrt(2.6 / 300)
     assert round_.std() == pytest.approx(0.8796 * np.sqrt(2.6 / 300), rel=0.02)
+
+
+def test_local_variable_is_neither_global_nor_trained() -> None:
+    made = tf.contrib.framework.local_variable(3.0, name="kept")
+
+    assert tf.contrib.framework.get_local_variables() == [made]
+    assert names() == names(tf.trainable_variables()) == []
+    assert made.op.name == "kept"
+
+
+def test_layers_and_arguments_are_found_under_the_longer_names() -> None:
+    framework = tf.contrib.framework
+    with framework.arg_scope([slim.layers.fully_connected], activation_fn=None):
+        net = slim.layers.fully_connected(tf.constant([[-1.0, 2.0]]), 1)
+
+    assert net.op.type == "BiasAdd"
+    assert names(framework.get_trainable_variables("fully_connected")) == [
+        "fully_connected/weights",
+        "fully_connected/biases",
+    ]
+
+
+@for_each(
+    "path", ["framework.VariableDeviceChooser", "losses.moon", "learn.DNNClassifier"]
+)
+def test_other_name_of_contrib_says_what_there_is(path: str) -> None:
+    module, _, name = path.partition(".")
+
+    with pytest.raises(AttributeError, match="outside the scope"):
+        getattr(getattr(tf.contrib, module), name)

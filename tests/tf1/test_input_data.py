@@ -13,7 +13,7 @@ from PIL import Image
 
 from kit import tf1 as tf
 from kit.demo.digits import load_images
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, NotFoundError
 from kit.tf1.examples.tutorials.mnist import input_data
 from kit.tf1.examples.tutorials.mnist.input_data import DataSet
 from tests.cases import for_each
@@ -173,3 +173,16 @@ def test_part_without_images_has_no_batch(folder: Path) -> None:
 def test_other_dtypes_are_refused() -> None:
     with pytest.raises(TypeError, match="uint8 or float32"):
         DataSet(np.zeros((1, 2, 2, 1), np.uint8), np.zeros(1), dtype="float64")
+
+
+def test_digits_of_contrib_learn_are_read_by_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    mnist = tf.contrib.learn.datasets.load_dataset("mnist")
+
+    assert mnist.train.images.shape[1] == 784
+    assert "MNIST-data has no train-images" in caplog.text
+    with pytest.raises(NotFoundError, match="'mnist'"):
+        tf.contrib.learn.datasets.load_dataset("iris")

@@ -193,3 +193,31 @@ def test_what_does_not_fit_is_refused() -> None:
         tf.losses.mean_squared_error(LABELS[:, :2], VALUES)
     with pytest.raises(ValueError, match="Invalid Reduction Key mean"):
         tf.losses.mean_squared_error(LABELS, VALUES, reduction="mean")
+
+
+@for_each(
+    ("name", "extra"),
+    [
+        ("softmax_cross_entropy", {"label_smoothing": 0.2}),
+        ("sigmoid_cross_entropy", {"label_smoothing": 0.2}),
+        ("mean_squared_error", {}),
+        ("absolute_difference", {}),
+        ("log_loss", {"epsilon": 0.1}),
+        ("hinge_loss", {}),
+        ("cosine_distance", {"axis": 1}),
+    ],
+)
+def test_losses_of_contrib_take_the_labels_second(name: str, extra: Any) -> None:
+    weights = [[2.0], [0.5]]
+    usual = getattr(tf.losses, name)(LABELS, CHANCES, weights=weights, **extra)
+    other = getattr(tf.contrib.losses, name)(CHANCES, LABELS, weights=weights, **extra)
+
+    assert tf.contrib.slim.losses.get_losses()[-2:] == [usual, other]
+    assert value(other) == value(usual)
+
+
+def test_numbered_classes_of_contrib_come_second_too() -> None:
+    found = tf.contrib.losses.sparse_softmax_cross_entropy(VALUES, [1, 0], scope="loss")
+
+    assert found.op.name == "loss/value"
+    np.testing.assert_allclose(value(found), -(LIKELY[0, 1] + LIKELY[1, 0]) / 2, 1e-6)

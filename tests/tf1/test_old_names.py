@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from kit import tf1 as tf
 from kit.graph.ops.state.printing import summary
 from kit.tf1.python.client import device_lib, timeline
+from kit.tf1.python.ops.control_flow_ops import with_dependencies
 from tests.cases import for_each
 from tests.tf1.servers import cluster
 
@@ -43,6 +45,36 @@ def test_program_moves_variables_through_the_private_collections() -> None:
         assert [one.name for one in kept] == ["v:0"]
         del kept[0]
         assert tf.global_variables() == []
+
+
+@for_each(
+    ("convert", "value", "expected"),
+    [
+        ("as_bytes", "é", b"\xc3\xa9"),
+        ("as_bytes", b"a", b"a"),
+        ("as_text", b"\xc3\xa9", "é"),
+        ("as_str", "a", "a"),
+        ("as_str_any", b"a", "a"),
+        ("as_str_any", 1, "1"),
+        ("path_to_str", Path("a/b"), "a/b"),
+        ("path_to_str", "a/b", "a/b"),
+    ],
+)
+def test_texts_and_bytes_are_converted(convert: str, value: Any, expected: Any) -> None:
+    assert getattr(tf.compat, convert)(value) == expected
+
+
+@for_each("convert", ["as_bytes", "as_text", "as_str"])
+def test_number_is_neither_text_nor_bytes(convert: str) -> None:
+    with pytest.raises(TypeError, match="Expected binary or unicode string, got 1"):
+        getattr(tf.compat, convert)(1)
+
+
+def test_number_of_numpy_is_of_the_types_of_compat() -> None:
+    assert isinstance(np.int8(1), tf.compat.integral_types)
+    assert isinstance(np.float32(1), tf.compat.real_types)
+    assert not isinstance(1j, tf.compat.real_types)
+    assert isinstance(1j, tf.compat.complex_types)
 
 
 # -- Print -----------------------------------------------------------------------------
@@ -130,6 +162,16 @@ def test_print_on_another_task_gives_its_value(
         ("python.platform.flags", "DEFINE_string"),
         ("python.platform.app", "run"),
         ("python.platform.tf_logging", "info"),
+        ("python.ops.control_flow_ops", "with_dependencies"),
+        ("python.ops.rnn_cell_impl", "BasicLSTMCell"),
+        ("python.layers.core", "dense"),
+        ("python.summary.summary", "scalar"),
+        ("python.training.session_run_hook", "SessionRunArgs"),
+        ("python.training.summary_io", "SummaryWriterCache"),
+        ("python.util.compat", "as_bytes"),
+        ("compat.v1", "Session"),
+        ("contrib.learn.datasets.mnist", "read_data_sets"),
+        ("contrib.learn.python.learn.datasets.mnist", "read_data_sets"),
     ],
 )
 def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:
@@ -138,6 +180,25 @@ def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:
     found = getattr(importlib.import_module(f"kit.tf1.{folder}"), last)
 
     assert callable(getattr(found, name))
+    # As `from kit.tf1.python.framework.ops import get_default_graph` does.
+    assert importlib.import_module(f"kit.tf1.{module}") is found
+
+
+def test_tensor_with_dependencies_has_its_value_once_they_have_run() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        count = tf.Variable(0, name="count")
+        value = tf.constant(7.0, name="value")
+        found = with_dependencies([tf.assign_add(count, 1)], value, name="train_op")
+        unnamed = with_dependencies([], value)
+        session.run(tf.global_variables_initializer())
+
+        assert [session.run(found), session.run(unnamed), session.run(count)] == [
+            7,
+            7,
+            1,
+        ]
+        assert (found.op.name, unnamed.op.name) == ("train_op", "control_dependency")
+        assert found.op.colocation_groups() == [b"loc:@value"]
 
 
 def test_timeline_is_a_trace_with_each_operation_that_ran() -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import layers as layers
+from kit.tf1.contrib import learn as learn
+from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 
-__all__ = ["framework", "layers", "rnn", "slim", "training"]
+__all__ = ["framework", "layers", "learn", "losses", "rnn", "slim", "training"]
 
 
 def __getattr__(name: str) -> Any:

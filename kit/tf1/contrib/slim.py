@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.contrib import layers as layers
+from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.layers import add_model_variable as add_model_variable
@@ -58,7 +60,9 @@ __all__ = [
     "get_variables",
     "l1_regularizer",
     "l2_regularizer",
+    "layers",
     "linear",
+    "losses",
     "max_pool2d",
     "model_variable",
     "one_hot_encoding",

@@ -74,6 +74,7 @@ from kit.tf1.train.global_step import (
     get_or_create_global_step as get_or_create_global_step,
 )
 from kit.tf1.train.global_step import global_step as global_step
+from kit.tf1.train.graph_file import write_graph as write_graph
 from kit.tf1.train.monitored.monitored_session import (
     MonitoredSession as MonitoredSession,
 )
@@ -201,6 +202,7 @@ __all__ = [
     "replica_device_setter",
     "start_queue_runners",
     "update_checkpoint_state",
+    "write_graph",
 ]
 
 

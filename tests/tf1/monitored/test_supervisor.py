@@ -304,6 +304,22 @@ def test_summaries_reach_the_writer_with_their_step(tmp_path: Path) -> None:
     assert writer.is_closed
 
 
+def test_summary_that_must_be_fed_ends_the_training_and_says_what_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [], name="x")
+        tf.summary.scalar("loss", x)
+        supervisor = tf.train.Supervisor(logdir=tmp_path)
+        with (
+            pytest.raises(tf.errors.InvalidArgumentError, match="'x' was not fed"),
+            supervisor.managed_session(),
+        ):
+            assert supervisor.coord.wait_for_stop(60)
+
+    assert "summary_op=None" in caplog.text
+
+
 def test_tensorboard_shows_what_a_chief_with_a_folder_has_trained(
     tmp_path: Path,
 ) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from kit.checkpoint.files import replace_file
+from kit.errors import InvalidArgumentError
 from kit.graph.ops.state.summaries import scalar_summary
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys
@@ -485,13 +486,24 @@ class SVSummaryThread(LooperThread):
 
     def run_loop(self) -> None:
         """Compute them once, with the step that they belong to."""
-        if self._sv.global_step is None:
-            summary, step = self._session.run(self._sv.summary_op), None
-        else:
-            asked = [self._sv.summary_op, self._sv.global_step]
-            summary, step = self._session.run(asked)
+        asked = {"summary": self._sv.summary_op}
+        if self._sv.global_step is not None:
+            asked["step"] = self._sv.global_step
+        try:
+            values = self._session.run(asked)
+        except InvalidArgumentError as error:
+            # The original only ends all threads, and workers wait without a word.
+            logging.warning(
+                "The supervisor stops, because its summaries cannot be computed: %s "
+                "Where they need what you feed, write tf.train.Supervisor(..., "
+                "summary_op=None), and give sv.summary_computed(session, summary) what "
+                "your own run has computed.",
+                error,
+            )
+            raise
+        step = values.get("step")
         logging.info("Recording summary at step %s.", step)
-        self._sv.summary_writer.add_summary(summary, step)
+        self._sv.summary_writer.add_summary(values["summary"], step)
 
 
 class SVStepCounterThread(LooperThread):

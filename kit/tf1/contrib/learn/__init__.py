@@ -1,0 +1,15 @@
+"""`tf.contrib.learn`: the digits of the tutorials, under the name they had there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.contrib.learn import datasets as datasets
+from kit.tf1.contrib.learn import python as python
+from kit.tf1.not_offered import refuse
+
+__all__ = ["datasets"]
+
+
+def __getattr__(name: str) -> Any:
+    refuse("contrib.learn", name)

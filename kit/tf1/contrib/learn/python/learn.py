@@ -1,0 +1,8 @@
+"""`tensorflow.contrib.learn.python.learn`: its `datasets`."""
+
+from kit.tf1.contrib.learn import datasets as datasets
+from kit.tf1.python.submodules import importable
+
+__all__ = ["datasets"]
+
+importable(__name__, ["datasets", "datasets.mnist"])
