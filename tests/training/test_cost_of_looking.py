@@ -37,6 +37,7 @@ from kit.training.client.run import Run
 from kit.training.client.watched import Watched
 from kit.training.job import Job
 from kit.training.member.member import Member
+from kit.training.member.printed import PrintedLines
 from kit.training.member.snapshot import poll
 
 TASKS = (Task("worker", 0), Task("worker", 1))
@@ -269,6 +270,7 @@ def test_what_a_task_dropped_while_nobody_asked_is_counted() -> None:
     status = SimpleNamespace(
         coordinator=None, epochs=[], error=None, is_over=False, is_stuck=False
     )
+    status.printed = PrintedLines()
     status.last_doing = {"what": "exchanging", "since": 0, "members": []}
     member = cast("Member", SimpleNamespace(meter=meter, step=0, **vars(status)))
     recorded, watched = Recorded(1_000), Watched()
