@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -79,8 +79,14 @@ class LoggingTensorHook(SessionRunHook):
                 f"be provided, not {every_n_iter} and {every_n_secs}: "
                 f"LoggingTensorHook(tensors, every_n_iter=100)."
             )
-        if every_n_iter is not None and every_n_iter <= 0:
-            raise ValueError(f"every_n_iter={every_n_iter} must be at least 1.")
+        if isinstance(tensors, str):
+            raise ValueError(
+                f"tensors is {tensors!r}; give a list, also for a single one: "
+                f"[{tensors!r}]."
+            )
+        is_whole = isinstance(every_n_iter, SupportsIndex)
+        if every_n_iter is not None and not (is_whole and every_n_iter > 0):
+            raise ValueError(f"every_n_iter={every_n_iter!r} must be at least 1.")
         if isinstance(tensors, dict):
             self._asked, self._tags = dict(tensors), sorted(tensors)
         else:

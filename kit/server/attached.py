@@ -234,7 +234,7 @@ def attach(
     chosen, secrets = settings or current(), credentials or shared_credentials()
     folder = default_runtime_dir(chosen)
     link = connect_near(
-        parse_address(address.removeprefix("psring://")),
+        parse_address(str(address).removeprefix("psring://")),
         Hello(Role.OBSERVER, CLIENT),
         *(secrets, folder, chosen),
         deadline_s=chosen.connect_deadline_s,

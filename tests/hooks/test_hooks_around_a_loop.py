@@ -149,6 +149,9 @@ def test_summaries_without_a_writer_are_warned_of_and_not_run(notes: Notes) -> N
     assert "writes nothing" in notes.told("warning")[0]
 
 
+TEXT: Any = "10"
+
+
 @for_each(
     ("make", "words"),
     [
@@ -162,6 +165,9 @@ def test_summaries_without_a_writer_are_warned_of_and_not_run(notes: Notes) -> N
         (lambda: LoggingTensorHook(["a"]), "every_n_iter"),
         (lambda: LoggingTensorHook(["a"], 1, 1.0), "every_n_iter"),
         (lambda: LoggingTensorHook(["a"], 0), "every_n_iter"),
+        (lambda: LoggingTensorHook(["a"], TEXT), "every_n_iter='10'"),
+        (lambda: LoggingTensorHook("loss", 10), "'loss'"),
+        (lambda: StopAtStepHook(last_step=TEXT), "last_step is '10'"),
         (lambda: ProfilerHook(), "every_secs"),
         (lambda: SummarySaverHook(1), "scaffold"),
         (lambda: SummarySaverHook(1, scaffold=1, summary_op=1), "scaffold"),
