@@ -157,10 +157,24 @@ def test_layers_and_arguments_are_found_under_the_longer_names() -> None:
 
 
 @for_each(
-    "path", ["framework.VariableDeviceChooser", "losses.moon", "learn.DNNClassifier"]
+    "path",
+    ["framework.init_from_checkpoint", "losses.sum_of_squares", "learn.Estimator"],
 )
 def test_other_name_of_contrib_says_what_there_is(path: str) -> None:
     module, _, name = path.partition(".")
 
     with pytest.raises(AttributeError, match="outside the scope"):
         getattr(getattr(tf.contrib, module), name)
+
+
+def test_variables_go_to_the_parameter_servers_in_turn() -> None:
+    chooser = tf.contrib.framework.VariableDeviceChooser(num_tasks=2, job_name="p")
+
+    with slim.arg_scope([slim.variable], device=chooser):
+        made = [slim.variable(name, shape=[]) for name in "abc"]
+
+    assert [one.device for one in made] == [
+        "/job:p/task:0/device:CPU:0",
+        "/job:p/task:1/device:CPU:0",
+        "/job:p/task:0/device:CPU:0",
+    ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
+from kit.devices.device import DeviceSpec
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.layers import add_model_variable as add_model_variable
@@ -27,6 +29,7 @@ from kit.tf1.variables.variable_lists import (
 from kit.tf1.variables.variables import Variable
 
 __all__ = [
+    "VariableDeviceChooser",
     "add_arg_scope",
     "add_model_variable",
     "arg_scope",
@@ -45,6 +48,37 @@ __all__ = [
     "model_variable",
     "variable",
 ]
+
+
+class VariableDeviceChooser:
+    """Chooses the parameter server of each variable in turn: 0, 1, ..., 0, 1, ....
+
+    >>> chooser = VariableDeviceChooser(num_tasks=2)
+    >>> [chooser(None) for _ in range(3)]  # doctest: +NORMALIZE_WHITESPACE
+    ['/job:ps/task:0/device:CPU:0', '/job:ps/task:1/device:CPU:0',
+     '/job:ps/task:0/device:CPU:0']
+    """
+
+    def __init__(
+        self,
+        num_tasks: int = 0,
+        job_name: str = "ps",
+        device_type: str = "CPU",
+        device_index: int = 0,
+        replica: int | None = None,
+    ) -> None:
+        """Without tasks, none is named."""
+        self._tasks = cycle(range(num_tasks) if num_tasks else [None])
+        self._rest: dict[str, Any] = {
+            "job": job_name,
+            "replica": replica,
+            "device_type": device_type,
+            "device_index": device_index,
+        }
+
+    def __call__(self, op: Any) -> str:
+        """Return the device of the next variable, whichever it is."""
+        return DeviceSpec(task=next(self._tasks), **self._rest).to_string()
 
 
 def local_variable(

@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
+import numpy as np
+
 from kit.tf1.graph.message import CheckedMessage
 
 
@@ -45,11 +47,19 @@ class Dimension:
     """
 
     def __init__(self, value: Any) -> None:
-        """Take a number, another size, or None."""
+        """Take a number, another size, or None.
+
+        A float that is whole is taken, because `n / 2` gave a whole number in Python 2.
+        Raises `ValueError` for another one, and `TypeError` for what is no number.
+        """
         self._value: int | None = None
         if isinstance(value, Dimension):
             self._value = value.value
         elif value is not None:
+            if isinstance(value, float | np.floating):
+                if not value.is_integer():
+                    raise ValueError(f"Ambiguous dimension: {value}")
+                value = int(value)
             try:
                 self._value = operator.index(value)
             except TypeError:

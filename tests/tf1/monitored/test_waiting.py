@@ -105,6 +105,23 @@ def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:
         assert not tf.get_default_graph().finalized
 
 
+def test_worker_whose_variables_have_no_job_hears_that_no_chief_can_help() -> None:
+    servers = cluster(tf, ps=1, worker=2)
+    with tf.Graph().as_default():
+        with tf.device("/cpu:0"):
+            counting(ps="")
+        tf.train.MonitoredTrainingSession(servers["worker"][0].target).close()
+
+        with pytest.raises(
+            tf.errors.DeadlineExceededError,
+            match=r"global_step on /device:CPU:0 are not initialised; without a job.*"
+            r"replica_device_setter",
+        ):
+            tf.train.MonitoredTrainingSession(
+                servers["worker"][1].target, is_chief=False, max_wait_secs=0.2
+            )
+
+
 @pytest.mark.slow
 def test_server_that_is_not_up_is_named() -> None:
     (ps,) = addresses(1)

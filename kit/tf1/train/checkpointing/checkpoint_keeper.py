@@ -63,8 +63,9 @@ def _lock(fd: int, folder: Path, inode: int) -> None:
         os.close(fd)
         raise FailedPreconditionError(
             f"{_owner(inode)} saves checkpoints into {str(folder)!r} already: there "
-            f"are two chiefs. Give is_chief=True to one worker alone, or each training "
-            f"a checkpoint_dir of its own."
+            f"are two chiefs, or each worker has a CheckpointSaverHook. Give "
+            f"is_chief=True to one worker alone, and such a hook as one of its "
+            f"chief_only_hooks; or each training a checkpoint_dir of its own."
         ) from exc
     except OSError:
         return  # a file system without locks: there is no way to know

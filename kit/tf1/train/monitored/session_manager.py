@@ -74,10 +74,17 @@ def located(graph: Any, lacking: str) -> str:
         except (KeyError, ValueError):
             device = ""
         by_device.setdefault(device, []).append(name)
-    return "; ".join(
+    found = "; ".join(
         f"variables {', '.join(names)}{f' on {device}' if device else ''} are not "
         f"initialised"
         for device, names in by_device.items()
+    )
+    if all("/job:" in device for device in by_device):
+        return found
+    return (
+        f"{found}; without a job, each session has its own, to which no chief gives a "
+        f"value: make them in a 'with tf.device(tf.train.replica_device_setter("
+        f"cluster=cluster)):'"
     )
 
 
