@@ -225,7 +225,8 @@ def _spread(
         return xp.repeat(share, axis.window, axis=len(at))
     sums = xp.zeros(shape, dtype=share.dtype)
     for i in range(axis.window):
-        sums[*at, comb(i, axis)] += share
+        seen = sums[*at, comb(i, axis)]
+        seen += share
     return sums
 
 
