@@ -16,6 +16,7 @@ from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
 from tests.cases import for_each
 from tests.graph.cases.case import Host
+from tests.graph.kernels.sliding import Slide, naive_max_gradient
 
 TABLE = np.arange(22.0).reshape(11, 2)
 IDS = np.array([[10, 0, 3], [7, 3, 1]])
@@ -195,6 +196,25 @@ def test_sizes_of_windows_are_one_two_or_four_numbers() -> None:
     for value in run(pools):
         assert value.ravel().tolist() == [5, 7, 13, 15]
     assert run(nn.max_pool(images, 2, strides=(1, 2))).shape == (1, 3, 2, 1)
+
+
+@for_each("stride", [1, 2])
+def test_slope_of_a_pooled_relu_is_taken_for_each_window(stride: int) -> None:
+    slide = Slide(2, (5, 4), 3, (2, 2), (stride, stride), "SAME", seed=8)
+    x = constant(slide.normal(*slide.shape) - 0.7)  # some windows have nothing above 0
+    y = nn.relu(x)
+    pooled = nn.max_pool(y, 2, stride, "SAME")
+    dy = slide.normal(2, *slide.counts, 3)
+
+    (by_pool,) = gradients(pooled, x, dy)
+    by_both = gradients([pooled, y], x, [dy, np.full(x.shape, 3.0)])
+
+    kinds = [by_pool.op.type, by_pool.op.inputs[2].op.type, by_both[0].op.type]
+    assert kinds == ["MaxPoolGrad", "ReluGrad", "ReluGrad"]
+    values = np.maximum(run(x), 0)
+    expected = naive_max_gradient(slide, values, dy) * (values > 0)
+    for slope, rest in zip(run([by_pool, *by_both]), (0, 3), strict=True):
+        np.testing.assert_allclose(slope, expected + rest * (values > 0), atol=1e-12)
 
 
 def test_dropout_drops_a_share_and_scales_the_rest() -> None:

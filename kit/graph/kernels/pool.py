@@ -208,7 +208,7 @@ def avg_pool_gradient(
     check_like("dy", dy.shape, _shape(input_shape, rows, cols))
     counts = _counts(xp, rows, cols, widened(xp, dy[:0]).dtype)
     dx = xp.zeros(tuple(input_shape), dtype=dy.dtype)
-    for part in parts(xp, dy.shape, 2 * _window_bytes(dx, rows, cols)):
+    for part in parts(xp, dy.shape, _window_bytes(dx, rows, cols)):
         share = widened(xp, dy[part]) / counts
         across = _spread(xp, share, cols, (slice(None), slice(None)))
         dx[part] = cropped(_spread(xp, across, rows, (slice(None),)), rows, cols)
@@ -225,7 +225,8 @@ def _spread(
         return xp.repeat(share, axis.window, axis=len(at))
     sums = xp.zeros(shape, dtype=share.dtype)
     for i in range(axis.window):
-        sums[*at, comb(i, axis)] += share
+        seen = sums[*at, comb(i, axis)]
+        seen += share
     return sums
 
 
@@ -260,12 +261,18 @@ def _shape(
 
 
 def _window_bytes(x: Array, rows: WindowAxis, cols: WindowAxis) -> int:
-    """Return the bytes of the images that a window has for itself, and its result."""
-    return (rows.stride * cols.stride + 1) * int(x.shape[3]) * int(x.dtype.itemsize)
+    """Return the bytes that a window has for itself, and of what is made of them."""
+    n_bytes = int(x.shape[3]) * int(x.dtype.itemsize)
+    return 2 * (rows.stride * cols.stride + 1) * n_bytes
 
 
-def _counts(xp: ModuleType, rows: WindowAxis, cols: WindowAxis, dtype: Any) -> Array:
-    """Return the number of image elements in each window, [row, column, 1]."""
+def _counts(xp: ModuleType, rows: WindowAxis, cols: WindowAxis, dtype: Any) -> Any:
+    """Return the number of image elements in each window, [row, column, 1].
+
+    Where all have the same it is one number, by which it is faster to divide.
+    """
+    if (rows.padded, cols.padded) == (rows.size, cols.size):
+        return float(rows.window * cols.window)
     down, across = (_inside(xp, axis).astype(dtype) for axis in (rows, cols))
     return down[:, None, None] * across[:, None]
 

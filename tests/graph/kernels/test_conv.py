@@ -213,6 +213,24 @@ def test_many_images_give_what_each_of_them_gives(
     np.testing.assert_allclose(y, naive_conv(slide, x, w), rtol=1e-9, atol=1e-9)
 
 
+# With 128 channels and 64 filters the windows of all columns are one matrix.
+@for_each("padding", ["SAME", "VALID"])
+def test_large_products_give_the_sum_over_each_window(
+    xp: ModuleType, padding: str
+) -> None:
+    slide = Slide(2, (5, 6), 128, (3, 3), (2, 1), padding, seed=13)
+    x, w = slide.normal(*slide.shape), slide.normal(3, 3, 128, 64)
+    dy, u = slide.normal(2, *slide.counts, 64), slide.normal(1, *w.shape)[0]
+    rest: Any = (slide.four(slide.stride), padding)
+
+    y = host(conv2d(xp, xp.asarray(x), xp.asarray(w), *rest))
+    dw = conv2d_filter_gradient(xp, xp.asarray(x), w.shape, xp.asarray(dy), *rest)
+
+    np.testing.assert_allclose(y, naive_conv(slide, x, w), atol=1e-10)
+    along_w = (naive_conv(slide, x, u) * dy).sum()
+    np.testing.assert_allclose((host(dw) * u).sum(), along_w, rtol=1e-9)
+
+
 def test_images_that_lie_otherwise_in_memory_give_the_same(xp: ModuleType) -> None:
     slide = Slide(2, (6, 5), 24, (3, 3), (1, 1), "VALID", seed=12)
     x, w, dy = operands(slide)

@@ -112,6 +112,17 @@ def _bind_relu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
     return lambda x: maximum(x, 0)
 
 
+def _relu_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (g,), y = gradients, op.outputs[0]
+    if g.op.type == "MaxPoolGrad" and g.op.inputs[0] is y:
+        # A pool's gradient is 0 but at the largest numbers, so its few windows tell the
+        # slope as well as all elements do.
+        y, largest, by_pool = g.op.inputs
+        slope = make("ReluGrad", by_pool, largest)
+        return [make("MaxPoolGrad", y, largest, slope, **g.op.attrs)]
+    return [make("ReluGrad", g, y)]
+
+
 def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     """Differentiate a slope whose second input only chooses among constant slopes."""
     return [make(op.type, gradients[0], op.inputs[1], **op.attrs), None]
@@ -176,7 +187,7 @@ relu = _enter(
     "Relu",
     "max(x, 0)",
     lambda xp, x: xp.maximum(x, 0),
-    _slope("ReluGrad", _output_of),
+    _relu_gradient,
     _infer_ordered,
     _bind_relu,
 )
