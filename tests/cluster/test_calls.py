@@ -79,7 +79,7 @@ def test_silence_ends_at_the_deadline_and_names_who_was_silent() -> None:
         engines = Engines()
         calls = TaskCalls([A, B], engines.submit)
         payloads = dict.fromkeys([A, B], pack(int, [], {}))
-        work = asyncio.ensure_future(calls.perform(payloads, 0.05, "add"))
+        work = asyncio.ensure_future(calls.perform(payloads, 0.5, "add"))
         await turn()
         engines.answer(A)
         await work
