@@ -61,7 +61,7 @@ def _values(system: str, n: int) -> list[float]:
     return [0.0] * (system == "ps") + [float(rank + 1) for rank in range(n)]
 
 
-def _check(system: str, n: int, found: list[float]) -> None:
+def check(system: str, n: int, found: list[float]) -> None:
     expected = [(n + 1) / 2] * n
     if system == "copy":
         expected = [float(rank + 1) for rank in range(n)]
@@ -71,7 +71,7 @@ def _check(system: str, n: int, found: list[float]) -> None:
         raise RanksFailed(f"{system}: the exchange gave {found}, not {expected}.")
 
 
-def _durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:
+def durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:
     """Return the microseconds of each exchange, from all ranks' begins and ends."""
     found = []
     for repeat in zip(*times[-n:], strict=True):  # a server's own times do not count
@@ -105,20 +105,20 @@ def compare(
             for one in groups:
                 values = _values(one.name, n)
                 came = one.order(do="prepare", n_bytes=size, values=values)
-                _check(one.name, n, came)
+                check(one.name, n, came)
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
             for one in groups:  # warm up
                 one.order(do="measure", repeats=max(_LEAST, repeats // 4))
             for _ in range(rounds):
                 for one in groups:
                     times = one.order(do="measure", repeats=repeats)
-                    found[size][one.name] += _durations(one.name, n, times)
+                    found[size][one.name] += durations(one.name, n, times)
             for one in groups:
-                _check(one.name, n, one.order(do="look"))
+                check(one.name, n, one.order(do="look"))
     return found
 
 
-def _row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
+def row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
     """Return the cells of one size, over memory or over one kind of streams."""
     of = {name: median(values) for name, values in took.items()}
     is_memory = over == MEMORY
@@ -178,30 +178,28 @@ def main() -> None:
     checksum = not options.no_checksum
     found = {
         n: compare(
-            *(n, sizes, rounds, peers, _streamed(n, options.over, options.quick)),
+            *(n, sizes, rounds, peers, streamed(n, options.over, options.quick)),
             checksum=checksum,
         )
         for n in options.members
     }
     rows = [
-        _row(n, over, size, took)
+        row(n, over, size, took)
         for over in (MEMORY, *STREAMS)
         for n, by_size in found.items()
         for size, took in by_size.items()
         if over == MEMORY or f"ring {over}" in took
     ]
-    report(_table(rows, peers, checksum), {"microseconds": found}, options.json)
+    report(table(rows, peers, checksum), {"microseconds": found}, options.json)
 
 
-def _streamed(n: int, over: Sequence[str], quick: bool) -> Sequence[str]:
+def streamed(n: int, over: Sequence[str], quick: bool) -> Sequence[str]:
     """Return what goes over streams: nothing in the short form of many members."""
     wanted = () if quick and n > 2 else over
     return [name for name in STREAMED if name.split()[1] in wanted]
 
 
-def _table(
-    rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool
-) -> Table:
+def table(rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool) -> Table:
     frames = "with checksums, as by default" if checksum else "without checksums"
     versions = ", ".join(f"{one.name} {one.version}" for one in peers.values())
     return Table(

@@ -65,11 +65,11 @@ def _take_turns(
             took[count] += step
     for count, on in groups.items():
         for found in on.order(do="parameters")[n_ps:]:
-            _check(count, *found)
+            check(count, *found)
     return took
 
 
-def _check(count: int, steps: int, least: float, greatest: float) -> None:
+def check(count: int, steps: int, least: float, greatest: float) -> None:
     if not least == greatest == 1 - steps * RATE:
         raise RanksFailed(
             f"{steps} steps with {count} parameters made them {least} to {greatest}, "

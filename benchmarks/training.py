@@ -71,7 +71,7 @@ def compare(
         for turn in range(rounds + 1):
             enough = steps if turn else min(steps, _WARM_UP)  # the first one warms up
             outcomes = _turn(ours, theirs, problem, enough, n_workers)
-            _check(outcomes, wanted)
+            check(outcomes, wanted)
             for system, result in outcomes.items():
                 if turn:
                     found.setdefault(system, []).append(result.rate)
@@ -119,7 +119,7 @@ _START: dict[str, Callable[[str, int], AbstractContextManager[RankGroup]]]
 _START = {"gloo": _ddp, "tensorflow": _tensorflow}
 
 
-def _check(outcomes: dict[str, Outcome], wanted: list[list[float]]) -> None:
+def check(outcomes: dict[str, Outcome], wanted: list[list[float]]) -> None:
     """Compare with the losses of numpy alone: of each worker, of the first steps."""
     for name, (_, losses) in outcomes.items():
         every = [loss for one in losses for loss in one]
@@ -162,7 +162,7 @@ def _begins_like(losses: list[list[float]], wanted: list[list[float]]) -> bool:
     )
 
 
-def _row(name: str, n_workers: int, found: dict[str, list[float]]) -> tuple[str, ...]:
+def row(name: str, n_workers: int, found: dict[str, list[float]]) -> tuple[str, ...]:
     of = {system: median(rates) for system, rates in found.items()}
     rates = [f"{of[s]:.1f}" if s in of else "missing" for s in SYSTEMS]
     nothing = float("nan")
@@ -205,7 +205,7 @@ def main() -> None:
         ),
         ("model", "workers", *SYSTEMS, *(f"{a} / {b}" for a, b in _RATIOS)),
         tuple(
-            _row(name, n, found[f"{name}, {n}"])
+            row(name, n, found[f"{name}, {n}"])
             for n in workers
             for name in options.models
         ),

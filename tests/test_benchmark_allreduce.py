@@ -101,7 +101,7 @@ def test_an_exchange_that_gives_something_else_is_an_error(
     system: str, found: list[float]
 ) -> None:
     with pytest.raises(RanksFailed, match=f"{system}: the exchange gave"):
-        allreduce._check(system, 2, found)
+        allreduce.check(system, 2, found)
 
 
 def test_one_wrong_element_makes_a_result_wrong() -> None:
@@ -121,14 +121,14 @@ def test_one_wrong_element_makes_a_result_wrong() -> None:
 def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
     times = [[[0, 9_000], [20_000, 23_000]], [[4_000, 7_000], [20_000, 22_000]]]
 
-    assert allreduce._durations("ring", 2, times) == [5.0, 3.0]
-    assert allreduce._durations("copy", 2, times) == [9.0, 3.0]
+    assert allreduce.durations("ring", 2, times) == [5.0, 3.0]
+    assert allreduce.durations("copy", 2, times) == [9.0, 3.0]
 
 
 def test_a_missing_peer_is_called_missing() -> None:
     took = {name: [value] for name, value in IN_MEMORY.items()}
 
-    row = allreduce._row(2, "memory", 4096, took)
+    row = allreduce.row(2, "memory", 4096, took)
 
     assert row == (
         *("2", "memory", "4 KiB", "1.0", "2.0", "2.5", "4.0", "3.0"),
@@ -142,7 +142,7 @@ def test_exchange_over_tcp_is_compared_with_gloo_and_its_own_limit() -> None:
     took |= {"bytes tcp": [5.0], "ring tcp": [10.0], "ring-step tcp": [8.0]}
     took |= {"gloo": [20.0], "mpich": [1.0]}
 
-    row = allreduce._row(2, "tcp", 4096, took)
+    row = allreduce.row(2, "tcp", 4096, took)
 
     assert row == (
         *("2", "tcp", "4 KiB", "5.0", "10.0", "-", "8.0", "-"),
@@ -160,23 +160,23 @@ def test_an_encrypted_exchange_is_compared_with_that_over_tcp() -> None:
         "ring-step aes-gcm": [24.0],
     }
 
-    row = allreduce._row(2, "aes-gcm", 1 << 24, took)
+    row = allreduce.row(2, "aes-gcm", 1 << 24, took)
 
-    heads = allreduce._table([row], {}, True).head
+    heads = allreduce.table([row], {}, True).head
     cells = dict(zip(heads, row, strict=True))
     assert cells["ring / ring over tcp"] == "1.50"
     assert cells["ring-step / ring-step over tcp"] == "1.20"
     assert cells["Gloo / ring"] == "1.20"
-    assert allreduce._row(2, "memory", 1 << 24, took)[-6:-4] == ("0.20", "0.20")
+    assert allreduce.row(2, "memory", 1 << 24, took)[-6:-4] == ("0.20", "0.20")
 
 
 def test_short_form_leaves_streams_between_many_members_out() -> None:
     both = allreduce.STREAMS
 
-    assert allreduce._streamed(4, both, quick=True) == []
-    assert allreduce._streamed(2, both, quick=True) == [*allreduce.STREAMED]
-    assert allreduce._streamed(4, both, quick=False) == [*allreduce.STREAMED]
+    assert allreduce.streamed(4, both, quick=True) == []
+    assert allreduce.streamed(2, both, quick=True) == [*allreduce.STREAMED]
+    assert allreduce.streamed(4, both, quick=False) == [*allreduce.STREAMED]
 
 
 def test_streams_may_be_chosen() -> None:
-    assert allreduce._streamed(2, ["tls"], quick=True) == ["bytes tls", "ring tls"]
+    assert allreduce.streamed(2, ["tls"], quick=True) == ["bytes tls", "ring tls"]

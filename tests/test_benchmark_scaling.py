@@ -120,13 +120,13 @@ def test_steps_that_make_other_parameters_are_an_error(
     found: tuple[int, float, float],
 ) -> None:
     with pytest.raises(RanksFailed, match="5 steps with 100 parameters made them"):
-        many_parameters._check(100, *found)
+        many_parameters.check(100, *found)
 
 
 def test_missing_trainers_are_called_missing() -> None:
     ours = {"no exchange": [4.0], **{one: [2.0] for one in training.OURS}}
 
-    name, workers, *cells = training._row("small", 2, ours)
+    name, workers, *cells = training.row("small", 2, ours)
 
     rates, peers, ratios = (
         cells[: len(ours)],
@@ -143,9 +143,9 @@ def test_missing_trainers_are_called_missing() -> None:
 def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
     flat, wanted = Outcome(1.0, [[2.0, 2.0]]), [[2.0]]
 
-    training._check({training.TF_ASYNC: flat}, wanted)
+    training.check({training.TF_ASYNC: flat}, wanted)
     with pytest.raises(RanksFailed, match="tf ps sync does not learn"):
-        training._check({training.TF_SYNC: flat}, wanted)
+        training.check({training.TF_SYNC: flat}, wanted)
 
 
 def scaling_figures() -> dict[str, Any]:

@@ -140,13 +140,13 @@ def test_trainings_that_differ_by_topology_are_an_error() -> None:
     good, other = Outcome(1.0, [[2.0, 1.0]]), Outcome(1.0, [[2.0, 1.1]])
 
     with pytest.raises(RanksFailed, match="bit for bit"):
-        training._check({"ring": good, "ps": other}, [[2.0, 1.0]])
+        training.check({"ring": good, "ps": other}, [[2.0, 1.0]])
 
 
 @pytest.mark.parametrize("system", ["ddp", "ring"])
 def test_a_system_that_computes_something_else_is_an_error(system: str) -> None:
     with pytest.raises(RanksFailed, match=f"{system} and numpy lose differently"):
-        training._check(
+        training.check(
             {"ring": Outcome(1.0, [[2.0, 1.0]])}
             | {system: Outcome(1.0, [[2.0, 1.01]])},
             [[2.0, 1.0]],
@@ -157,7 +157,7 @@ def test_a_system_that_begins_elsewhere_is_an_error() -> None:
     outcomes = {"tf ps async": Outcome(1.0, [[2.2, 1.0], [2.2, 1.0]])}
 
     with pytest.raises(RanksFailed, match="begins with other losses"):
-        training._check(outcomes, [[2.0, 1.0], [2.1, 1.0]])
+        training.check(outcomes, [[2.0, 1.0], [2.1, 1.0]])
 
 
 @pytest.mark.slow

@@ -36,6 +36,10 @@ class Step:
             changed.wait(0.01)
 
 
+def until_waiting(q: FifoQueue, takers: int = 0, putters: int = 0) -> None:
+    until(lambda: (len(q._takers), len(q._putters)) == (takers, putters))
+
+
 def elements(*numbers: int) -> list[Element]:
     return [(np.array(one, INT),) for one in numbers]
 
@@ -73,7 +77,7 @@ def test_who_waits_for_many_is_not_overtaken() -> None:
         many = in_thread(lambda: numbers(q.dequeue(Step(), 3)))
         until(lambda: q.size == 0)  # it has what is there
         one = in_thread(lambda: numbers(q.dequeue(Step(), 1)))
-        until(lambda: len(q._takers) == 2)
+        until_waiting(q, takers=2)
 
         q.enqueue(Step(), elements(3, 4))
 
@@ -98,7 +102,7 @@ def test_who_gives_up_lets_the_next_one_have_it() -> None:
         many = in_thread(lambda: q.dequeue(step, 3))
         until(lambda: q.size == 0)
         pair = in_thread(lambda: numbers(q.dequeue(Step(), 2)))
-        until(lambda: len(q._takers) == 2)
+        until_waiting(q, takers=2)
         step.is_over = True
 
         assert isinstance(failure(many), DeadlineExceededError)
@@ -158,11 +162,11 @@ def test_who_waits_for_room_is_let_go_by_a_close_that_cancels() -> None:
 def test_close_waits_for_those_who_wait_for_room(at_most: bool) -> None:
     with queue(2, 1, 2) as q:
         more = in_thread(lambda: q.enqueue(Step(), elements(3, 4)))
-        until(lambda: len(q._putters) == 1)
+        until_waiting(q, putters=1)
         closing = in_thread(lambda: q.end(Step(), cancel_pending=False))
-        until(lambda: len(q._putters) == 2)
+        until_waiting(q, putters=2)
         late = in_thread(lambda: q.enqueue(Step(), elements(5)))
-        until(lambda: len(q._putters) == 3)
+        until_waiting(q, putters=3)
         assert not q.is_closed
 
         assert numbers(q.dequeue(Step(), 4, at_most=at_most)) == [1, 2, 3, 4]
@@ -176,9 +180,9 @@ def test_close_waits_for_those_who_wait_for_room(at_most: bool) -> None:
 def test_who_waits_to_close_is_overtaken_by_a_close_that_cancels() -> None:
     with queue(1, 1) as q:
         more = in_thread(lambda: q.enqueue(Step(), elements(2)))
-        until(lambda: len(q._putters) == 1)
+        until_waiting(q, putters=1)
         closing = in_thread(lambda: q.end(Step(), cancel_pending=False))
-        until(lambda: len(q._putters) == 2)
+        until_waiting(q, putters=2)
 
         q.end(Step(), cancel_pending=True)
 
@@ -190,9 +194,9 @@ def test_who_gives_up_putting_in_lets_the_next_one() -> None:
     with queue(1, 1) as q:
         step = Step()
         first = in_thread(lambda: q.enqueue(step, elements(2)))
-        until(lambda: len(q._putters) == 1)
+        until_waiting(q, putters=1)
         second = in_thread(lambda: q.enqueue(Step(), elements(3)))
-        until(lambda: len(q._putters) == 2)
+        until_waiting(q, putters=2)
         step.is_over = True
 
         assert isinstance(failure(first), DeadlineExceededError)

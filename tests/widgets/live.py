@@ -99,6 +99,13 @@ def figures(root: Any) -> list[LiveFigure]:
     return [widget for widget in tree(root) if isinstance(widget, LiveFigure)]
 
 
+def tell(figure: LiveFigure, model: Any, attr: str, new: object) -> None:
+    """Hand a change of a model to a figure as its page sends it."""
+    change = {"kind": "ModelChanged", "model": {"id": model.id}, "attr": attr}
+    said = {"method": "custom", "content": {"event": "jsevent", **change, "new": new}}
+    figure.comm.handle_msg({"content": {"data": said}, "buffers": []})
+
+
 def as_sent(figure: LiveFigure) -> Any:
     """Return the figure with which a page would begin now."""
     (document,) = json.loads(figure.get_state()["render_bundle"])["docs_json"].values()

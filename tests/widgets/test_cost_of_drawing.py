@@ -15,7 +15,7 @@ from bokeh.core.serialization import Deserializer
 from bokeh.document import Document
 
 from kit.trace.trace import Trace
-from tests.widgets.live import as_sent, figures, tree
+from tests.widgets.live import as_sent, figures, tell, tree
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
 from widgets.board.watcher import Beat, beat_of
 
@@ -104,11 +104,7 @@ def test_view_that_appears_late_is_sent_all_that_was_drawn(
     stage.sent.clear()
 
     for model, plot in zip(stage.models, stage.plots, strict=True):
-        name = {"kind": "ModelChanged", "model": {"id": plot.figure.id}}
-        said = {"event": "jsevent", **name, "attr": "name", "new": "light 0.5"}
-        model.comm.handle_msg(
-            {"content": {"data": {"method": "custom", "content": said}}, "buffers": []}
-        )
+        tell(model, plot.figure, "name", "light 0.5")
 
     text = "".join(part["payload"] for part in stage.sent)
     drawn = [source for source, n in lengths(stage).items() if n != empty[source]]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from IPython.core.events import EventManager, available_events
 
+from kit.trace.trace import Trace
+from tests.widgets.live import figures, tell
 from widgets.board.live_view import LiveView
+from widgets.board.watcher import beat_of
 from widgets.drawing import front_end
+from widgets.drawing.theme import DARK
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 
@@ -21,20 +25,18 @@ def live_view() -> LiveView:
     return LiveView(TASKS, None, shown=lambda is_shown: None, clock=time.monotonic)
 
 
-def tell(widget: Any, model: Any, attr: str, new: object) -> None:
-    """Hand a message to the widget as its page sends it."""
-    change = {"kind": "ModelChanged", "model": {"id": model.id}, "attr": attr}
-    widget._handle_custom_msg({"event": "jsevent", **change, "new": new}, [])
-
-
 class Pages:
     """A view, what its pages say of themselves, and whether it was shown each time."""
 
     def __init__(self) -> None:
         self.shown: list[bool] = []
         self.view = LiveView(TASKS, None, shown=self.shown.append, clock=time.monotonic)
-        self.view.root._view_count = 1
+        self.views(1)
         self._n = 0
+
+    def views(self, n: int) -> None:
+        """Let the page have so many views of the board."""
+        self.view.root.set_state({"_view_count": n})
 
     def say(self, word: str, page: str = "0.1") -> None:
         """Say a word as a page does, on the thread that also hears during a cell."""
@@ -45,7 +47,7 @@ class Pages:
     def say_here(self, word: str, page: str = "0.1") -> None:
         self._n += 1
         name = f"{word} {page} 0.{self._n}"
-        tell(self.view._models[0], self.view.loss.figure, "name", name)
+        tell(figures(self.view.root)[0], self.view.loss.figure, "name", name)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_a_page_that_is_hidden_hides_nothing_from_another_one(pages: Pages) -> N
 
 def test_a_page_that_is_loaded_again_is_drawn_for(pages: Pages) -> None:
     pages.say("hidden")  # as it goes
-    pages.view.root._view_count += 1
+    pages.views(2)
 
     assert pages.shown == [False, True]
 
@@ -108,20 +110,26 @@ def test_a_page_that_is_not_heard_during_cells_is_drawn_for_when_one_begins(
 @pytest.mark.slow
 def test_colour_that_the_page_tells_of_is_neither_taken_nor_an_error() -> None:
     view = live_view()
-    line = view.loss._curves["mean"].glyph
+    glyphs = [part.glyph for part in view.loss.figure.renderers]
+    line = next(glyph for glyph in glyphs if getattr(glyph, "y", "") == "loss")
     before = line.line_color
 
-    tell(view._models[0], line, "line_color", {"type": "value", "value": "#ff0000"})
+    tell(
+        figures(view.root)[0], line, "line_color", {"type": "value", "value": "#ff0000"}
+    )
 
     assert line.line_color == before
     view.close()
 
 
 @pytest.mark.slow
-def test_theme_that_the_page_tells_of_is_taken() -> None:
+def test_theme_that_the_page_tells_of_is_taken(
+    make_trace: Callable[..., Trace],
+) -> None:
     view = live_view()
 
-    tell(view._models[0], view.loss.figure, "name", "dark 0.5")
+    tell(figures(view.root)[0], view.loss.figure, "name", "dark 0.5")
+    view.draw(beat_of(make_trace(("ps",), steps=3)))
 
-    assert view._theme.name == "dark"
+    assert view.loss.figure.background_fill_color == DARK.background
     view.close()
