@@ -2,11 +2,13 @@
 
 A topic is a file of `tests/tf1/cases`. Its cases are the functions called `case_...`
 and the entries of its dict CASES, if it has one; each takes the module of TensorFlow
-1.x's names and returns plain data, or raises. What came out under the original lies in
-`tests/tf1/recorded/<topic>.json`, a case a line: `"name": outcome` if its last release
-1.15 and the `compat.v1` of its successor gave the same, else
-`"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A record of the
-older layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
+1.x's names, and a function an empty folder if it likes. It returns plain data, or
+raises.
+
+What came out under the original lies in `tests/tf1/recorded/<topic>.json`, a case a
+line: `"name": outcome` if its last release 1.15 and the `compat.v1` of its successor
+gave the same, else `"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A
+record of the older layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
 
 This file, the cases and `outcome` run under Python 3.7 too, for the sake of 1.15.
 """
@@ -18,6 +20,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.tf1.folders import in_folder
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Case = Callable[[Any], Any]
@@ -38,7 +42,8 @@ def cases_of(topic: str) -> dict[str, Case]:
     found = dict(getattr(module, "CASES", {}))
     for name, member in vars(module).items():
         if name.startswith("case_"):
-            found[name[len("case_") :]] = member
+            has_folder = member.__code__.co_argcount == 2
+            found[name[len("case_") :]] = in_folder(member) if has_folder else member
     return {name: found[name] for name in sorted(found)}
 
 

@@ -6,6 +6,8 @@ Python 3.7.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -15,10 +17,17 @@ def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
         return session.run(fetches, feeds)
 
 
-def started(tf: Any, fetches: Any) -> Any:
-    """Run `fetches` after all global variables have their initial values."""
+@contextmanager
+def initialized(tf: Any) -> Iterator[Any]:
+    """Give a local session in which all global variables have their initial values."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
+        yield session
+
+
+def started(tf: Any, fetches: Any) -> Any:
+    """Run `fetches` once in such a session."""
+    with initialized(tf) as session:
         return session.run(fetches)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, attempts
-from tests.tf1.look import static
+from tests.tf1.look import initialized, static
 
 
 def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
@@ -79,7 +79,7 @@ def set_while_some_are_there(tf: Any) -> list[Any]:
     return [*puts, a.set_global_step(9), a.num_accumulated(), a.take_grad(2)]
 
 
-def stale_of_another_shape(tf: Any) -> Any:
+def case_a_stale_gradient_of_another_shape_is_no_error(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32)
     holder = tf.placeholder(tf.float32)
     stale, fresh = a.apply_grad(holder, 0), a.apply_grad(holder, 1)
@@ -91,7 +91,7 @@ def stale_of_another_shape(tf: Any) -> Any:
         return [*found, *attempts(tf, session, [a.num_accumulated(), a.take_grad(1)])]
 
 
-def of_another_shape_when_fed(tf: Any) -> Any:
+def case_another_shape_is_refused_when_run(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32, shape=[2])
     holder = tf.placeholder(tf.float32)
     put = a.apply_grad(holder)
@@ -102,7 +102,7 @@ def of_another_shape_when_fed(tf: Any) -> Any:
         return [*found, session.run(a.take_grad(1))]
 
 
-def of_a_partly_known_shape(tf: Any) -> Any:
+def case_a_partly_known_shape(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32, shape=[None, 2])
     holder = tf.placeholder(tf.float32)
     put, take = a.apply_grad(holder), a.take_grad(1)
@@ -113,7 +113,7 @@ def of_a_partly_known_shape(tf: Any) -> Any:
         return [*found, session.run(take), static(take)]
 
 
-def of_another_shape_after_a_take(tf: Any) -> Any:
+def case_another_shape_after_a_take(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32)
     holder = tf.placeholder(tf.float32)
     put = a.apply_grad(holder, 5)
@@ -142,7 +142,7 @@ def taken_with(count: int) -> Callable[[Any], Any]:
     return steps(make)
 
 
-def counted_by_a_tensor(tf: Any) -> Any:
+def case_a_count_can_be_fed(tf: Any) -> Any:
     a = scalar(tf)
     count = tf.placeholder(tf.int32, [])
     put, take = a.apply_grad(4.0, tf.constant(3, tf.int64)), a.take_grad(count)
@@ -151,7 +151,7 @@ def counted_by_a_tensor(tf: Any) -> Any:
         return session.run(take, {count: 1})
 
 
-def known_when_built(tf: Any) -> Any:
+def case_what_is_known_when_built(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32, shape=[2, None], name="acc")
     put, take = a.apply_grad(np.ones((2, 3), np.float32)), a.take_grad(1)
     count, step = a.num_accumulated(), a.set_global_step(3)
@@ -161,7 +161,7 @@ def known_when_built(tf: Any) -> Any:
     ]
 
 
-def names(tf: Any) -> Any:
+def case_names_of_its_operations(tf: Any) -> Any:
     with tf.name_scope("scope"):
         one, two = scalar(tf), scalar(tf)
         put = one.apply_grad(1.0, name="put")
@@ -170,11 +170,11 @@ def names(tf: Any) -> Any:
     return [thing.name for thing in (one, two, put, take, count, step)]
 
 
-def take_of_an_unknown_shape(tf: Any) -> Any:
+def case_a_take_of_unknown_shape(tf: Any) -> Any:
     return static(tf.ConditionalAccumulator(tf.float64).take_grad(1))
 
 
-def shared_by_name(tf: Any) -> Any:
+def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
     one = scalar(tf, shared_name="common", name="one")
     two = scalar(tf, shared_name="common", name="two")
     with tf.Session() as session:
@@ -183,7 +183,7 @@ def shared_by_name(tf: Any) -> Any:
         return session.run(one.num_accumulated()), session.run(two.take_grad(2))
 
 
-def shared_but_of_another_dtype(tf: Any) -> Any:
+def case_shared_but_of_another_dtype(tf: Any) -> Any:
     one = scalar(tf, shared_name="common")
     two = tf.ConditionalAccumulator(tf.float64, shape=[], shared_name="common")
     with tf.Session() as session:
@@ -191,7 +191,7 @@ def shared_but_of_another_dtype(tf: Any) -> Any:
         return attempt(tf, session.run, two.num_accumulated())
 
 
-def shared_but_of_another_shape(tf: Any) -> Any:
+def case_shared_but_of_another_shape(tf: Any) -> Any:
     one = scalar(tf, shared_name="common")
     two = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="common")
     with tf.Session() as session:
@@ -199,7 +199,7 @@ def shared_but_of_another_shape(tf: Any) -> Any:
         return attempt(tf, session.run, two.num_accumulated())
 
 
-def between_sessions(tf: Any) -> Any:
+def case_sessions_of_a_server_share_it(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     a = scalar(tf, shared_name="common")
     put, take = a.apply_grad(7.0), a.take_grad(1)
@@ -208,15 +208,14 @@ def between_sessions(tf: Any) -> Any:
         return other.run(take)
 
 
-def updates_a_variable(tf: Any) -> Any:
+def case_towers_meet_and_update_once(tf: Any) -> Any:
     """Gradients of two towers meet in an accumulator and are applied once."""
     variable = tf.Variable([1.0, 2.0])
     grads = [tf.gradients(variable * variable * k, variable)[0] for k in (1.0, 3.0)]
     a = tf.ConditionalAccumulator(tf.float32, shape=variable.shape)
     puts = [a.apply_grad(one) for one in grads]
     update = variable.assign_sub(0.1 * a.take_grad(2))
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(puts)
         session.run(update)
         return session.run(variable)
@@ -230,19 +229,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "the_step_can_be_set": steps(set_to_a_step),
     "the_step_can_be_set_back": steps(set_back),
     "setting_the_step_keeps_what_is_there": steps(set_while_some_are_there),
-    "a_stale_gradient_of_another_shape_is_no_error": stale_of_another_shape,
-    "another_shape_is_refused_when_run": of_another_shape_when_fed,
-    "a_partly_known_shape": of_a_partly_known_shape,
-    "another_shape_after_a_take": of_another_shape_after_a_take,
     **{f"of_{name}": of_dtype(name) for name in ("float16", "float64", "int32")},
     **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
-    "a_count_can_be_fed": counted_by_a_tensor,
-    "what_is_known_when_built": known_when_built,
-    "names_of_its_operations": names,
-    "a_take_of_unknown_shape": take_of_an_unknown_shape,
-    "one_shared_name_is_one_accumulator": shared_by_name,
-    "shared_but_of_another_dtype": shared_but_of_another_dtype,
-    "shared_but_of_another_shape": shared_but_of_another_shape,
-    "sessions_of_a_server_share_it": between_sessions,
-    "towers_meet_and_update_once": updates_a_variable,
 }

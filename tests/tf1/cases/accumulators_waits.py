@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import Later, attempt
@@ -12,7 +11,7 @@ def scalar(tf: Any) -> Any:
     return tf.ConditionalAccumulator(tf.float32, shape=[])
 
 
-def waiting(tf: Any) -> Any:
+def case_a_take_waits(tf: Any) -> Any:
     """A take waits until so many are there."""
     a = scalar(tf)
     put, take = a.apply_grad(2.0), a.take_grad(2)
@@ -24,7 +23,7 @@ def waiting(tf: Any) -> Any:
         return waits, later.result(), session.run(a.num_accumulated())
 
 
-def one_take_after_another(tf: Any) -> Any:
+def case_takes_are_served_in_order(tf: Any) -> Any:
     """The take that came first is served first."""
     a = scalar(tf)
     holder = tf.placeholder(tf.float32, [])
@@ -41,7 +40,7 @@ def one_take_after_another(tf: Any) -> Any:
         return [*found, second.result()]
 
 
-def a_small_take_behind_a_large_one(tf: Any) -> Any:
+def case_a_small_take_waits_behind_a_large_one(tf: Any) -> Any:
     a = scalar(tf)
     put, large, small = a.apply_grad(2.0, 9), a.take_grad(2), a.take_grad(1)
     with tf.Session() as session:
@@ -57,7 +56,7 @@ def a_small_take_behind_a_large_one(tf: Any) -> Any:
         return [*found, second.result()]
 
 
-def too_late(tf: Any) -> Any:
+def case_a_take_that_waits_too_long(tf: Any) -> Any:
     a = scalar(tf)
     take, options = a.take_grad(2), tf.RunOptions(timeout_in_ms=50)
     with tf.Session() as session:
@@ -67,19 +66,10 @@ def too_late(tf: Any) -> Any:
         return [*found, attempt(tf, session.run, take)]
 
 
-def closed_while_waiting(tf: Any) -> Any:
+def case_a_take_that_waits_when_the_session_is_closed(tf: Any) -> Any:
     a = scalar(tf)
     session = tf.Session()
     later = Later(tf, session.run, a.take_grad(1))
     waits = later.is_waiting()
     session.close()
     return waits, later.result()
-
-
-CASES: dict[str, Callable[[Any], Any]] = {
-    "a_take_waits": waiting,
-    "takes_are_served_in_order": one_take_after_another,
-    "a_small_take_waits_behind_a_large_one": a_small_take_behind_a_large_one,
-    "a_take_that_waits_too_long": too_late,
-    "a_take_that_waits_when_the_session_is_closed": closed_while_waiting,
-}

@@ -35,7 +35,7 @@ def read(text: str) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def absent(tf: Any, folder: Path) -> Any:
+def case_no_file_and_no_folder(tf: Any, folder: Path) -> Any:
     missing = str(folder / "missing")
     return [
         tf.train.get_checkpoint_state(str(folder)),
@@ -45,7 +45,7 @@ def absent(tf: Any, folder: Path) -> Any:
     ]
 
 
-def other_name(tf: Any, folder: Path) -> Any:
+def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
     (folder / "state").write_text(TEXT)
     states = [
         tf.train.get_checkpoint_state(str(folder)),
@@ -74,19 +74,19 @@ def _below(folder: Path, value: Any) -> Any:
     return [_below(folder, one) for one in value] if value is not None else None
 
 
-def updated_twice(tf: Any, folder: Path) -> Any:
+def case_written_twice(tf: Any, folder: Path) -> Any:
     for name in ("m-1", "m-2"):
         tf.train.update_checkpoint_state(str(folder), str(folder / name))
     return told(tf.train.get_checkpoint_state(str(folder)))
 
 
-def into_a_missing_folder(tf: Any, folder: Path) -> Any:
+def case_written_into_a_missing_folder(tf: Any, folder: Path) -> Any:
     missing = folder / "missing"
     found = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
     return [found, files(folder)]
 
 
-def with_a_time(tf: Any, folder: Path) -> Any:
+def case_written_with_times(tf: Any, folder: Path) -> Any:
     tf.train.update_checkpoint_state(
         *(str(folder), "m-2", ["m-1", "m-2"]),
         all_model_checkpoint_timestamps=[1.0, 2.0],
@@ -98,7 +98,7 @@ def with_a_time(tf: Any, folder: Path) -> Any:
     return [text, times, state.last_preserved_timestamp, told(state)]
 
 
-def latest_of_saved(tf: Any, folder: Path) -> Any:
+def case_the_latest_is_the_one_saved_last(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0)
     saver = tf.train.Saver(max_to_keep=2)
     found = []
@@ -110,7 +110,7 @@ def latest_of_saved(tf: Any, folder: Path) -> Any:
     return [found, told(tf.train.get_checkpoint_state(str(folder)))]
 
 
-def latest_whose_files_are_gone(tf: Any, folder: Path) -> Any:
+def case_the_latest_whose_files_are_gone(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0)
     saver = tf.train.Saver()
     with tf.Session() as session:
@@ -123,7 +123,7 @@ def latest_whose_files_are_gone(tf: Any, folder: Path) -> Any:
     return [found, told(tf.train.get_checkpoint_state(str(folder)))]
 
 
-def moved(tf: Any, folder: Path) -> Any:
+def case_a_folder_that_was_moved(tf: Any, folder: Path) -> Any:
     """With relative paths a folder can be moved."""
     v = tf.Variable(6.0)
     saver = tf.train.Saver(save_relative_paths=True)
@@ -148,8 +148,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "an_unknown_field": read(TEXT + 'colour: "blue"\n'),
     "single_quotes_and_spaces": read("model_checkpoint_path :  'm-2'  # newest\n"),
     "escaped_signs": read('model_checkpoint_path: "a\\"b\\\\c"\n'),
-    "no_file_and_no_folder": in_folder(absent),
-    "a_file_of_another_name": in_folder(other_name),
     "written": updated("<here>/m-2", ["<here>/m-1", "<here>/m-2"]),
     "written_without_older_ones": updated("<here>/m-2"),
     "written_with_the_newest_missing_in_the_list": updated(
@@ -161,10 +159,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "written_with_relative_paths": updated("m-2", ["m-1", "m-2"]),
     "written_with_paths_of_another_folder": updated("/other/m-2", ["/other/m-1"]),
     "written_under_another_name": updated("<here>/m-2", latest_filename="state"),
-    "written_twice": in_folder(updated_twice),
-    "written_into_a_missing_folder": in_folder(into_a_missing_folder),
-    "written_with_times": in_folder(with_a_time),
-    "the_latest_is_the_one_saved_last": in_folder(latest_of_saved),
-    "the_latest_whose_files_are_gone": in_folder(latest_whose_files_are_gone),
-    "a_folder_that_was_moved": in_folder(moved),
 }

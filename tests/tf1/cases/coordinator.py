@@ -36,18 +36,18 @@ def fails_with(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
     return case
 
 
-def starts_unasked(tf: Any) -> Any:
+def case_at_first_nobody_asked_to_stop(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     return [coord.should_stop(), coord.joined, coord.wait_for_stop(0.01)]
 
 
-def asked(tf: Any) -> Any:
+def case_somebody_asked_to_stop(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     found = [coord.request_stop(), coord.should_stop(), coord.wait_for_stop(0.01)]
     return [*found, coord.join(), coord.joined]
 
 
-def cleared(tf: Any) -> Any:
+def case_the_request_is_cleared(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, ValueError("a"))
     coord.clear_stop()
@@ -56,28 +56,28 @@ def cleared(tf: Any) -> Any:
     return [*found, attempt(tf, coord.join, []), coord.should_stop()]
 
 
-def first_error_wins(tf: Any) -> Any:
+def case_the_first_error_wins(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, KeyError("first"))
     hand_in(coord, ValueError("second"))
     return attempt(tf, coord.join)
 
 
-def error_after_a_plain_request(tf: Any) -> Any:
+def case_an_error_after_a_plain_request(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     coord.request_stop()
     hand_in(coord, ValueError("late"))
     return attempt(tf, coord.join)
 
 
-def clean_error_then_another(tf: Any) -> Any:
+def case_a_clean_error_and_then_another(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, tf.errors.OutOfRangeError(None, None, "end"))
     hand_in(coord, ValueError("late"))
     return attempt(tf, coord.join)
 
 
-def error_as_exc_info(tf: Any) -> Any:
+def case_an_error_as_exc_info(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     try:
         raise ValueError("a")
@@ -86,7 +86,7 @@ def error_as_exc_info(tf: Any) -> Any:
     return [attempt(tf, coord.join), attempt(tf, coord.raise_requested_exception)]
 
 
-def clean_types_of_ones_own(tf: Any) -> Any:
+def case_clean_types_of_ones_own(tf: Any) -> Any:
     coord = tf.train.Coordinator(clean_stop_exception_types=(KeyError,))
     hand_in(coord, KeyError("clean"))
     found = [attempt(tf, coord.join)]
@@ -95,28 +95,28 @@ def clean_types_of_ones_own(tf: Any) -> Any:
     return [*found, attempt(tf, coord.join)]
 
 
-def in_a_block(tf: Any) -> Any:
+def case_a_block_that_fails(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     with coord.stop_on_exception():
         raise ValueError("a")
     return [coord.should_stop(), attempt(tf, coord.join)]
 
 
-def block_without_error(tf: Any) -> Any:
+def case_a_block_that_does_not_fail(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     with coord.stop_on_exception():
         pass
     return coord.should_stop()
 
 
-def block_with_a_clean_error(tf: Any) -> Any:
+def case_a_block_with_a_clean_error(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     with coord.stop_on_exception():
         raise tf.errors.OutOfRangeError(None, None, "end")
     return [coord.should_stop(), attempt(tf, coord.join)]
 
 
-def registered(tf: Any) -> Any:
+def case_registered_threads_are_waited_for(tf: Any) -> Any:
     """Join waits for threads that were registered, too."""
     coord = tf.train.Coordinator()
     done: list[str] = []
@@ -134,7 +134,7 @@ def registered(tf: Any) -> Any:
     return done
 
 
-def ended_unasked(tf: Any) -> Any:
+def case_threads_that_end_unasked(tf: Any) -> Any:
     """Join returns when all threads have ended, though nobody asked to stop."""
     coord = tf.train.Coordinator()
     thread = threading.Thread(target=lambda: None)
@@ -142,7 +142,7 @@ def ended_unasked(tf: Any) -> Any:
     return [coord.join([thread]), coord.should_stop(), coord.joined]
 
 
-def too_long_alive(tf: Any) -> Any:
+def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
@@ -156,7 +156,7 @@ def too_long_alive(tf: Any) -> Any:
     return found
 
 
-def too_long_alive_but_ignored(tf: Any) -> Any:
+def case_a_thread_that_goes_on_is_ignored(tf: Any) -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
@@ -170,7 +170,7 @@ def too_long_alive_but_ignored(tf: Any) -> Any:
     return found
 
 
-def too_long_alive_with_an_error(tf: Any) -> Any:
+def case_a_thread_that_goes_on_and_an_error(tf: Any) -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
@@ -181,14 +181,14 @@ def too_long_alive_with_an_error(tf: Any) -> Any:
     return found
 
 
-def error_after_the_end(tf: Any) -> Any:
+def case_an_error_after_the_end(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     coord.request_stop()
     coord.join()
     return [attempt(tf, hand_in, coord, ValueError("late")), coord.joined]
 
 
-def wakes_who_waits(tf: Any) -> Any:
+def case_who_waits_is_woken(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(coord.wait_for_stop(10.0)))
@@ -198,7 +198,7 @@ def wakes_who_waits(tf: Any) -> Any:
     return found
 
 
-def many_stop_together(tf: Any) -> Any:
+def case_many_stop_together(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     counts = [0, 0, 0]
 
@@ -232,7 +232,7 @@ def looper(tf: Any, **named: Any) -> Any:
     return calls
 
 
-def looped_by_loop(tf: Any) -> Any:
+def case_a_looper_started_by_loop(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     calls: list[Any] = []
 
@@ -246,7 +246,7 @@ def looped_by_loop(tf: Any) -> Any:
     return calls
 
 
-def looper_that_fails(tf: Any) -> Any:
+def case_a_looper_that_fails(tf: Any) -> Any:
     coord = tf.train.Coordinator()
 
     def target() -> None:
@@ -257,7 +257,7 @@ def looper_that_fails(tf: Any) -> Any:
     return [attempt(tf, coord.join, [thread]), coord.should_stop()]
 
 
-def looper_without_a_coordinator(tf: Any) -> Any:
+def case_a_looper_without_a_coordinator(tf: Any) -> Any:
     return attempt(tf, tf.train.LooperThread, "no coordinator", None)
 
 
@@ -271,29 +271,7 @@ ERRORS: dict[str, Callable[[Any], BaseException]] = {
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"a_thread_fails_with_{key}": fails_with(one) for key, one in ERRORS.items()},
-    "at_first_nobody_asked_to_stop": starts_unasked,
-    "somebody_asked_to_stop": asked,
-    "the_request_is_cleared": cleared,
-    "the_first_error_wins": first_error_wins,
-    "an_error_after_a_plain_request": error_after_a_plain_request,
-    "a_clean_error_and_then_another": clean_error_then_another,
-    "an_error_as_exc_info": error_as_exc_info,
     "an_error_that_is_none": lambda tf: tf.train.Coordinator().request_stop("a"),
-    "clean_types_of_ones_own": clean_types_of_ones_own,
-    "a_block_that_fails": in_a_block,
-    "a_block_that_does_not_fail": block_without_error,
-    "a_block_with_a_clean_error": block_with_a_clean_error,
-    "registered_threads_are_waited_for": registered,
-    "threads_that_end_unasked": ended_unasked,
-    "a_thread_that_goes_on_is_named": too_long_alive,
-    "a_thread_that_goes_on_is_ignored": too_long_alive_but_ignored,
-    "a_thread_that_goes_on_and_an_error": too_long_alive_with_an_error,
-    "an_error_after_the_end": error_after_the_end,
-    "who_waits_is_woken": wakes_who_waits,
-    "many_stop_together": many_stop_together,
     "a_looper": looper,
     "a_looper_with_arguments": lambda tf: looper(tf, args=(1, 2), kwargs={"k": 3}),
-    "a_looper_started_by_loop": looped_by_loop,
-    "a_looper_that_fails": looper_that_fails,
-    "a_looper_without_a_coordinator": looper_without_a_coordinator,
 }

@@ -40,7 +40,7 @@ def of_texts(scopes: list[Any]) -> Callable[[Any], Any]:
     return lambda tf: nested(tf, scopes)
 
 
-def of_specs(tf: Any) -> Any:
+def case_specs_merge_as_their_texts_do(tf: Any) -> Any:
     make = tf.DeviceSpec.from_string
     return {
         name: nested(tf, [one if one is None else make(one) for one in scopes])
@@ -60,12 +60,12 @@ def raising(op: Any) -> Any:
     raise KeyError(op.name)
 
 
-def giving_a_spec(tf: Any) -> Any:
+def case_function_may_give_a_spec(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="fn", device_type="GPU", device_index=0)
     return nested(tf, ["/job:ps/task:1", giving(spec)])
 
 
-def seen_by_a_function(tf: Any) -> Any:
+def case_function_sees_what_inner_scopes_set(tf: Any) -> Any:
     seen: list[list[str]] = []
 
     def look(op: Any) -> str:
@@ -77,7 +77,7 @@ def seen_by_a_function(tf: Any) -> Any:
     return seen
 
 
-def seen_of_a_variable(tf: Any) -> Any:
+def case_function_sees_the_parts_of_a_variable(tf: Any) -> Any:
     seen: list[list[str]] = []
 
     def look(op: Any) -> str:
@@ -90,7 +90,7 @@ def seen_of_a_variable(tf: Any) -> Any:
     return [sorted(seen), [variable.device], [part.device for part in parts]]
 
 
-def by_type(tf: Any) -> Any:
+def case_function_chooses_by_type(tf: Any) -> Any:
     def choose(op: Any) -> str:
         return "/job:ps" if op.type.startswith("Variable") else "/job:worker/task:2"
 
@@ -99,7 +99,7 @@ def by_type(tf: Any) -> Any:
         return [variable.device, (variable * 2.0).device, variable.initial_value.device]
 
 
-def only_what_is_made_inside(tf: Any) -> Any:
+def case_scope_touches_only_what_is_made_inside(tf: Any) -> Any:
     before = tf.constant(1.0)
     with tf.device("/job:ps"):
         inside = before + 1.0
@@ -107,7 +107,7 @@ def only_what_is_made_inside(tf: Any) -> Any:
     return [before.device, inside.device, after.device]
 
 
-def of_a_variable(tf: Any) -> Any:
+def case_scope_of_a_use_does_not_move_the_variable(tf: Any) -> Any:
     with tf.device("/job:ps/task:1"):
         variable = tf.Variable([1.0, 2.0], name="v")
     with tf.device("/job:worker/task:3"):
@@ -124,25 +124,25 @@ def of_a_variable(tf: Any) -> Any:
     return {name: part.device for name, part in parts.items()}
 
 
-def of_an_initializer(tf: Any) -> Any:
+def case_scope_of_a_variable_holds_its_initial_value(tf: Any) -> Any:
     with tf.device("/job:ps"):
         variable = tf.get_variable("w", [2], initializer=tf.zeros_initializer())
     return [variable.device, variable.initial_value.device, variable.initializer.device]
 
 
-def by_the_graph(tf: Any) -> Any:
+def case_scope_by_the_graph(tf: Any) -> Any:
     graph = tf.get_default_graph()
     with graph.device("/job:ps"), graph.device("/task:1"):
         return tf.constant(1.0).device
 
 
-def of_arrays(tf: Any) -> Any:
+def case_scope_holds_the_constants_made_of_arrays(tf: Any) -> Any:
     with tf.device("/job:ps/task:1"):
         total = tf.constant([1.0]) + np.array([2.0], np.float32)
     return [total.device, [one.device for one in total.op.inputs]]
 
 
-def left_in_another_order(tf: Any) -> Any:
+def case_scopes_left_in_another_order_are_refused(tf: Any) -> Any:
     outer, inner = tf.device("/job:a"), tf.device("/job:b")
     outer.__enter__()
     inner.__enter__()
@@ -150,7 +150,7 @@ def left_in_another_order(tf: Any) -> Any:
     return "left"
 
 
-def left_by_an_error(tf: Any) -> Any:
+def case_scope_left_by_an_error_is_undone(tf: Any) -> Any:
     try:
         with tf.device("/job:ps"):
             raise KeyError("body")
@@ -158,7 +158,7 @@ def left_by_an_error(tf: Any) -> Any:
         return tf.constant(1.0).device
 
 
-def entered_again(tf: Any) -> Any:
+def case_scope_may_be_entered_again(tf: Any) -> Any:
     devices = []
     for task in range(2):
         with tf.device(f"/job:worker/task:{task}"), tf.name_scope("tower"):
@@ -168,7 +168,6 @@ def entered_again(tf: Any) -> Any:
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"scopes_{name}": of_texts(scopes) for name, scopes in NESTED.items()},
-    "specs_merge_as_their_texts_do": of_specs,
     "function_inside_replaces_and_is_completed": with_functions(
         "/job:ps/task:1", giving("/job:fn/gpu:0")
     ),
@@ -178,7 +177,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "function_that_gives_nothing_lets_outer_scopes_apply": with_functions(
         "/job:ps/task:1", giving("")
     ),
-    "function_may_give_a_spec": giving_a_spec,
     "function_that_gives_none_is_refused": with_functions("/job:ps", giving(None)),
     "function_that_gives_a_number_is_refused": with_functions(giving(3)),
     "function_that_raises_is_heard": with_functions(raising),
@@ -189,17 +187,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "function_inside_none_is_not_completed": with_functions(
         "/job:ps/task:1", None, giving("/job:fn")
     ),
-    "function_sees_what_inner_scopes_set": seen_by_a_function,
-    "function_sees_the_parts_of_a_variable": seen_of_a_variable,
-    "function_chooses_by_type": by_type,
-    "scope_touches_only_what_is_made_inside": only_what_is_made_inside,
-    "scope_of_a_use_does_not_move_the_variable": of_a_variable,
-    "scope_of_a_variable_holds_its_initial_value": of_an_initializer,
-    "scope_by_the_graph": by_the_graph,
-    "scope_holds_the_constants_made_of_arrays": of_arrays,
-    "scopes_left_in_another_order_are_refused": left_in_another_order,
-    "scope_left_by_an_error_is_undone": left_by_an_error,
-    "scope_may_be_entered_again": entered_again,
     "scope_of_a_bad_text_is_refused": of_texts(["/job:ps", "/zzz:0"]),
     "scope_of_a_number_is_refused": of_texts([3]),
 }

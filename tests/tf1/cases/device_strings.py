@@ -127,25 +127,25 @@ def in_a_scope(text: Any) -> Callable[[Any], Any]:
     return case
 
 
-def parsed_in_place(tf: Any) -> Any:
+def case_parse_from_string_changes_the_spec_itself(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="ps")
     same = spec.parse_from_string("/job:worker/task:2") is spec
     return [same, spec.to_string()]
 
 
-def parsed_in_place_forgets(tf: Any) -> Any:
+def case_parse_from_string_forgets_what_it_was(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="ps", task=3)
     spec.parse_from_string("/cpu:0")
     return spec.to_string()
 
 
-def replaced(tf: Any) -> Any:
+def case_replace_gives_another_spec(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="ps", task=1)
     other = spec.replace(task=2, device_type="gpu", device_index=0)
     return [spec.to_string(), other.to_string(), spec.replace(job=None).to_string()]
 
 
-def compared(tf: Any) -> Any:
+def case_specs_compare_by_their_text(tf: Any) -> Any:
     one = tf.DeviceSpec(job="ps", device_type="cpu", device_index=0)
     other = tf.DeviceSpec.from_string("/cpu:0/job:ps")
     third = tf.DeviceSpec(job="ps")
@@ -154,7 +154,7 @@ def compared(tf: Any) -> Any:
     return [*equal, hash(one) == hash(other), len({one, other, third})]
 
 
-def assigned(tf: Any) -> Any:
+def case_specs_can_be_changed(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="ps", task=1)
     spec.job, spec.task, spec.device_type = "worker", 2, "gpu"
     spec.device_index = 1
@@ -173,12 +173,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     **{f"constructor_of_{name}": built(fields) for name, fields in FIELDS.items()},
     **{f"merge_of_{name}": merged(*pair) for name, pair in MERGES.items()},
     **{f"scope_of_{name}": in_a_scope(TEXTS[name]) for name in SCOPES},
-    "parse_from_string_changes_the_spec_itself": parsed_in_place,
-    "parse_from_string_forgets_what_it_was": parsed_in_place_forgets,
-    "replace_gives_another_spec": replaced,
     "replace_refuses_an_unknown_field": lambda tf: tf.DeviceSpec().replace(host="a"),
-    "specs_compare_by_their_text": compared,
-    "specs_can_be_changed": assigned,
     "a_spec_can_be_a_scope": lambda tf: in_a_scope(tf.DeviceSpec(job="ps", task=1))(tf),
     "merge_with_text_is_refused": lambda tf: tf.DeviceSpec().merge_from("/cpu:0"),
 }

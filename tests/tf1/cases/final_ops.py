@@ -25,7 +25,7 @@ def ended(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def fed(tf: Any) -> Any:
+def case_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [2])
     hook = tf.train.FinalOpsHook(x * 2.0, final_ops_feed_dict={x: [1.0, 2.0]})
     with tf.train.MonitoredSession(hooks=[hook]):
@@ -33,7 +33,7 @@ def fed(tf: Any) -> Any:
     return hook.final_ops_values
 
 
-def unfed(tf: Any) -> Any:
+def case_not_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [2])
     hook = tf.train.FinalOpsHook(x * 2.0)
 
@@ -44,7 +44,7 @@ def unfed(tf: Any) -> Any:
     return [attempt(tf, body), hook.final_ops_values]
 
 
-def after_an_error(tf: Any) -> Any:
+def case_after_an_error(tf: Any) -> Any:
     v = tf.Variable(1.0)
     hook = tf.train.FinalOpsHook(v)
 
@@ -55,7 +55,7 @@ def after_an_error(tf: Any) -> Any:
     return [attempt(tf, body), hook.final_ops_values]
 
 
-def after_the_end_of_the_input(tf: Any) -> Any:
+def case_after_the_end_of_the_input(tf: Any) -> Any:
     v = tf.Variable(1.0)
     hook = tf.train.FinalOpsHook(v)
     with tf.train.MonitoredSession(hooks=[hook]):
@@ -63,7 +63,7 @@ def after_the_end_of_the_input(tf: Any) -> Any:
     return hook.final_ops_values
 
 
-def of_a_queue_that_has_ended(tf: Any) -> Any:
+def case_of_a_queue_that_has_ended(tf: Any) -> Any:
     """The error of the last evaluation comes out."""
     queue = tf.FIFOQueue(1, tf.int32)
     close = queue.close()
@@ -76,7 +76,7 @@ def of_a_queue_that_has_ended(tf: Any) -> Any:
     return [attempt(tf, body), hook.final_ops_values]
 
 
-def in_two_sessions(tf: Any) -> Any:
+def case_in_two_sessions(tf: Any) -> Any:
     v = tf.Variable(0)
     add = v.assign_add(1)
     hook = tf.train.FinalOpsHook(v)
@@ -104,10 +104,4 @@ MAKE: dict[str, Callable[[Any, Any], Any]] = {
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"of_{name}": ended(make) for name, make in MAKE.items()},
-    "fed": fed,
-    "not_fed": unfed,
-    "after_an_error": after_an_error,
-    "after_the_end_of_the_input": after_the_end_of_the_input,
-    "of_a_queue_that_has_ended": of_a_queue_that_has_ended,
-    "in_two_sessions": in_two_sessions,
 }

@@ -20,7 +20,7 @@ def matrix(tf: Any) -> Any:
     return tf.constant([[1.0, 2.0], [3.0, 4.0]], name="c")
 
 
-def size_of_fed(tf: Any) -> Any:
+def case_shape_of_a_placeholder(tf: Any) -> Any:
     shape = tf.placeholder(tf.float32, [None, 3]).op.get_attr("shape")
     return [one.size for one in shape.dim]
 
@@ -30,7 +30,7 @@ def first_node(tf: Any) -> Any:
     return tf.get_default_graph().as_graph_def().node[0]
 
 
-def later_nodes(tf: Any) -> Any:
+def case_graph_is_whole_from_any_version(tf: Any) -> Any:
     matrix(tf)
     version = tf.get_default_graph().version
     tf.constant(1.0, name="later")
@@ -38,7 +38,7 @@ def later_nodes(tf: Any) -> Any:
     return [one.name for one in found.node]
 
 
-def moved(tf: Any) -> Any:
+def case_device_set_afterwards(tf: Any) -> Any:
     with tf.device("/job:a"):
         made = tf.constant(1.0)
     made.op._set_device("/job:b")
@@ -49,13 +49,13 @@ def slices(tf: Any, *shape: Any) -> Any:
     return str(tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]), *shape))
 
 
-def level(tf: Any) -> Any:
+def case_text_of_an_optimizer_level(tf: Any) -> Any:
     found = tf.ConfigProto()
     found.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     return str(found)
 
 
-def read_first(tf: Any) -> Any:
+def case_container_and_shared_name(tf: Any) -> Any:
     made = tf.Variable(1.0, name="v")
     return [made.op.get_attr(name) for name in ("container", "shared_name")]
 
@@ -83,18 +83,13 @@ CASES = {
         first_node(tf).attr["value"].tensor.tensor_content
     ),
     "number_of_a_reference": lambda tf: tf.Variable(1.0).op.node_def.attr["dtype"].type,
-    "shape_of_a_placeholder": size_of_fed,
-    "container_and_shared_name": read_first,
     "graph_tells_who_wrote_it": lambda tf: (
         tf.get_default_graph().as_graph_def().versions.producer > 0
         and tf.get_default_graph().graph_def_versions.producer > 0
     ),
-    "graph_is_whole_from_any_version": later_nodes,
-    "device_set_afterwards": moved,
     "text_of_run_options": lambda tf: str(
         tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE, timeout_in_ms=5)
     ),
-    "text_of_an_optimizer_level": level,
     "text_of_slices": slices,
     "text_of_slices_of_a_whole": lambda tf: slices(tf, tf.constant([3])),
     "text_of_reuse": lambda tf: [str(tf.AUTO_REUSE), repr(tf.AUTO_REUSE)],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tests.tf1.look import initialized, run
+
 
 def case_operations_stand_in_the_order_of_their_making(tf: Any) -> Any:
     tf.constant(1, name="b")
@@ -184,8 +186,7 @@ def case_a_dependency_of_another_graph_is_refused(tf: Any) -> Any:
 def case_a_group_waits_for_all(tf: Any) -> Any:
     one, two = tf.Variable(0), tf.Variable(0)
     both = tf.group(one.assign_add(1), two.assign_add(2), name="both")
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         found = session.run(both)
         return both.name, found, session.run([one, two])
 
@@ -210,8 +211,7 @@ def case_one_node_that_cannot_be_placed_breaks_all_runs(tf: Any) -> Any:
     seven = tf.constant(7)
     with tf.device("/job:moon/task:0"):
         tf.constant(8)
-    with tf.Session() as session:
-        return session.run(seven)
+    return run(tf, seven)
 
 
 def case_an_interactive_session_does_not_mind_what_it_does_not_run(tf: Any) -> Any:

@@ -48,7 +48,7 @@ def saved(n_steps: int, by: int = 1, **named: Any) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def when(tf: Any, folder: Path) -> Any:
+def case_when_they_are_saved(tf: Any, folder: Path) -> Any:
     """After which run a checkpoint is there."""
     train = tf.train.get_or_create_global_step().assign_add(1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
@@ -61,14 +61,14 @@ def when(tf: Any, folder: Path) -> Any:
     return [*found, checkpoints(folder)]
 
 
-def names_left(tf: Any, folder: Path) -> Any:
+def case_names_that_are_left(tf: Any, folder: Path) -> Any:
     tf.train.get_or_create_global_step()
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=10)
     trained(tf, [hook], 1)
     return [name for name in files(folder) if "events" not in name]
 
 
-def with_a_saver(tf: Any, folder: Path) -> Any:
+def case_with_a_saver(tf: Any, folder: Path) -> Any:
     tf.train.get_or_create_global_step()
     saver = tf.train.Saver(max_to_keep=1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, saver=saver)
@@ -76,7 +76,7 @@ def with_a_saver(tf: Any, folder: Path) -> Any:
     return [checkpoints(folder), [Path(one).name for one in saver.last_checkpoints]]
 
 
-def with_a_scaffold(tf: Any, folder: Path) -> Any:
+def case_with_a_scaffold(tf: Any, folder: Path) -> Any:
     train = tf.train.get_or_create_global_step().assign_add(1)
     scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, scaffold=scaffold)
@@ -87,7 +87,7 @@ def with_a_scaffold(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
-def without_a_saver(tf: Any, folder: Path) -> Any:
+def case_with_the_saver_of_the_graph(tf: Any, folder: Path) -> Any:
     """What the graph's collection holds is used, which the scaffold has put there."""
     tf.train.get_or_create_global_step()
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
@@ -117,7 +117,7 @@ def stopped_at(step: int) -> Callable[[Any, Any], bool]:
     return lambda session, value: bool(value == step)
 
 
-def listener_reads(tf: Any, folder: Path) -> Any:
+def case_what_a_listener_finds(tf: Any, folder: Path) -> Any:
     """A listener has the session; the file of the step is there after the save."""
     found: list[Any] = []
     v = tf.Variable(3.0)
@@ -134,7 +134,7 @@ def listener_reads(tf: Any, folder: Path) -> Any:
     return found
 
 
-def listeners_of_the_base(tf: Any) -> Any:
+def case_what_the_base_returns(tf: Any) -> Any:
     base = tf.train.CheckpointSaverListener()
     return [
         *(base.begin(), base.before_save(None, 1)),
@@ -142,7 +142,7 @@ def listeners_of_the_base(tf: Any) -> Any:
     ]
 
 
-def restored_by_it(tf: Any, folder: Path) -> Any:
+def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
     """What it has saved is restored by the next program."""
     found = []
     for _ in range(2):
@@ -155,7 +155,7 @@ def restored_by_it(tf: Any, folder: Path) -> Any:
     return [found, checkpoints(folder)]
 
 
-def a_body_that_fails(tf: Any, folder: Path) -> Any:
+def case_a_body_that_fails(tf: Any, folder: Path) -> Any:
     """An error of the body: nothing is saved at the end."""
     train = tf.train.get_or_create_global_step().assign_add(1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=100)
@@ -168,7 +168,7 @@ def a_body_that_fails(tf: Any, folder: Path) -> Any:
     return [attempt(tf, body), checkpoints(folder)]
 
 
-def a_stop_of_another_hook(tf: Any, folder: Path) -> Any:
+def case_a_stop_of_another_hook(tf: Any, folder: Path) -> Any:
     tf.train.get_or_create_global_step()
     hooks = [
         tf.train.CheckpointSaverHook(str(folder), save_steps=3),
@@ -177,7 +177,7 @@ def a_stop_of_another_hook(tf: Any, folder: Path) -> Any:
     return [trained(tf, hooks, 10), checkpoints(folder)]
 
 
-def steps_that_stand(tf: Any, folder: Path) -> Any:
+def case_steps_that_stand(tf: Any, folder: Path) -> Any:
     step = tf.train.get_or_create_global_step()
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
@@ -186,7 +186,7 @@ def steps_that_stand(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
-def saved_by_a_run_of_the_past(tf: Any, folder: Path) -> Any:
+def case_values_of_the_files(tf: Any, folder: Path) -> Any:
     """Values in the file are those after the update of the step in its name."""
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(0.0, name="v")
@@ -202,7 +202,7 @@ def saved_by_a_run_of_the_past(tf: Any, folder: Path) -> Any:
     ]
 
 
-def without_a_step(tf: Any, folder: Path) -> Any:
+def case_without_a_global_step(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
@@ -215,27 +215,12 @@ def made(**named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def made_with_both(tf: Any) -> Any:
+def case_made_of_a_saver_and_a_scaffold(tf: Any) -> Any:
     tf.Variable(1.0)
     return tf.train.CheckpointSaverHook(
         *("/nowhere", None, 1), saver=tf.train.Saver(), scaffold=tf.train.Scaffold()
     )
 
-
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "when_they_are_saved": when,
-    "names_that_are_left": names_left,
-    "with_a_saver": with_a_saver,
-    "with_a_scaffold": with_a_scaffold,
-    "with_the_saver_of_the_graph": without_a_saver,
-    "what_a_listener_finds": listener_reads,
-    "restored_by_the_next_program": restored_by_it,
-    "a_body_that_fails": a_body_that_fails,
-    "a_stop_of_another_hook": a_stop_of_another_hook,
-    "steps_that_stand": steps_that_stand,
-    "values_of_the_files": saved_by_a_run_of_the_past,
-    "without_a_global_step": without_a_step,
-}
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "every_two_steps": saved(5, save_steps=2),
@@ -252,10 +237,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_listener_that_returns_no_bool": listened(3, after_save=lambda *_: "yes"),
     "a_listener_that_fails_before": listened(3, before_save=raising(ValueError("a"))),
     "a_listener_that_fails_after": listened(3, after_save=raising(ValueError("a"))),
-    "what_the_base_returns": listeners_of_the_base,
-    **{name: in_folder(body) for name, body in BODIES.items()},
     "made_of_nothing": made(),
     "made_of_both_rules": made(save_secs=1, save_steps=1),
     "made_of_steps": made(save_steps=1),
-    "made_of_a_saver_and_a_scaffold": made_with_both,
 }

@@ -55,7 +55,7 @@ def names_in_a_dict(tf: Any, v: Any) -> Any:
     return {"key": "z:0"}
 
 
-def used_twice(tf: Any) -> Any:
+def case_in_two_sessions(tf: Any) -> Any:
     """In a second session it counts from its first run again."""
     log: list[Any] = []
     c = tf.constant(1.0)
@@ -107,7 +107,7 @@ def nan(value: float, **named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def nan_leaves_the_block(tf: Any) -> Any:
+def case_a_loss_of_nan_leaves_the_block(tf: Any) -> Any:
     loss = tf.constant(float("nan"))
     try:
         with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(loss)]) as one:
@@ -116,7 +116,7 @@ def nan_leaves_the_block(tf: Any) -> Any:
         return [isinstance(error, RuntimeError), type(error).__name__, len(str(error))]
 
 
-def nan_of_a_name(tf: Any) -> Any:
+def case_a_loss_of_nan_by_name(tf: Any) -> Any:
     loss = tf.constant(float("nan"), name="loss")
     hook = tf.train.NanTensorHook("loss:0", fail_on_nan_loss=False)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
@@ -147,15 +147,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "of_a_number": told(lambda tf, v: [7], 1, every_n_iter=1),
     "of_an_operation": told(lambda tf, v: [v.initializer], 1, every_n_iter=1),
     "of_a_variable": told(lambda tf, v: {"w": tf.Variable(4)}, 1, every_n_iter=1),
-    "in_two_sessions": used_twice,
     "lines_of_two": lines(3, every_n_iter=2),
     "a_loss_of_nan": nan(float("nan")),
     "a_loss_of_nan_that_stops": nan(float("nan"), fail_on_nan_loss=False),
     "a_loss_of_infinity": nan(float("inf")),
     "a_loss_of_less_than_all": nan(float("-inf"), fail_on_nan_loss=False),
     "a_loss_of_a_number": nan(2.0),
-    "a_loss_of_nan_leaves_the_block": nan_leaves_the_block,
-    "a_loss_of_nan_by_name": nan_of_a_name,
     "made_of_nothing": made(),
     "made_of_both": made(every_n_iter=1, every_n_secs=1.0),
     "made_of_both_and_the_end": made(every_n_iter=1, every_n_secs=1.0, at_end=True),

@@ -35,7 +35,7 @@ def counter_runs(**named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def counter_is_told(tf: Any) -> Any:
+def case_a_counter_is_told(tf: Any) -> Any:
     """A kind of it can do something else with what it has measured."""
     found: list[Any] = []
 
@@ -48,20 +48,20 @@ def counter_is_told(tf: Any) -> Any:
     return found
 
 
-def counter_without_a_step(tf: Any) -> Any:
+def case_a_counter_without_a_step(tf: Any) -> Any:
     tf.Variable(1.0)
     hook = tf.train.StepCounterHook(every_n_steps=1)
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
 
 
-def counter_of_a_step_that_stands(tf: Any) -> Any:
+def case_a_counter_of_a_step_that_stands(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     hook = tf.train.StepCounterHook(every_n_steps=1)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         return [session.run(step) for _ in range(8)]
 
 
-def feeding(tf: Any) -> Any:
+def case_a_feeder(tf: Any) -> Any:
     """The function is called for every run."""
     x = tf.placeholder(tf.float32, [])
     y = x * 2.0
@@ -75,21 +75,21 @@ def feeding(tf: Any) -> Any:
         return [[session.run(y) for _ in range(3)], len(calls)]
 
 
-def feeding_twice(tf: Any) -> Any:
+def case_two_feeders_of_one(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     hooks = [tf.train.FeedFnHook(lambda: {x: 1.0}) for _ in range(2)]
     with tf.train.MonitoredSession(hooks=hooks) as session:
         return session.run(x)
 
 
-def feeding_what_is_fed(tf: Any) -> Any:
+def case_a_feeder_of_what_is_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     hook = tf.train.FeedFnHook(lambda: {x: 1.0})
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         return session.run(x, {x: 2.0})
 
 
-def feeding_none(tf: Any) -> Any:
+def case_a_feeder_of_nothing(tf: Any) -> Any:
     v = tf.Variable(1.0)
     hook = tf.train.FeedFnHook(lambda: None)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
@@ -110,7 +110,7 @@ def waits_not(wait_until: int) -> Callable[[Any], Any]:
     return case
 
 
-def waits_for_another(tf: Any) -> Any:
+def case_a_waiter_waits_for_another(tf: Any) -> Any:
     """The first run waits until others have counted."""
     server = tf.train.Server.create_local_server()
     with tf.Graph().as_default():
@@ -126,7 +126,7 @@ def waits_for_another(tf: Any) -> Any:
         return [*found, chief.run(train), chief.run(train), later.result()]
 
 
-def waiter_without_a_step(tf: Any) -> Any:
+def case_a_waiter_without_a_step(tf: Any) -> Any:
     tf.Variable(1.0)
     hook = tf.train.GlobalStepWaiterHook(1)
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
@@ -144,7 +144,7 @@ def profiled(n_runs: int, **named: Any) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def profile_is_read(tf: Any, folder: Path) -> Any:
+def case_what_a_profiler_writes(tf: Any, folder: Path) -> Any:
     """The file is what Chrome's tracing reads."""
     tf.train.get_or_create_global_step()
     hook = tf.train.ProfilerHook(save_steps=1, output_dir=str(folder))
@@ -156,13 +156,13 @@ def profile_is_read(tf: Any, folder: Path) -> Any:
     return [{"M", "X"} <= kinds, "process_name" in names, len(events) > 2]
 
 
-def profiler_without_a_step(tf: Any, folder: Path) -> Any:
+def case_a_profiler_without_a_step(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     hook = tf.train.ProfilerHook(save_steps=1, output_dir=str(folder))
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
 
 
-def several_in_one(tf: Any, folder: Path) -> Any:
+def case_several_in_one(tf: Any, folder: Path) -> Any:
     """The usual set of a training program."""
     log: list[Any] = []
     step = tf.train.get_or_create_global_step()
@@ -195,27 +195,15 @@ def summary(**named: Any) -> Callable[[Any], Any]:
 CASES: dict[str, Callable[[Any], Any]] = {
     "a_counter_of_steps": counter_runs(every_n_steps=2),
     "a_counter_of_seconds": counter_runs(every_n_secs=1000, every_n_steps=None),
-    "a_counter_is_told": counter_is_told,
-    "a_counter_without_a_step": counter_without_a_step,
-    "a_counter_of_a_step_that_stands": counter_of_a_step_that_stands,
     "a_counter_made_of_nothing": made("StepCounterHook"),
     "a_counter_made_of_none": made("StepCounterHook", None, None),
     "a_counter_made_of_both": made("StepCounterHook", 1, 1.0),
-    "a_feeder": feeding,
-    "two_feeders_of_one": feeding_twice,
-    "a_feeder_of_what_is_fed": feeding_what_is_fed,
-    "a_feeder_of_nothing": feeding_none,
     **{f"a_waiter_for_{n}_of_5_waits_not": waits_not(n) for n in (0, 4, 5)},
-    "a_waiter_waits_for_another": waits_for_another,
-    "a_waiter_without_a_step": waiter_without_a_step,
     "a_profiler_every_two_steps": profiled(6, save_steps=2),
     "a_profiler_every_step": profiled(4, save_steps=1),
     "a_profiler_every_many_steps": profiled(3, save_steps=100),
-    "what_a_profiler_writes": in_folder(profile_is_read),
-    "a_profiler_without_a_step": in_folder(profiler_without_a_step),
     "a_profiler_made_of_nothing": made("ProfilerHook"),
     "a_profiler_made_of_both": made("ProfilerHook", 1, 1.0),
-    "several_in_one": in_folder(several_in_one),
     "a_saver_of_summaries_made_of_nothing": summary(),
     "a_saver_of_summaries_made_without_a_source": summary(save_steps=1),
     "a_saver_of_summaries_made_of_two_sources": summary(

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, noting
-from tests.tf1.folders import in_folder
 
 KINDS = ("MonitoredTrainingSession", "MonitoredSession", "SingularMonitoredSession")
 
@@ -30,7 +29,7 @@ def three_hooks(kind: str) -> Callable[[Any], Any]:
     return case
 
 
-def chief_only_first(tf: Any) -> Any:
+def case_those_of_the_chief_come_first(tf: Any) -> Any:
     log: list[str] = []
     v = tf.Variable(0)
     with tf.train.MonitoredTrainingSession(
@@ -40,7 +39,7 @@ def chief_only_first(tf: Any) -> Any:
     return log
 
 
-def built_in_ones_come_before(tf: Any, folder: Path) -> Any:
+def case_built_in_ones_come_between(tf: Any, folder: Path) -> Any:
     """The hook that saves has saved when the others are told of the session."""
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
@@ -62,7 +61,7 @@ def built_in_ones_come_before(tf: Any, folder: Path) -> Any:
     return found
 
 
-def begin_may_add(tf: Any) -> Any:
+def case_the_graph_can_grow_at_the_begin(tf: Any) -> Any:
     found: list[Any] = []
     v = tf.Variable(2.0)
 
@@ -76,14 +75,14 @@ def begin_may_add(tf: Any) -> Any:
     return found
 
 
-def begin_adds_a_variable(tf: Any) -> Any:
+def case_a_variable_made_at_the_begin(tf: Any) -> Any:
     kept: list[Any] = []
     hook = noting(tf, [], begin=lambda: kept.append(tf.Variable(5.0)))
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         return session.run(kept[0])
 
 
-def what_a_context_has(tf: Any) -> Any:
+def case_what_a_context_has(tf: Any) -> Any:
     found: list[Any] = []
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
@@ -100,7 +99,7 @@ def what_a_context_has(tf: Any) -> Any:
     return found
 
 
-def original_of_a_list(tf: Any) -> Any:
+def case_what_the_caller_asked_for(tf: Any) -> Any:
     found: list[Any] = []
     v = tf.Variable(1.0)
 
@@ -135,7 +134,7 @@ def fetching(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def no_fetch(tf: Any) -> Any:
+def case_a_hook_fetches_nothing(tf: Any) -> Any:
     found: list[Any] = []
 
     def keep(context: Any, values: Any) -> None:
@@ -148,7 +147,7 @@ def no_fetch(tf: Any) -> Any:
     return found
 
 
-def feeding(tf: Any) -> Any:
+def case_a_hook_feeds(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y = tf.placeholder(tf.float32, [])
     total = x + y
@@ -158,7 +157,7 @@ def feeding(tf: Any) -> Any:
         return [session.run(total, {y: one}) for one in (1.0, 2.0)]
 
 
-def one_run_for_all(tf: Any) -> Any:
+def case_there_is_one_run_for_all(tf: Any) -> Any:
     found: list[Any] = []
     v = tf.Variable(0)
     add = v.assign_add(1)
@@ -176,7 +175,7 @@ def one_run_for_all(tf: Any) -> Any:
     return [mine, found]
 
 
-def runs_of_its_own(tf: Any) -> Any:
+def case_a_hook_has_runs_of_its_own(tf: Any) -> Any:
     log: list[str] = []
     found: list[Any] = []
     v = tf.Variable(3)
@@ -190,7 +189,7 @@ def runs_of_its_own(tf: Any) -> Any:
     return [found, log]
 
 
-def session_in_its_stages(tf: Any) -> Any:
+def case_sessions_of_the_stages(tf: Any) -> Any:
     found: list[Any] = []
     v = tf.Variable(3)
 
@@ -203,7 +202,7 @@ def session_in_its_stages(tf: Any) -> Any:
     return found
 
 
-def merged_options(tf: Any) -> Any:
+def case_options_are_merged(tf: Any) -> Any:
     found: list[Any] = []
     v = tf.Variable(1.0)
     full = tf.RunOptions.FULL_TRACE
@@ -234,7 +233,7 @@ def merged_options(tf: Any) -> Any:
     return found
 
 
-def a_hook_without_methods(tf: Any) -> Any:
+def case_a_hook_without_methods(tf: Any) -> Any:
     v = tf.Variable(1.0)
     with tf.train.MonitoredSession(hooks=[tf.train.SessionRunHook()]) as session:
         return session.run(v)
@@ -246,19 +245,19 @@ def args(tf: Any) -> Any:
     return [list(kind._fields), list(one), list(two), one == kind("f")]
 
 
-def context_by_hand(tf: Any) -> Any:
+def case_a_context_by_hand(tf: Any) -> Any:
     context = tf.train.SessionRunContext("args", "session")
     found = [context.original_args, context.session, context.stop_requested]
     context.request_stop()
     return [*found, context.stop_requested]
 
 
-def values_by_hand(tf: Any) -> Any:
+def case_values_by_hand(tf: Any) -> Any:
     kind = tf.train.SessionRunValues
     return [list(kind._fields), list(kind(1, 2, 3))]
 
 
-def defaults_of_the_base(tf: Any) -> Any:
+def case_what_the_base_returns(tf: Any) -> Any:
     hook = tf.train.SessionRunHook()
     return [
         *(hook.begin(), hook.after_create_session(None, None)),
@@ -279,22 +278,6 @@ FETCHES: dict[str, Callable[[Any, Any], Any]] = {
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"of_three_in_a_{kind}": three_hooks(kind) for kind in KINDS},
-    "those_of_the_chief_come_first": chief_only_first,
-    "built_in_ones_come_between": in_folder(built_in_ones_come_before),
-    "the_graph_can_grow_at_the_begin": begin_may_add,
-    "a_variable_made_at_the_begin": begin_adds_a_variable,
-    "what_a_context_has": what_a_context_has,
-    "what_the_caller_asked_for": original_of_a_list,
     **{f"a_hook_fetches_{name}": fetching(make) for name, make in FETCHES.items()},
-    "a_hook_fetches_nothing": no_fetch,
-    "a_hook_feeds": feeding,
-    "there_is_one_run_for_all": one_run_for_all,
-    "a_hook_has_runs_of_its_own": runs_of_its_own,
-    "sessions_of_the_stages": session_in_its_stages,
-    "options_are_merged": merged_options,
-    "a_hook_without_methods": a_hook_without_methods,
     "arguments_by_hand": args,
-    "a_context_by_hand": context_by_hand,
-    "values_by_hand": values_by_hand,
-    "what_the_base_returns": defaults_of_the_base,
 }

@@ -50,7 +50,7 @@ def in_one_folder(**named: Any) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: goes_on(tf, folder, **named))
 
 
-def fetch_without_counting(tf: Any) -> Any:
+def case_runs_that_do_not_train(tf: Any) -> Any:
     """Runs that do not train count as runs, yet move no step."""
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
@@ -61,7 +61,7 @@ def fetch_without_counting(tf: Any) -> Any:
     return found
 
 
-def run_after_it(tf: Any) -> Any:
+def case_a_run_after_it(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
     hook = tf.train.StopAtStepHook(last_step=1)
@@ -69,19 +69,19 @@ def run_after_it(tf: Any) -> Any:
         return [session.run(train), attempt(tf, session.run, train)]
 
 
-def without_a_step(tf: Any) -> Any:
+def case_without_a_global_step(tf: Any) -> Any:
     tf.Variable(1.0)
     hook = tf.train.StopAtStepHook(last_step=1)
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
 
 
-def with_two_of_them(tf: Any) -> Any:
+def case_the_lower_of_two(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     hooks = [tf.train.StopAtStepHook(last_step=one) for one in (5, 3)]
     return loop(tf, hooks, step.assign_add(1))
 
 
-def after_a_recovery(tf: Any) -> Any:
+def case_after_a_recovery(tf: Any) -> Any:
     """The last step is kept when the session is made anew."""
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
@@ -99,7 +99,7 @@ def after_a_recovery(tf: Any) -> Any:
     return found
 
 
-def used_twice(tf: Any) -> Any:
+def case_used_in_two_sessions(tf: Any) -> Any:
     """One hook in two sessions, one after the other, counts on from the first."""
     found = []
     step = tf.train.get_or_create_global_step()
@@ -114,7 +114,7 @@ def used_twice(tf: Any) -> Any:
     return found
 
 
-def by_an_optimizer(tf: Any) -> Any:
+def case_steps_of_an_optimizer(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
     train = tf.train.GradientDescentOptimizer(0.1).minimize(v * v, global_step=step)
@@ -122,7 +122,7 @@ def by_an_optimizer(tf: Any) -> Any:
     return [len(found), [values[0] for values in found]]
 
 
-def by_hand(tf: Any) -> Any:
+def case_driven_by_hand(tf: Any) -> Any:
     """The hook alone, as a program may drive it."""
     step = tf.train.get_or_create_global_step()
     hook = tf.train.StopAtStepHook(num_steps=2)
@@ -141,7 +141,7 @@ def by_hand(tf: Any) -> Any:
     return found
 
 
-def two_workers(tf: Any) -> Any:
+def case_steps_of_two_workers(tf: Any) -> Any:
     """Steps are those of all workers together."""
     server = tf.train.Server.create_local_server()
     step = tf.train.get_or_create_global_step()
@@ -173,13 +173,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "made_of_both": counted(num_steps=1, last_step=1),
     "two_programs_to_one_step": in_one_folder(last_step=3),
     "two_programs_of_two_steps": in_one_folder(num_steps=2),
-    "runs_that_do_not_train": fetch_without_counting,
-    "a_run_after_it": run_after_it,
-    "without_a_global_step": without_a_step,
-    "the_lower_of_two": with_two_of_them,
-    "after_a_recovery": after_a_recovery,
-    "used_in_two_sessions": used_twice,
-    "steps_of_an_optimizer": by_an_optimizer,
-    "driven_by_hand": by_hand,
-    "steps_of_two_workers": two_workers,
 }

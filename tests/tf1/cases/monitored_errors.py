@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt, noting, raising
-from tests.tf1.folders import checkpoints, in_folder
+from tests.tf1.folders import checkpoints
 
 ERRORS: dict[str, Callable[[Any], BaseException]] = {
     "a_value_error": lambda tf: ValueError("a"),
@@ -77,7 +77,7 @@ def always_fails(stage: str) -> Callable[[Any], Any]:
     return in_a_hook(stage, lambda tf: ValueError("a"))
 
 
-def recovered_from_a_checkpoint(tf: Any, folder: Path) -> Any:
+def case_recovered_from_a_checkpoint(tf: Any, folder: Path) -> Any:
     """After a loss the steps since the last checkpoint are done again."""
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
@@ -99,7 +99,7 @@ def recovered_from_a_checkpoint(tf: Any, folder: Path) -> Any:
     return [found, log.count("hook after_create_session"), checkpoints(folder)]
 
 
-def recovered_without_a_checkpoint(tf: Any) -> Any:
+def case_recovered_without_a_checkpoint(tf: Any) -> Any:
     v = tf.Variable(0)
     add = v.assign_add(1)
     found: list[Any] = []
@@ -116,7 +116,7 @@ def recovered_without_a_checkpoint(tf: Any) -> Any:
     return found
 
 
-def recovered_while_created(tf: Any) -> Any:
+def case_recovered_while_created(tf: Any) -> Any:
     """An aborted error while a session is made is tried again."""
     tf.Variable(1.0)
     left = [tf.errors.AbortedError(None, None, "a")] * 2
@@ -132,7 +132,7 @@ def recovered_while_created(tf: Any) -> Any:
         return [len(calls), session.should_stop()]
 
 
-def failed_while_created(tf: Any) -> Any:
+def case_failed_while_created(tf: Any) -> Any:
     log: list[str] = []
     tf.Variable(1.0)
     scaffold = tf.train.Scaffold(init_fn=raising(ValueError("a")))
@@ -141,7 +141,7 @@ def failed_while_created(tf: Any) -> Any:
     return [found, log]
 
 
-def run_that_fails(tf: Any) -> Any:
+def case_a_run_that_fails(tf: Any) -> Any:
     """An error of an operation propagates; the session is not usable up to its end."""
     log: list[str] = []
     holder = tf.placeholder(tf.int32, [])
@@ -153,7 +153,7 @@ def run_that_fails(tf: Any) -> Any:
     return [found, log]
 
 
-def run_that_reaches_the_end(tf: Any) -> Any:
+def case_a_run_that_reaches_the_end(tf: Any) -> Any:
     log: list[str] = []
     queue = tf.FIFOQueue(3, tf.int32)
     put, close, take = queue.enqueue(1), queue.close(), queue.dequeue()
@@ -166,7 +166,7 @@ def run_that_reaches_the_end(tf: Any) -> Any:
     return [found, log, session.should_stop()]
 
 
-def stop_requested(tf: Any) -> Any:
+def case_a_stop_is_requested(tf: Any) -> Any:
     log: list[str] = []
     v = tf.Variable(0)
     add = v.assign_add(1)
@@ -176,7 +176,7 @@ def stop_requested(tf: Any) -> Any:
     return [found, log]
 
 
-def stop_requested_before(tf: Any) -> Any:
+def case_a_stop_is_requested_before_the_run(tf: Any) -> Any:
     v = tf.Variable(0)
     add = v.assign_add(1)
     hook = noting(tf, [], before_run=lambda context: context.request_stop())
@@ -184,7 +184,7 @@ def stop_requested_before(tf: Any) -> Any:
         return [attempt(tf, session.run, add), session.should_stop()]
 
 
-def two_feed_the_same(tf: Any) -> Any:
+def case_two_hooks_feed_the_same(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
 
     def feed(context: Any) -> Any:
@@ -195,7 +195,7 @@ def two_feed_the_same(tf: Any) -> Any:
         return attempt(tf, session.run, x)
 
 
-def hook_feeds_what_the_caller_feeds(tf: Any) -> Any:
+def case_a_hook_feeds_what_the_caller_feeds(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     args = tf.train.SessionRunArgs(None, {x: 1.0})
     hook = noting(tf, [], before_run=lambda context: args)
@@ -204,7 +204,7 @@ def hook_feeds_what_the_caller_feeds(tf: Any) -> Any:
         return [*found, attempt(tf, session.run, x)]
 
 
-def closed(tf: Any) -> Any:
+def case_closed_twice_and_used(tf: Any) -> Any:
     v = tf.Variable(1.0)
     session = tf.train.MonitoredSession()
     session.close()
@@ -212,18 +212,18 @@ def closed(tf: Any) -> Any:
     return [*found, session.should_stop()]
 
 
-def grown_while_open(tf: Any) -> Any:
+def case_a_graph_that_shall_grow_while_open(tf: Any) -> Any:
     tf.Variable(1.0)
     with tf.train.MonitoredSession():
         return attempt(tf, tf.constant, 1.0)
 
 
-def no_hook(tf: Any) -> Any:
+def case_no_hook(tf: Any) -> Any:
     tf.Variable(1.0)
     return attempt(tf, tf.train.MonitoredSession, hooks=["no hook"])
 
 
-def worker_without_a_chief(tf: Any) -> Any:
+def case_a_worker_without_a_chief(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     tf.Variable(1.0)
     return tf.train.MonitoredTrainingSession(
@@ -231,7 +231,7 @@ def worker_without_a_chief(tf: Any) -> Any:
     )
 
 
-def coordinator_stops_it(tf: Any) -> Any:
+def case_the_coordinator_stops_it(tf: Any) -> Any:
     """A hook that keeps the coordinator can stop the session."""
     kept: list[Any] = []
     v = tf.Variable(1.0)
@@ -244,7 +244,7 @@ def coordinator_stops_it(tf: Any) -> Any:
         return [*found, session.should_stop()]
 
 
-def a_runner_that_fails(tf: Any) -> Any:
+def case_a_runner_that_fails(tf: Any) -> Any:
     """The error of a queue's thread comes out, not the one that follows from it."""
     queue = tf.FIFOQueue(3, tf.float32)
     holder = tf.placeholder(tf.float32, [])
@@ -279,20 +279,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_new_session_is_told_but_aborted": in_a_hook(
         "after_create_session", ERRORS["an_aborted_error"]
     ),
-    "recovered_from_a_checkpoint": in_folder(recovered_from_a_checkpoint),
-    "recovered_without_a_checkpoint": recovered_without_a_checkpoint,
-    "recovered_while_created": recovered_while_created,
-    "failed_while_created": failed_while_created,
-    "a_run_that_fails": run_that_fails,
-    "a_run_that_reaches_the_end": run_that_reaches_the_end,
-    "a_stop_is_requested": stop_requested,
-    "a_stop_is_requested_before_the_run": stop_requested_before,
-    "two_hooks_feed_the_same": two_feed_the_same,
-    "a_hook_feeds_what_the_caller_feeds": hook_feeds_what_the_caller_feeds,
-    "closed_twice_and_used": closed,
-    "a_graph_that_shall_grow_while_open": grown_while_open,
-    "no_hook": no_hook,
-    "a_worker_without_a_chief": worker_without_a_chief,
-    "the_coordinator_stops_it": coordinator_stops_it,
-    "a_runner_that_fails": a_runner_that_fails,
 }

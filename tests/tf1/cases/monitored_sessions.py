@@ -39,20 +39,20 @@ def counted(kind: str) -> Callable[[Any], Any]:
     return case
 
 
-def without_variables(tf: Any) -> Any:
+def case_without_variables(tf: Any) -> Any:
     x = tf.constant(2.0)
     with tf.train.MonitoredTrainingSession() as session:
         return session.run(x)
 
 
-def fed(tf: Any) -> Any:
+def case_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x * 2.0
     with tf.train.MonitoredTrainingSession() as session:
         return [session.run(y, {x: 4.0}), session.run(y, feed_dict={x: 5.0})]
 
 
-def with_options(tf: Any) -> Any:
+def case_with_options_and_metadata(tf: Any) -> Any:
     v = tf.Variable(2.0)
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
@@ -124,7 +124,7 @@ def folder_that_is_made(tf: Any, folder: Path) -> Any:
     return [found, sorted(path.name for path in folder.iterdir())]
 
 
-def worker_and_chief(tf: Any) -> Any:
+def case_a_worker_and_its_chief(tf: Any) -> Any:
     """A worker finds what the chief has initialised; only its own hooks are asked."""
     server = tf.train.Server.create_local_server()
     step, train = counter(tf)
@@ -159,7 +159,7 @@ def worker_with_a_folder(tf: Any, folder: Path) -> Any:
     return files(folder)
 
 
-def queue_runners_are_started(tf: Any) -> Any:
+def case_queue_runners_are_started(tf: Any) -> Any:
     queue = tf.FIFOQueue(3, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(7)]))
     take = queue.dequeue()
@@ -167,7 +167,7 @@ def queue_runners_are_started(tf: Any) -> Any:
         return [session.run(take) for _ in range(4)]
 
 
-def input_that_ends(tf: Any) -> Any:
+def case_the_input_ends(tf: Any) -> Any:
     """The end of the input ends the loop, and is not an error."""
     source = tf.FIFOQueue(10, tf.int32, shapes=[[]])
     fill, close = source.enqueue_many(([1, 2, 3],)), source.close()
@@ -184,14 +184,14 @@ def input_that_ends(tf: Any) -> Any:
     return found
 
 
-def raw(tf: Any) -> Any:
+def case_the_raw_session(tf: Any) -> Any:
     step, train = counter(tf)
     with tf.train.SingularMonitoredSession() as session:
         session.run(train)
         return [type(session.raw_session()).__name__, session.raw_session().run(step)]
 
 
-def is_hook_asked_by_raw(tf: Any) -> Any:
+def case_the_raw_session_asks_no_hook(tf: Any) -> Any:
     step, _ = counter(tf)
     log: list[str] = []
     with tf.train.SingularMonitoredSession([noting(tf, log)]) as session:
@@ -199,26 +199,26 @@ def is_hook_asked_by_raw(tf: Any) -> Any:
     return log
 
 
-def default_session(tf: Any) -> Any:
+def case_the_default_session(tf: Any) -> Any:
     v = tf.Variable(3.0)
     with tf.train.MonitoredSession():
         return [tf.get_default_session() is None, attempt(tf, v.eval)]
 
 
-def default_session_of_a_singular(tf: Any) -> Any:
+def case_the_default_session_of_a_singular_one(tf: Any) -> Any:
     tf.Variable(3.0)
     with tf.train.SingularMonitoredSession():
         return tf.get_default_session() is None
 
 
-def without_a_block(tf: Any) -> Any:
+def case_without_a_block(tf: Any) -> Any:
     _, train = counter(tf)
     session = tf.train.MonitoredTrainingSession()
     found = [session.run(train), session.should_stop(), session.close()]
     return [*found, session.should_stop()]
 
 
-def unfinalised_afterwards(tf: Any) -> Any:
+def case_a_graph_can_grow_afterwards(tf: Any) -> Any:
     _, train = counter(tf)
     with tf.train.MonitoredTrainingSession() as session:
         session.run(train)
@@ -228,7 +228,7 @@ def unfinalised_afterwards(tf: Any) -> Any:
         return [inside, session.run([after, train])]
 
 
-def final_before(tf: Any) -> Any:
+def case_a_graph_that_its_scaffold_made_final(tf: Any) -> Any:
     _, train = counter(tf)
     tf.train.Scaffold().finalize()
     with tf.train.MonitoredTrainingSession() as session:
@@ -236,7 +236,7 @@ def final_before(tf: Any) -> Any:
     return [found, tf.get_default_graph().finalized]
 
 
-def of_a_final_graph(tf: Any) -> Any:
+def case_a_graph_that_was_final_before(tf: Any) -> Any:
     _, train = counter(tf)
     tf.get_default_graph().finalize()
     with tf.train.MonitoredTrainingSession() as session:
@@ -256,9 +256,6 @@ def bodies() -> dict[str, Callable[[Any, Path], Any]]:
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{one}_counts": counted(one) for one in ("training", "monitored", "singular")},
-    "without_variables": without_variables,
-    "fed": fed,
-    "with_options_and_metadata": with_options,
     "saved_at_the_start_and_the_end": saved_with(3),
     "saved_by_two_runs": saved_with(3, 2),
     "saved_by_a_run_without_steps": saved_with(2, 0),
@@ -270,15 +267,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
         1, save_checkpoint_secs=1000, save_checkpoint_steps=1
     ),
     **{name: in_folder(body) for name, body in bodies().items()},
-    "a_worker_and_its_chief": worker_and_chief,
-    "queue_runners_are_started": queue_runners_are_started,
-    "the_input_ends": input_that_ends,
-    "the_raw_session": raw,
-    "the_raw_session_asks_no_hook": is_hook_asked_by_raw,
-    "the_default_session": default_session,
-    "the_default_session_of_a_singular_one": default_session_of_a_singular,
-    "without_a_block": without_a_block,
-    "a_graph_can_grow_afterwards": unfinalised_afterwards,
-    "a_graph_that_its_scaffold_made_final": final_before,
-    "a_graph_that_was_final_before": of_a_final_graph,
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, name_of
+from tests.tf1.look import initialized, run
 
 
 class Mine(Exception):
@@ -22,8 +23,7 @@ def raised_in_a_function(error: Callable[[Any], BaseException]) -> Callable[[Any
             raise error(tf)
 
         value = tf.py_func(fail, [], tf.float32)
-        with tf.Session() as session:
-            return session.run(value)
+        return run(tf, value)
 
     return case
 
@@ -86,7 +86,7 @@ def named_for(tf: Any, named: dict[str, Any]) -> dict[str, Any]:
     return {"shape": named["shape"], "partitioner": partitioner}
 
 
-def whole_is_told_nothing(tf: Any) -> Any:
+def case_a_whole_is_told_nothing(tf: Any) -> Any:
     log: list[Any] = []
 
     def initial(shape: Any, dtype: Any, partition_info: Any = "nothing") -> Any:
@@ -97,14 +97,13 @@ def whole_is_told_nothing(tf: Any) -> Any:
     return log
 
 
-def spread_of_parts(tf: Any) -> Any:
+def case_the_spread_of_parts(tf: Any) -> Any:
     """The spread of the values is that of the whole, whatever the parts."""
     tf.set_random_seed(3)
     partitioner = tf.fixed_size_partitioner(50)
     initializer = tf.variance_scaling_initializer(distribution="uniform")
     w = tf.get_variable("w", [300, 5], initializer=initializer, partitioner=partitioner)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         most = np.abs(session.run(w.as_tensor())).max()
     return bool(0.09 < most <= 0.1)
 
@@ -155,8 +154,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "parts_of_a_matrix": part_of(shape=[5, 2], parts=2),
     "parts_of_columns": part_of(shape=[2, 6], parts=3, axis=1),
     "one_part": part_of(shape=[4, 2], parts=1),
-    "a_whole_is_told_nothing": whole_is_told_nothing,
-    "the_spread_of_parts": spread_of_parts,
     "a_reduction_that_is_none": made(
         lambda tf: tf.ConditionalAccumulator(tf.float32, reduction_type=None)
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static
+from tests.tf1.look import initialized, run, static
 
 DRAWS: dict[str, Callable[[Any], Any]] = {
     "random_uniform": lambda tf: tf.random_uniform([200], seed=1),
@@ -95,8 +95,7 @@ def seeded_variable(tf: Any) -> Any:
     start = tf.random_normal_initializer(seed=3)
     one = tf.get_variable("one", [3], initializer=start)
     other = tf.get_variable("other", [3], initializer=start)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         left, right = session.run([one, other])
     return bool(np.array_equal(left, right))
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.tf1.look import run, started, static
 
 
-def reused(tf: Any) -> Any:
+def case_get_variable_is_reused(tf: Any) -> Any:
     with tf.variable_scope("layer"):
         one = tf.get_variable("w", [2])
     with tf.variable_scope("layer", reuse=True):
@@ -16,7 +16,7 @@ def reused(tf: Any) -> Any:
     return [one.name, one is other, len(tf.global_variables())]
 
 
-def reused_if_there(tf: Any) -> Any:
+def case_get_variable_is_reused_if_there(tf: Any) -> Any:
     seen = []
     for _ in range(2):
         with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
@@ -24,12 +24,12 @@ def reused_if_there(tf: Any) -> Any:
     return [seen[0].name, seen[0] is seen[1]]
 
 
-def reused_without_leave(tf: Any) -> Any:
+def case_get_variable_twice_is_refused(tf: Any) -> Any:
     tf.get_variable("w", [2])
     return tf.get_variable("w", [2])
 
 
-def reused_by_method(tf: Any) -> Any:
+def case_get_variable_is_reused_by_method(tf: Any) -> Any:
     with tf.variable_scope("layer") as scope:
         one = tf.get_variable("w", [2])
         scope.reuse_variables()
@@ -45,7 +45,7 @@ def reused_with_another(shape: list[int], dtype: str) -> Callable[[Any], Any]:
     return case
 
 
-def inherited_reuse(tf: Any) -> Any:
+def case_get_variable_inherits_reuse(tf: Any) -> Any:
     with tf.variable_scope("a"), tf.variable_scope("b"):
         one = tf.get_variable("w", [2])
     with tf.variable_scope("a", reuse=True), tf.variable_scope("b"):
@@ -53,7 +53,7 @@ def inherited_reuse(tf: Any) -> Any:
     return [one.name, one is other]
 
 
-def scope_opened_again(tf: Any) -> Any:
+def case_variable_scope_opened_again_has_new_names(tf: Any) -> Any:
     names = []
     for _ in range(2):
         with tf.variable_scope("layer"):
@@ -63,14 +63,14 @@ def scope_opened_again(tf: Any) -> Any:
     return names
 
 
-def scope_handed_on(tf: Any) -> Any:
+def case_variable_scope_is_handed_on(tf: Any) -> Any:
     with tf.variable_scope("layer") as scope:
         one = tf.get_variable("w", [2])
     with tf.variable_scope("outer"), tf.variable_scope(scope, reuse=True):
         return [one is tf.get_variable("w", [2]), tf.zeros([1], name="z").name]
 
 
-def default_name(tf: Any) -> Any:
+def case_variable_scope_without_a_name_counts(tf: Any) -> Any:
     names = []
     for _ in range(2):
         with tf.variable_scope(None, default_name="layer"):
@@ -78,7 +78,7 @@ def default_name(tf: Any) -> Any:
     return names
 
 
-def default_initializer(tf: Any) -> Any:
+def case_variable_scope_gives_an_initializer(tf: Any) -> Any:
     with tf.variable_scope("a", initializer=tf.constant_initializer(4.0)):
         one = tf.get_variable("one", [2])
         with tf.variable_scope("b"):
@@ -87,13 +87,13 @@ def default_initializer(tf: Any) -> Any:
     return started(tf, [one, other, third])
 
 
-def names_under_both_scopes(tf: Any) -> Any:
+def case_name_scope_names_all_but_get_variable(tf: Any) -> Any:
     with tf.name_scope("names"), tf.variable_scope("layer"):
         variable = tf.get_variable("w", [1])
         return [variable.name, tf.Variable(1.0, name="v").name, (variable + 1.0).name]
 
 
-def names_under_name_scopes(tf: Any) -> Any:
+def case_name_scope_nests_and_counts(tf: Any) -> Any:
     names = []
     with tf.name_scope("a") as outer, tf.name_scope("b"):
         names += [outer, tf.zeros([1], name="z").name, tf.Variable(1.0).name]
@@ -105,22 +105,22 @@ def names_under_name_scopes(tf: Any) -> Any:
         return [*names, last]
 
 
-def default_scope_of_names(tf: Any) -> Any:
+def case_name_scope_takes_its_default(tf: Any) -> Any:
     with tf.name_scope(None, "chosen"):
         return tf.zeros([1], name="z").name
 
 
-def initial_values(tf: Any) -> Any:
+def case_get_variable_starts_uniform(tf: Any) -> Any:
     limit = started(tf, tf.get_variable("w", [300, 3]))
     bound = (6.0 / 303.0) ** 0.5  # uniform, by the sizes of both sides
     return [bool(abs(limit).max() <= bound), bool(abs(limit).max() > 0.9 * bound)]
 
 
-def integers_start_at_zero(tf: Any) -> Any:
+def case_get_variable_of_integers_starts_at_zero(tf: Any) -> Any:
     return started(tf, tf.get_variable("n", [2], dtype=tf.int32))
 
 
-def from_a_tensor(tf: Any) -> Any:
+def case_get_variable_from_a_tensor(tf: Any) -> Any:
     variable = tf.get_variable("w", initializer=tf.constant([1.0, 2.0]))
     return [static(variable), started(tf, variable)]
 
@@ -135,7 +135,7 @@ def collections(tf: Any) -> Any:
     return [tf.get_collection("things"), tf.get_collection("no"), graph.collections]
 
 
-def collection_by_scope(tf: Any) -> Any:
+def case_collections_are_read_by_scope(tf: Any) -> Any:
     with tf.variable_scope("a"):
         tf.get_variable("w", [1])
     tf.get_variable("ab", [1])
@@ -144,7 +144,7 @@ def collection_by_scope(tf: Any) -> Any:
     return [[v.name for v in tf.get_collection(key, scope=one)] for one in scopes]
 
 
-def keys(tf: Any) -> Any:
+def case_graph_keys_have_these_names(tf: Any) -> Any:
     names = (
         "GLOBAL_VARIABLES LOCAL_VARIABLES TRAINABLE_VARIABLES GLOBAL_STEP TRAIN_OP "
         "SAVERS INIT_OP READY_OP LOCAL_INIT_OP SUMMARY_OP QUEUE_RUNNERS UPDATE_OPS "
@@ -153,7 +153,7 @@ def keys(tf: Any) -> Any:
     return {name: getattr(tf.GraphKeys, name) for name in names.split()}
 
 
-def ordered(tf: Any) -> Any:
+def case_control_dependencies_make_an_order(tf: Any) -> Any:
     variable = tf.Variable(1.0)
     change = tf.assign(variable, 5.0)
     with tf.control_dependencies([change]):
@@ -163,7 +163,7 @@ def ordered(tf: Any) -> Any:
     return [names, started(tf, after)]
 
 
-def order_undone(tf: Any) -> Any:
+def case_control_dependencies_are_undone_by_none(tf: Any) -> Any:
     first = tf.no_op("first")
     with tf.control_dependencies([first]):
         inside = tf.constant(1.0).op.control_inputs
@@ -174,7 +174,7 @@ def order_undone(tf: Any) -> Any:
     return [[op.name for op in ops] for ops in (inside, outside, both)]
 
 
-def defaults(tf: Any) -> Any:
+def case_defaults_are_restored(tf: Any) -> Any:
     graph = tf.Graph()
     with graph.as_default():
         inside = [tf.get_default_graph() is graph, tf.constant(1.0).graph is graph]
@@ -184,13 +184,13 @@ def defaults(tf: Any) -> Any:
     return [*inside, tf.get_default_graph() is graph, tf.get_default_session()]
 
 
-def mixed_graphs(tf: Any) -> Any:
+def case_tensors_of_two_graphs_do_not_mix(tf: Any) -> Any:
     one = tf.constant(1.0)
     with tf.Graph().as_default():
         return one + tf.constant(2.0)
 
 
-def interactive(tf: Any) -> Any:
+def case_interactive_session_is_the_default(tf: Any) -> Any:
     session = tf.InteractiveSession()
     try:
         seen = [tf.constant(4.0).eval(), tf.get_default_session() is session]
@@ -200,58 +200,36 @@ def interactive(tf: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "get_variable_is_reused": reused,
-    "get_variable_is_reused_if_there": reused_if_there,
-    "get_variable_twice_is_refused": reused_without_leave,
-    "get_variable_is_reused_by_method": reused_by_method,
     "get_variable_reused_with_another_shape": reused_with_another([3], "float32"),
     "get_variable_reused_with_another_dtype": reused_with_another([2], "float64"),
     "get_variable_that_is_not_there_to_reuse": lambda tf: [
         tf.get_variable("w", [1]) for _ in [tf.get_variable_scope().reuse_variables()]
     ],
-    "get_variable_inherits_reuse": inherited_reuse,
     "get_variable_without_a_shape": lambda tf: tf.get_variable("w"),
     "get_variable_with_an_unknown_size": lambda tf: tf.get_variable("w", [None, 2]),
     "get_variable_from_a_tensor_and_a_shape": lambda tf: tf.get_variable(
         "w", [2], initializer=tf.constant([1.0, 2.0])
     ),
-    "get_variable_from_a_tensor": from_a_tensor,
-    "get_variable_starts_uniform": initial_values,
-    "get_variable_of_integers_starts_at_zero": integers_start_at_zero,
     "get_variable_of_strings_starts_empty": lambda tf: started(
         tf, tf.get_variable("w", [1], dtype=tf.string)
     ),
-    "variable_scope_opened_again_has_new_names": scope_opened_again,
-    "variable_scope_is_handed_on": scope_handed_on,
-    "variable_scope_without_a_name_counts": default_name,
-    "variable_scope_gives_an_initializer": default_initializer,
     "variable_scope_of_none_is_refused": lambda tf: tf.variable_scope(None).__enter__(),
     "variable_scope_of_a_number_is_refused": lambda tf: tf.variable_scope(
         3
     ).__enter__(),
-    "name_scope_names_all_but_get_variable": names_under_both_scopes,
-    "name_scope_nests_and_counts": names_under_name_scopes,
-    "name_scope_takes_its_default": default_scope_of_names,
     "name_scope_of_a_bad_name_is_refused": lambda tf: tf.name_scope("a b").__enter__(),
     "collections_keep_what_is_added": lambda tf: [
         one if isinstance(one, list) else sorted(one) for one in collections(tf)
     ],
-    "collections_are_read_by_scope": collection_by_scope,
-    "graph_keys_have_these_names": keys,
-    "control_dependencies_make_an_order": ordered,
-    "control_dependencies_are_undone_by_none": order_undone,
     "control_dependencies_refuse_numbers": lambda tf: [
         tf.no_op() for _ in [tf.control_dependencies([1.0]).__enter__()]
     ],
-    "defaults_are_restored": defaults,
-    "interactive_session_is_the_default": interactive,
     "eval_without_a_session_is_refused": lambda tf: tf.constant(1.0).eval(),
     "names_are_compared_without_case": lambda tf: [
         tf.no_op(name).name for name in ("Rest", "rest", "REST", "Rest_1")
     ],
     "a_name_that_is_no_name_is_refused": lambda tf: tf.constant(1.0, name="a b"),
     "a_name_may_end_in_a_slash": lambda tf: tf.no_op("rest/").name,
-    "tensors_of_two_graphs_do_not_mix": mixed_graphs,
     "a_session_takes_the_graph_it_is_given": lambda tf: run(
         tf, tf.get_default_graph().get_tensor_by_name(tf.constant(3.0).name)
     ),

@@ -7,31 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import initialized, run
+
 
 def descent(tf: Any) -> Any:
     return tf.train.GradientDescentOptimizer(0.1)
 
 
-def without_variables(tf: Any) -> Any:
+def case_minimize_without_variables(tf: Any) -> Any:
     return descent(tf).minimize(tf.constant(1.0))
 
 
-def without_trainable_variables(tf: Any) -> Any:
+def case_minimize_without_trainable_variables(tf: Any) -> Any:
     variable = tf.Variable([1.0], trainable=False)
     return descent(tf).minimize(tf.reduce_sum(variable))
 
 
-def unconnected(tf: Any) -> Any:
+def case_minimize_of_an_unconnected_loss(tf: Any) -> Any:
     tf.Variable([1.0])
     return descent(tf).minimize(tf.constant(1.0))
 
 
-def integer_loss(tf: Any) -> Any:
+def case_minimize_of_an_integer_loss(tf: Any) -> Any:
     variable = tf.Variable([1, 2])
     return descent(tf).minimize(tf.reduce_sum(variable))
 
 
-def integer_loss_of_floats(tf: Any) -> Any:
+def case_minimize_of_a_loss_cast_to_integers(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     return descent(tf).minimize(tf.cast(variable, tf.int32))
 
@@ -44,21 +46,20 @@ def applied(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def bad_gate(tf: Any) -> Any:
+def case_minimize_with_a_bad_gate(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     return descent(tf).minimize(tf.reduce_sum(variable), gate_gradients=7)
 
 
-def some_none(tf: Any) -> Any:
+def case_apply_gradients_passes_over_none(tf: Any) -> Any:
     one, other = tf.Variable([1.0]), tf.Variable([2.0])
     train = descent(tf).apply_gradients([(None, one), (tf.constant([10.0]), other)])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(train)
         return session.run([one, other])
 
 
-def generator(tf: Any) -> Any:
+def case_apply_gradients_takes_a_generator(tf: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     pairs = (one for one in [(tf.constant([10.0, 20.0]), variable)])
     train = descent(tf).apply_gradients(pairs)
@@ -68,7 +69,7 @@ def generator(tf: Any) -> Any:
         return session.run(variable)
 
 
-def slices(tf: Any) -> Any:
+def case_apply_gradients_sums_repeated_rows(tf: Any) -> Any:
     variable = tf.Variable([[1.0], [2.0], [3.0]])
     gradient = tf.IndexedSlices(
         tf.constant([[1.0], [10.0], [100.0]]), tf.constant([2, 0, 2])
@@ -80,7 +81,7 @@ def slices(tf: Any) -> Any:
         return session.run(variable)
 
 
-def slices_out_of_range(tf: Any) -> Any:
+def case_apply_gradients_to_a_row_that_is_not_there(tf: Any) -> Any:
     variable = tf.Variable([[1.0], [2.0]])
     gradient = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([5]))
     train = descent(tf).apply_gradients([(gradient, variable)])
@@ -90,14 +91,13 @@ def slices_out_of_range(tf: Any) -> Any:
         return session.run(variable)
 
 
-def uninitialised(tf: Any) -> Any:
+def case_train_op_of_an_uninitialised_variable(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     train = descent(tf).minimize(tf.reduce_sum(variable))
-    with tf.Session() as session:
-        return session.run(train)
+    return run(tf, train)
 
 
-def uninitialised_slot(tf: Any) -> Any:
+def case_train_op_of_an_uninitialised_slot(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
     train = optimizer.minimize(tf.reduce_sum(variable))
@@ -106,33 +106,26 @@ def uninitialised_slot(tf: Any) -> Any:
         return session.run(train)
 
 
-def step_of_floats(tf: Any) -> Any:
+def case_minimize_may_count_in_floats(tf: Any) -> Any:
     variable, step = tf.Variable([1.0]), tf.Variable(0.0, trainable=False)
     train = descent(tf).minimize(tf.reduce_sum(variable), global_step=step)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(train)
         return session.run(step)
 
 
-def by_a_list(tf: Any) -> Any:
+def case_compute_gradients_by_a_list(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     optimizer = descent(tf)
     return len(optimizer.compute_gradients(tf.reduce_sum(variable), [variable]))
 
 
-def by_a_constant(tf: Any) -> Any:
+def case_compute_gradients_by_a_constant(tf: Any) -> Any:
     value = tf.constant([1.0])
     return len(descent(tf).compute_gradients(tf.reduce_sum(value), [value]))
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "minimize_without_variables": without_variables,
-    "minimize_without_trainable_variables": without_trainable_variables,
-    "minimize_of_an_unconnected_loss": unconnected,
-    "minimize_of_an_integer_loss": integer_loss,
-    "minimize_of_a_loss_cast_to_integers": integer_loss_of_floats,
-    "minimize_with_a_bad_gate": bad_gate,
     "apply_gradients_of_nothing": applied(lambda tf, v: []),
     "apply_gradients_of_none_alone": applied(lambda tf, v: [(None, v)]),
     "apply_gradients_of_a_list": applied(lambda tf, v: [([1.0, 2.0], v)]),
@@ -148,15 +141,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         lambda tf, v: [(tf.constant([1.0]), tf.constant([1.0]))]
     ),
     "apply_gradients_of_an_object": applied(lambda tf, v: [(object(), v)]),
-    "apply_gradients_passes_over_none": some_none,
-    "apply_gradients_takes_a_generator": generator,
-    "apply_gradients_sums_repeated_rows": slices,
-    "apply_gradients_to_a_row_that_is_not_there": slices_out_of_range,
-    "train_op_of_an_uninitialised_variable": uninitialised,
-    "train_op_of_an_uninitialised_slot": uninitialised_slot,
-    "minimize_may_count_in_floats": step_of_floats,
-    "compute_gradients_by_a_list": by_a_list,
-    "compute_gradients_by_a_constant": by_a_constant,
     "optimizer_with_an_empty_name": lambda tf: tf.train.Optimizer(False, ""),
     "descent_with_an_empty_name": lambda tf: tf.train.GradientDescentOptimizer(
         0.1, name=""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.cases.optimizer_steps import OPTIMIZERS
+from tests.tf1.look import initialized
 
 NAMED: dict[str, Callable[[Any], Any]] = {
     name: OPTIMIZERS[name]
@@ -44,8 +45,7 @@ def initial_slots(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         optimizer = make(tf)
         variable = tf.Variable([[1.0, 2.0]], name="v")
         optimizer.minimize(tf.reduce_sum(variable * 2.0))
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             return {one.name: session.run(one) for one in optimizer.variables()}
 
     return case
@@ -65,7 +65,7 @@ def devices(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def unknown_slot(tf: Any) -> Any:
+def case_unknown_slot_is_none(tf: Any) -> Any:
     optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
     variable, other = tf.Variable([1.0]), tf.Variable([2.0])
     optimizer.minimize(tf.reduce_sum(variable), var_list=[variable])
@@ -77,20 +77,19 @@ def unknown_slot(tf: Any) -> Any:
     return [one is None for one in found]
 
 
-def computed(tf: Any) -> Any:
+def case_compute_gradients_gives_pairs(tf: Any) -> Any:
     one, other = tf.Variable([1.0], name="one"), tf.Variable([2.0], name="other")
     optimizer = tf.train.GradientDescentOptimizer(0.1)
     pairs = optimizer.compute_gradients(tf.reduce_sum(one * 3.0))
     kinds = [type(pairs).__name__, [type(one).__name__ for one in pairs]]
     facts = [[gradient is None, variable.name] for gradient, variable in pairs]
     train = optimizer.apply_gradients(pairs)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         result = session.run(train)
         return [kinds, facts, result, session.run([one, other])]
 
 
-def clipped(tf: Any) -> Any:
+def case_gradients_may_be_clipped_before_they_are_applied(tf: Any) -> Any:
     variable = tf.Variable([3.0, 4.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     pairs = optimizer.compute_gradients(tf.reduce_sum(variable * [3.0, 4.0]))
@@ -103,18 +102,17 @@ def clipped(tf: Any) -> Any:
         return [before, session.run(variable)]
 
 
-def step_is_counted(tf: Any) -> Any:
+def case_minimize_counts_the_global_step(tf: Any) -> Any:
     step = tf.train.create_global_step()
     variable = tf.Variable([1.0])
     optimizer = tf.train.GradientDescentOptimizer(0.5)
     train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         fetched = [session.run([train, variable, step])[0] for _ in range(3)]
         return [fetched, session.run([variable, step]), train.name]
 
 
-def names_of_train_ops(tf: Any) -> Any:
+def case_train_ops_have_names(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     step = tf.train.create_global_step()
     loss = tf.reduce_sum(variable * 2.0)
@@ -130,23 +128,22 @@ def names_of_train_ops(tf: Any) -> Any:
     return [[one.name, one.type] for one in made]
 
 
-def train_op_is_collected(tf: Any) -> Any:
+def case_train_op_is_in_its_collection(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(variable))
     return [one is train for one in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
 
 
-def only_some(tf: Any) -> Any:
+def case_minimize_touches_only_its_variables(tf: Any) -> Any:
     one, other = tf.Variable([1.0]), tf.Variable([2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     train = optimizer.minimize(tf.reduce_sum(one * other), var_list=[other])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(train)
         return session.run([one, other])
 
 
-def weighted_loss(tf: Any) -> Any:
+def case_minimize_takes_weights_of_the_loss(tf: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     train = optimizer.minimize(variable * 3.0, grad_loss=tf.constant([1.0, 10.0]))
@@ -156,7 +153,7 @@ def weighted_loss(tf: Any) -> Any:
         return session.run(variable)
 
 
-def gates(tf: Any) -> Any:
+def case_minimize_takes_every_gate(tf: Any) -> Any:
     results = []
     for gate in ("GATE_NONE", "GATE_OP", "GATE_GRAPH"):
         variable = tf.Variable([1.0, 2.0])
@@ -164,8 +161,7 @@ def gates(tf: Any) -> Any:
         train = optimizer.minimize(
             tf.reduce_sum(tf.square(variable)), gate_gradients=getattr(optimizer, gate)
         )
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             session.run(train)
             results.append([getattr(optimizer, gate), session.run(variable)])
     return results
@@ -181,14 +177,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{name}_names_its_slots": slot_names(NAMED[name]) for name in NAMED},
     **{f"{name}_starts_its_slots": initial_slots(NAMED[name]) for name in NAMED},
     **{f"{name}_puts_slots_beside_variables": devices(NAMED[name]) for name in NAMED},
-    "unknown_slot_is_none": unknown_slot,
-    "compute_gradients_gives_pairs": computed,
-    "gradients_may_be_clipped_before_they_are_applied": clipped,
-    "minimize_counts_the_global_step": step_is_counted,
-    "train_ops_have_names": names_of_train_ops,
-    "train_op_is_in_its_collection": train_op_is_collected,
-    "minimize_touches_only_its_variables": only_some,
-    "minimize_takes_weights_of_the_loss": weighted_loss,
-    "minimize_takes_every_gate": gates,
     "optimizer_tells_its_name": facts,
 }

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import initialized
+
 START = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
 STEPS = 4
 
@@ -39,8 +41,7 @@ def slots(optimizer: Any, variable: Any) -> list[Any]:
 
 def trajectory(tf: Any, optimizer: Any, variable: Any, train: Any, feed: Any) -> Any:
     """Run the steps; tell the variable after each, and all slots at the end."""
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         seen = []
         for step in range(STEPS):
             session.run(train, feed(step))
@@ -91,8 +92,7 @@ def two_variables(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
         error = tf.matmul(x, weights) + bias - [[1.0], [0.0], [2.0]]
         train = make(tf).minimize(tf.reduce_mean(tf.square(error)))
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             for _ in range(STEPS):
                 session.run(train)
             return session.run([weights, bias])
@@ -100,7 +100,7 @@ def two_variables(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def rate_that_changes(tf: Any) -> Any:
+def case_learning_rate_may_be_fed(tf: Any) -> Any:
     rate = tf.placeholder(tf.float32, [])
     variable = tf.Variable([10.0])
     train = tf.train.GradientDescentOptimizer(rate).minimize(tf.reduce_sum(variable))
@@ -113,14 +113,13 @@ def rate_that_changes(tf: Any) -> Any:
         return seen
 
 
-def rate_from_a_schedule(tf: Any) -> Any:
+def case_learning_rate_may_follow_a_schedule(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     rate = tf.train.exponential_decay(1.0, step, 1, 0.5)
     variable = tf.Variable([10.0])
     optimizer = tf.train.GradientDescentOptimizer(rate)
     train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         seen = []
         for _ in range(3):
             session.run(train)
@@ -128,7 +127,7 @@ def rate_from_a_schedule(tf: Any) -> Any:
         return seen
 
 
-def ten_steps_of_locking(tf: Any) -> Any:
+def case_updates_may_lock(tf: Any) -> Any:
     variable = tf.Variable([0.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0, use_locking=True)
     train = optimizer.minimize(tf.reduce_sum(variable))
@@ -149,7 +148,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
         f"{name}_trains_two_variables": two_variables(OPTIMIZERS[name])
         for name in OPTIMIZERS
     },
-    "learning_rate_may_be_fed": rate_that_changes,
-    "learning_rate_may_follow_a_schedule": rate_from_a_schedule,
-    "updates_may_lock": ten_steps_of_locking,
 }

@@ -84,7 +84,7 @@ def devices_left(*filters: str) -> Callable[[Any], Any]:
     return case
 
 
-def update_stays_with_its_variable(tf: Any) -> Any:
+def case_update_runs_with_its_variable_and_operand_where_asked(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     with tf.device("/job:ps"):
         variable = tf.Variable([1.0, 2.0], name="v")
@@ -98,7 +98,7 @@ def update_stays_with_its_variable(tf: Any) -> Any:
         return [sorted(found.items()), session.run(variable)]
 
 
-def several_devices_of_a_server(tf: Any) -> Any:
+def case_several_devices_of_a_server_run_what_is_put_on_them(tf: Any) -> Any:
     server = tf.train.Server(
         {"worker": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2})
     )
@@ -111,7 +111,7 @@ def several_devices_of_a_server(tf: Any) -> Any:
         return sorted(ran_at(tf, session, fetches, {x: 1.0}).items())
 
 
-def nowhere_then_placed(tf: Any) -> Any:
+def case_one_operation_nowhere_breaks_every_run(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     with tf.device("/job:moon"):
         tf.constant(1.0)
@@ -146,9 +146,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "filters_leave_these_devices": devices_left("/job:ps"),
     "no_filters_leave_all_devices": devices_left(),
     "filters_of_an_unknown_job_leave_the_target": devices_left("/job:moon"),
-    "update_runs_with_its_variable_and_operand_where_asked": (
-        update_stays_with_its_variable
-    ),
-    "several_devices_of_a_server_run_what_is_put_on_them": several_devices_of_a_server,
-    "one_operation_nowhere_breaks_every_run": nowhere_then_placed,
 }

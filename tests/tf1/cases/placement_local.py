@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
+
 OWN = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 REQUESTS: dict[str, str] = {
@@ -36,14 +38,13 @@ def placed(request: str, soft: bool) -> Callable[[Any], Any]:
     return case
 
 
-def elsewhere_in_the_graph(tf: Any) -> Any:
+def case_one_operation_nowhere_breaks_every_run(tf: Any) -> Any:
     with tf.device("/job:nowhere"):
         tf.constant(1.0)
-    with tf.Session() as session:
-        return session.run(tf.constant(2.0))
+    return run(tf, tf.constant(2.0))
 
 
-def elsewhere_in_an_interactive_graph(tf: Any) -> Any:
+def case_interactive_session_runs_beside_an_operation_nowhere(tf: Any) -> Any:
     with tf.device("/job:nowhere"):
         tf.constant(1.0)
     session = tf.InteractiveSession()
@@ -53,7 +54,7 @@ def elsewhere_in_an_interactive_graph(tf: Any) -> Any:
         session.close()
 
 
-def added_later(tf: Any) -> Any:
+def case_operation_nowhere_added_later_breaks_the_next_run(tf: Any) -> Any:
     value = tf.constant(2.0)
     with tf.Session() as session:
         first = session.run(value)
@@ -66,14 +67,13 @@ def added_later(tf: Any) -> Any:
     return [first, "no error"]
 
 
-def nonsense(tf: Any) -> Any:
+def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:
     with tf.device(lambda op: "/zzz:0"):
         value = tf.constant(1.0)
-    with tf.Session() as session:
-        return session.run(value)
+    return run(tf, value)
 
 
-def on_several(tf: Any) -> Any:
+def case_several_cpus_run_what_is_put_on_them(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     names = []
     for index in range(3):
@@ -104,7 +104,7 @@ def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
     return case
 
 
-def error_tells_the_operation(tf: Any) -> Any:
+def case_error_tells_operation_request_and_devices(tf: Any) -> Any:
     with tf.device("/job:nowhere/task:3"):
         value = tf.constant(1.0, name="lost")
     with tf.Session() as session:
@@ -118,14 +118,6 @@ def error_tells_the_operation(tf: Any) -> Any:
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"strict_{name}": placed(one, soft=False) for name, one in REQUESTS.items()},
     **{f"soft_{name}": placed(one, soft=True) for name, one in REQUESTS.items()},
-    "one_operation_nowhere_breaks_every_run": elsewhere_in_the_graph,
-    "interactive_session_runs_beside_an_operation_nowhere": (
-        elsewhere_in_an_interactive_graph
-    ),
-    "operation_nowhere_added_later_breaks_the_next_run": added_later,
-    "nonsense_from_a_function_fails_when_run": nonsense,
-    "several_cpus_run_what_is_put_on_them": on_several,
     "strict_variable_on_no_gpu": variable_on_no_gpu(soft=False),
     "soft_variable_on_no_gpu": variable_on_no_gpu(soft=True),
-    "error_tells_operation_request_and_devices": error_tells_the_operation,
 }

@@ -67,7 +67,7 @@ def moved(consumers: int, tasks: int) -> Callable[[Any], Any]:
     return case
 
 
-def ordered_across_tasks(tf: Any) -> Any:
+def case_control_dependency_reaches_across_tasks(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     with tf.device("/job:ps"):
         variable = tf.Variable(1.0, name="v")
@@ -79,7 +79,7 @@ def ordered_across_tasks(tf: Any) -> Any:
         return session.run(after)
 
 
-def first_error(tf: Any) -> Any:
+def case_first_error_is_reported_with_its_task(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     x = tf.placeholder(tf.int32, [])
     with tf.device("/job:ps"):
@@ -94,7 +94,7 @@ def first_error(tf: Any) -> Any:
     return "no error"
 
 
-def after_an_error(tf: Any) -> Any:
+def case_session_goes_on_after_an_error(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     x = tf.placeholder(tf.int32, [])
     with tf.device("/job:ps"):
@@ -111,7 +111,7 @@ def after_an_error(tf: Any) -> Any:
     return seen
 
 
-def round_and_round(tf: Any) -> Any:
+def case_value_goes_round_all_tasks(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=2)
     value = tf.placeholder(tf.float32, [2])
     total = value
@@ -122,7 +122,7 @@ def round_and_round(tf: Any) -> Any:
         return session.run(total, {value: [0.0, 1.0]})
 
 
-def through_every_target(tf: Any) -> Any:
+def case_every_target_reaches_every_task(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=2)
     with tf.device("/job:ps"):
         variable = tf.Variable([1.0, 2.0], name="v")
@@ -140,9 +140,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "one_consumer_gets_it_once": moved(1, 1),
     "three_consumers_on_a_task_get_it_once": moved(3, 1),
     "two_tasks_get_it_twice": moved(4, 2),
-    "control_dependency_reaches_across_tasks": ordered_across_tasks,
-    "first_error_is_reported_with_its_task": first_error,
-    "session_goes_on_after_an_error": after_an_error,
-    "value_goes_round_all_tasks": round_and_round,
-    "every_target_reaches_every_task": through_every_target,
 }

@@ -34,7 +34,7 @@ def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], A
     return lambda tf: tf.QueueBase.from_list(index, make(tf)) is not None
 
 
-def put_into_the_chosen(tf: Any) -> Any:
+def case_put_into_the_chosen(tf: Any) -> Any:
     queues = pair(tf, shapes=[])
     chosen = tf.QueueBase.from_list(1, queues)
     with tf.Session() as session:
@@ -63,7 +63,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "the_first": taken(lambda tf: 0),
     "the_second": taken(lambda tf: 1),
     "the_second_by_a_constant": taken(lambda tf: tf.constant(1)),
-    "put_into_the_chosen": put_into_the_chosen,
     "of_no_list": chosen_from(lambda tf: tuple(pair(tf))),
     "of_an_empty_list": chosen_from(lambda tf: []),
     "of_other_things": chosen_from(lambda tf: [*pair(tf), 1]),

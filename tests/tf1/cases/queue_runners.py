@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import initialized
 
 
 def source(tf: Any, values: list[int]) -> Any:
@@ -23,7 +24,7 @@ def ended(coord: Any, threads: list[Any], n_runners: int = 1) -> None:
     coord.join(threads)
 
 
-def fed_to_the_end(tf: Any) -> Any:
+def case_the_queue_is_closed_when_the_input_ends(tf: Any) -> Any:
     """The runner's queue is closed when its input ends."""
     first, fill = source(tf, [1, 2, 3, 4, 5])
     second = tf.FIFOQueue(2, tf.int32, shapes=[[]])
@@ -40,7 +41,7 @@ def fed_to_the_end(tf: Any) -> Any:
         return [*found, coord.should_stop(), runner.exceptions_raised]
 
 
-def two_threads(tf: Any) -> Any:
+def case_two_threads_fill_one_queue(tf: Any) -> Any:
     first, fill = source(tf, list(range(20)))
     second = tf.FIFOQueue(-1, tf.int32, shapes=[[]])
     put = second.enqueue(first.dequeue())
@@ -56,7 +57,7 @@ def two_threads(tf: Any) -> Any:
         return [found, count, session.run(second.is_closed())]
 
 
-def stopped_while_it_waits(tf: Any) -> Any:
+def case_one_that_waits_is_stopped(tf: Any) -> Any:
     """A runner that waits for room is cancelled when the coordinator stops."""
     queue = tf.FIFOQueue(1, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(7)] * 2)
@@ -69,7 +70,7 @@ def stopped_while_it_waits(tf: Any) -> Any:
         return [value, len(threads), runner.exceptions_raised]
 
 
-def failing(tf: Any) -> Any:
+def case_an_error_goes_to_the_coordinator(tf: Any) -> Any:
     queue = tf.FIFOQueue(10, tf.float32)
     missing = tf.Variable(1.0)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(missing)])
@@ -79,7 +80,7 @@ def failing(tf: Any) -> Any:
         return [attempt(tf, coord.join, threads), coord.should_stop()]
 
 
-def failing_without_a_coordinator(tf: Any) -> Any:
+def case_an_error_without_a_coordinator(tf: Any) -> Any:
     queue = tf.FIFOQueue(10, tf.float32)
     missing = tf.Variable(1.0)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(missing)])
@@ -90,7 +91,7 @@ def failing_without_a_coordinator(tf: Any) -> Any:
         return [type(error).__name__ for error in runner.exceptions_raised]
 
 
-def ending_without_a_coordinator(tf: Any) -> Any:
+def case_the_end_without_a_coordinator(tf: Any) -> Any:
     first, fill = source(tf, [1, 2])
     second = tf.FIFOQueue(-1, tf.int32, shapes=[[]])
     runner = tf.train.QueueRunner(second, [second.enqueue(first.dequeue())])
@@ -102,7 +103,7 @@ def ending_without_a_coordinator(tf: Any) -> Any:
         return [session.run(second.size()), session.run(second.is_closed())]
 
 
-def closed_on_another_error(tf: Any) -> Any:
+def case_kinds_of_errors_that_close(tf: Any) -> Any:
     queue = tf.FIFOQueue(10, tf.float32)
     missing = tf.Variable(1.0)
     runner = tf.train.QueueRunner(
@@ -116,7 +117,7 @@ def closed_on_another_error(tf: Any) -> Any:
         return [found, session.run(queue.is_closed())]
 
 
-def with_operations_of_ones_own(tf: Any) -> Any:
+def case_operations_of_ones_own(tf: Any) -> Any:
     first, fill = source(tf, [1, 2])
     second = tf.FIFOQueue(-1, tf.int32, shapes=[[]])
     closed = tf.Variable(0)
@@ -126,15 +127,14 @@ def with_operations_of_ones_own(tf: Any) -> Any:
         cancel_op=closed.assign(9),
     )
     coord = tf.train.Coordinator()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for one in fill:
             session.run(one)
         ended(coord, runner.create_threads(session, coord, start=True))
         return [session.run(second.is_closed()), session.run(closed) in (5, 9)]
 
 
-def properties(tf: Any) -> Any:
+def case_its_properties(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32, name="q")
     put = queue.enqueue(1)
     runner = tf.train.QueueRunner(queue, [put])
@@ -145,7 +145,7 @@ def properties(tf: Any) -> Any:
     ]
 
 
-def daemons(tf: Any) -> Any:
+def case_threads_as_daemons(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
     with tf.Session() as session:
@@ -153,7 +153,7 @@ def daemons(tf: Any) -> Any:
         return [thread.daemon for thread in threads], len(threads)
 
 
-def added(tf: Any) -> Any:
+def case_added_to_a_collection(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
     tf.train.add_queue_runner(runner)
@@ -163,7 +163,7 @@ def added(tf: Any) -> Any:
     return [found, tf.GraphKeys.QUEUE_RUNNERS]
 
 
-def all_started(tf: Any) -> Any:
+def case_all_are_started(tf: Any) -> Any:
     queues = [tf.FIFOQueue(2, tf.int32) for _ in range(2)]
     for index, queue in enumerate(queues):
         runner = tf.train.QueueRunner(queue, [queue.enqueue(index)])
@@ -177,7 +177,7 @@ def all_started(tf: Any) -> Any:
         return [found, len(threads), [one.daemon for one in threads]]
 
 
-def all_started_in_the_default_session(tf: Any) -> Any:
+def case_all_are_started_in_the_default_session(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(4)]))
     coord = tf.train.Coordinator()
@@ -189,7 +189,7 @@ def all_started_in_the_default_session(tf: Any) -> Any:
     return found
 
 
-def all_made_but_not_started(tf: Any) -> Any:
+def case_all_are_made_but_not_started(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(4)]))
     with tf.Session() as session:
@@ -197,7 +197,7 @@ def all_made_but_not_started(tf: Any) -> Any:
         return [[one.is_alive() for one in threads], session.run(queue.size())]
 
 
-def of_another_collection(tf: Any) -> Any:
+def case_those_of_another_collection(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(4)])
     tf.train.add_queue_runner(runner, "mine")
@@ -207,18 +207,18 @@ def of_another_collection(tf: Any) -> Any:
         return [len(one), len(two)]
 
 
-def none_to_start(tf: Any) -> Any:
+def case_none_to_start(tf: Any) -> Any:
     with tf.Session() as session:
         return tf.train.start_queue_runners(session)
 
 
-def something_else_in_the_collection(tf: Any) -> Any:
+def case_something_else_in_the_collection(tf: Any) -> Any:
     tf.add_to_collection(tf.GraphKeys.QUEUE_RUNNERS, "no runner")
     with tf.Session() as session:
         return tf.train.start_queue_runners(session)
 
 
-def trained_from_a_queue(tf: Any) -> Any:
+def case_steps_until_the_input_ends(tf: Any) -> Any:
     """The usual program: a runner feeds steps until the input ends."""
     rows, fill = source(tf, [1, 2, 3, 4, 5, 6, 7])
     queue = tf.FIFOQueue(4, tf.int32, shapes=[[]])
@@ -228,8 +228,7 @@ def trained_from_a_queue(tf: Any) -> Any:
     step = total.assign_add(tf.reduce_sum(queue.dequeue_many(2)))
     coord = tf.train.Coordinator()
     found = []
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for one in fill:
             session.run(one)
         threads = tf.train.start_queue_runners(session, coord)
@@ -242,7 +241,7 @@ def trained_from_a_queue(tf: Any) -> Any:
         return [found, [thread.is_alive() for thread in threads]]
 
 
-def session_closed_under_it(tf: Any) -> Any:
+def case_the_session_is_closed_under_it(tf: Any) -> Any:
     """Closing the session ends a runner that waits for room."""
     queue = tf.FIFOQueue(1, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(7)])
@@ -258,27 +257,8 @@ def session_closed_under_it(tf: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "the_queue_is_closed_when_the_input_ends": fed_to_the_end,
-    "two_threads_fill_one_queue": two_threads,
-    "one_that_waits_is_stopped": stopped_while_it_waits,
-    "an_error_goes_to_the_coordinator": failing,
-    "an_error_without_a_coordinator": failing_without_a_coordinator,
-    "the_end_without_a_coordinator": ending_without_a_coordinator,
-    "kinds_of_errors_that_close": closed_on_another_error,
-    "operations_of_ones_own": with_operations_of_ones_own,
-    "its_properties": properties,
-    "threads_as_daemons": daemons,
-    "added_to_a_collection": added,
-    "all_are_started": all_started,
-    "all_are_started_in_the_default_session": all_started_in_the_default_session,
-    "all_are_made_but_not_started": all_made_but_not_started,
-    "those_of_another_collection": of_another_collection,
-    "none_to_start": none_to_start,
     "started_without_a_session": lambda tf: tf.train.start_queue_runners(),
     "started_with_no_session": lambda tf: tf.train.start_queue_runners("none"),
-    "something_else_in_the_collection": something_else_in_the_collection,
-    "steps_until_the_input_ends": trained_from_a_queue,
-    "the_session_is_closed_under_it": session_closed_under_it,
     "made_of_nothing": lambda tf: tf.train.QueueRunner(),
     "made_without_operations": lambda tf: (
         tf.train.QueueRunner(tf.FIFOQueue(2, tf.int32), []).name

@@ -83,7 +83,7 @@ def without_shapes(tf: Any) -> list[Any]:
     return [queue.enqueue_many(([1, 2],)), queue.dequeue_many(2), queue.size()]
 
 
-def another_shape_when_fed(tf: Any) -> Any:
+def case_another_shape_is_refused_when_run(tf: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32, shapes=[[2]])
     holder = tf.placeholder(tf.int32)
     put = queue.enqueue(holder)
@@ -92,7 +92,7 @@ def another_shape_when_fed(tf: Any) -> Any:
         return [*found, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
 
 
-def static(tf: Any) -> Any:
+def case_what_is_known_when_built(tf: Any) -> Any:
     queue = tf.FIFOQueue(5, [tf.int32, tf.float32], shapes=[[2], []], name="q")
     one, many = queue.dequeue(), queue.dequeue_many(3)
     up_to = queue.dequeue_up_to(3)
@@ -102,12 +102,12 @@ def static(tf: Any) -> Any:
     return [queue.name, known, [put.name for put in puts], queue.names]
 
 
-def unknown_shapes(tf: Any) -> Any:
+def case_unknown_shapes(tf: Any) -> Any:
     queue = tf.FIFOQueue(5, tf.int32)
     return queue.dequeue().shape.ndims, [d.name for d in queue.dtypes]
 
 
-def shared(tf: Any) -> Any:
+def case_one_shared_name_is_one_queue(tf: Any) -> Any:
     one = tf.FIFOQueue(5, tf.int32, shared_name="common", name="one")
     other = tf.FIFOQueue(5, tf.int32, shared_name="common", name="other")
     with tf.Session() as session:
@@ -115,7 +115,7 @@ def shared(tf: Any) -> Any:
         return session.run(other.size()), session.run(other.dequeue())
 
 
-def between_sessions(tf: Any) -> Any:
+def case_sessions_of_a_server_share_it(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     queue = tf.FIFOQueue(5, tf.int32, shared_name="common")
     put, take = queue.enqueue(7), queue.dequeue()
@@ -124,7 +124,7 @@ def between_sessions(tf: Any) -> Any:
         return other.run(take)
 
 
-def without_a_shared_name(tf: Any) -> Any:
+def case_without_a_shared_name_each_session_has_its_own(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     queue = tf.FIFOQueue(5, tf.int32)
     put, size = queue.enqueue(7), queue.size()
@@ -133,7 +133,7 @@ def without_a_shared_name(tf: Any) -> Any:
         return one.run(size), other.run(size)
 
 
-def waiting(tf: Any) -> Any:
+def case_a_take_waits_for_a_put(tf: Any) -> Any:
     """A take that waits is served by a put that comes later."""
     queue = tf.FIFOQueue(1, tf.int32)
     take, put = queue.dequeue(), queue.enqueue(7)
@@ -146,7 +146,7 @@ def waiting(tf: Any) -> Any:
     return found
 
 
-def full(tf: Any) -> Any:
+def case_a_put_waits_for_room(tf: Any) -> Any:
     """A put that waits for room goes on when there is some."""
     queue = tf.FIFOQueue(1, tf.int32)
     take, holder = queue.dequeue(), tf.placeholder(tf.int32, [])
@@ -160,7 +160,7 @@ def full(tf: Any) -> Any:
     return found
 
 
-def too_late(tf: Any) -> Any:
+def case_a_put_that_waits_too_long(tf: Any) -> Any:
     queue = tf.FIFOQueue(1, tf.int32)
     options = tf.RunOptions(timeout_in_ms=50)
     with tf.Session() as session:
@@ -168,7 +168,7 @@ def too_late(tf: Any) -> Any:
         return session.run(queue.enqueue(2), options=options)
 
 
-def more_than_fit(tf: Any) -> Any:
+def case_more_than_fit_at_once(tf: Any) -> Any:
     """Take more at once than the queue can hold."""
     queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
     put = queue.enqueue_many([[1, 2, 3, 4, 5]])
@@ -258,16 +258,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "no_elements_at_once": steps(none_at_once),
     "a_closed_queue": steps(closed),
     "several_at_once_need_shapes": steps(without_shapes),
-    "another_shape_is_refused_when_run": another_shape_when_fed,
-    "what_is_known_when_built": static,
-    "unknown_shapes": unknown_shapes,
-    "one_shared_name_is_one_queue": shared,
-    "sessions_of_a_server_share_it": between_sessions,
-    "without_a_shared_name_each_session_has_its_own": without_a_shared_name,
-    "a_take_waits_for_a_put": waiting,
-    "a_put_waits_for_room": full,
-    "a_put_that_waits_too_long": too_late,
-    "more_than_fit_at_once": more_than_fit,
     "closed_while_many_are_put_and_taken": closed_while_putting("dequeue_many"),
     "closed_while_many_are_put_and_the_rest_taken": closed_while_putting(
         "dequeue_up_to"

@@ -41,12 +41,12 @@ def set_by(inner: Any = "", **options: Any) -> Callable[[Any], Any]:
     return case
 
 
-def by_spec(tf: Any) -> Any:
+def case_cluster_as_a_spec(tf: Any) -> Any:
     spec = tf.train.ClusterSpec(CLUSTER)
     return devices(tf, tf.train.replica_device_setter(cluster=spec))
 
 
-def by_def(tf: Any) -> Any:
+def case_cluster_as_a_def(tf: Any) -> Any:
     spec = tf.train.ClusterSpec(CLUSTER).as_cluster_def()
     return devices(tf, tf.train.replica_device_setter(cluster=spec))
 
@@ -59,7 +59,7 @@ def with_a_scope_outside(outer: str) -> Callable[[Any], Any]:
     return case
 
 
-def of_many_variables(tf: Any) -> Any:
+def case_many_variables_go_round(tf: Any) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=3)
     with tf.device(setter):
         made = [tf.Variable(1.0) for _ in range(4)]
@@ -69,7 +69,7 @@ def of_many_variables(tf: Any) -> Any:
     return [one.device for one in made]
 
 
-def of_a_variables_parts(tf: Any) -> Any:
+def case_parts_of_a_variable_follow_it(tf: Any) -> Any:
     with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
         tf.Variable(1.0)
         variable = tf.Variable(2.0, name="w")
@@ -79,7 +79,7 @@ def of_a_variables_parts(tf: Any) -> Any:
     return [variable.device, *[part.device for part in parts]]
 
 
-def of_arithmetic(tf: Any) -> Any:
+def case_arithmetic_goes_to_the_worker(tf: Any) -> Any:
     options = {"worker_device": "/job:worker/task:2", "cluster": CLUSTER}
     with tf.device(tf.train.replica_device_setter(**options)):
         weights = tf.Variable([[1.0], [2.0]], name="w")
@@ -90,7 +90,7 @@ def of_arithmetic(tf: Any) -> Any:
     return [one.device for one in (weights, x, y, gradient, total)]
 
 
-def of_slots(tf: Any) -> Any:
+def case_slots_follow_their_variables(tf: Any) -> Any:
     with tf.device(tf.train.replica_device_setter(cluster=CLUSTER)):
         z, a = tf.Variable([1.0], name="z"), tf.Variable([1.0], name="a")
         optimizer = tf.train.AdamOptimizer()
@@ -100,7 +100,7 @@ def of_slots(tf: Any) -> Any:
     return [sorted(found.items()), z.device, a.device, after.device]
 
 
-def setter_counts_for_itself(tf: Any) -> Any:
+def case_setter_counts_over_graphs(tf: Any) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=2)
     seen = []
     for _ in range(2):
@@ -109,7 +109,7 @@ def setter_counts_for_itself(tf: Any) -> Any:
     return seen
 
 
-def entered_twice(tf: Any) -> Any:
+def case_setter_counts_over_scopes(tf: Any) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=2)
     seen = []
     for _ in range(3):
@@ -118,13 +118,13 @@ def entered_twice(tf: Any) -> Any:
     return seen
 
 
-def on_an_operation(tf: Any) -> Any:
+def case_setter_is_a_function_of_operations(tf: Any) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=2)
     op = tf.constant(1.0).op
     return [callable(setter), setter(op), setter(tf.Variable(1.0).op)]
 
 
-def of_queues(tf: Any) -> Any:
+def case_queues_go_to_the_worker(tf: Any) -> Any:
     with tf.device(tf.train.replica_device_setter(cluster=CLUSTER)):
         return tf.FIFOQueue(3, tf.float32).queue_ref.device
 
@@ -137,8 +137,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         )
         for name in INNER
     },
-    "cluster_as_a_spec": by_spec,
-    "cluster_as_a_def": by_def,
     "cluster_overrides_the_number": set_by(ps_tasks=5, cluster=CLUSTER),
     "cluster_without_the_ps_job": set_by(cluster={"worker": ["a:1"]}),
     "cluster_with_an_empty_ps_job": set_by(cluster={"ps": [], "worker": ["a:1"]}),
@@ -168,14 +166,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "no_ps_ops": set_by(ps_tasks=2, ps_ops=[]),
     "gpu_outside": with_a_scope_outside("/gpu:3"),
     "job_outside": with_a_scope_outside("/job:moon/task:9"),
-    "many_variables_go_round": of_many_variables,
-    "parts_of_a_variable_follow_it": of_a_variables_parts,
-    "arithmetic_goes_to_the_worker": of_arithmetic,
-    "slots_follow_their_variables": of_slots,
-    "setter_counts_over_graphs": setter_counts_for_itself,
-    "setter_counts_over_scopes": entered_twice,
-    "setter_is_a_function_of_operations": on_an_operation,
-    "queues_go_to_the_worker": of_queues,
     "cluster_that_is_a_number": set_by(cluster=3),
     "cluster_that_is_a_word": set_by(cluster="ps"),
     "cluster_that_is_a_list": set_by(cluster=["a:1"]),

@@ -17,7 +17,7 @@ def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
     return [one.device for one in made]
 
 
-def greedy_of_dtypes(tf: Any) -> Any:
+def case_greedy_counts_bytes_of_the_dtype(tf: Any) -> Any:
     training = tf.contrib.training
     strategy = training.GreedyLoadBalancingStrategy(2, training.byte_size_load_fn)
     setter = tf.train.replica_device_setter(ps_tasks=2, ps_strategy=strategy)
@@ -29,7 +29,7 @@ def greedy_of_dtypes(tf: Any) -> Any:
     return [one.device for one in made]
 
 
-def greedy_by_a_load_of_ones_own(tf: Any) -> Any:
+def case_greedy_takes_a_load_of_ones_own(tf: Any) -> Any:
     loads = iter([3.0, 1.0, 1.0, 1.0, 5.0])
     strategy = tf.contrib.training.GreedyLoadBalancingStrategy(
         2, lambda op: next(loads)
@@ -61,7 +61,7 @@ def fixed(rows: int, count: int, axis: int = 0) -> Callable[[Any], Any]:
     return case
 
 
-def spread(tf: Any) -> Any:
+def case_parts_go_round_the_tasks(tf: Any) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=2)
     with tf.device(setter):
         variable = tf.get_variable(
@@ -70,7 +70,7 @@ def spread(tf: Any) -> Any:
     return [one.device for one in variable]
 
 
-def joined(tf: Any) -> Any:
+def case_parts_are_read_as_one(tf: Any) -> Any:
     variable = tf.get_variable(
         "w",
         [5, 2],
@@ -81,7 +81,7 @@ def joined(tf: Any) -> Any:
     return [variable.name, whole.shape.as_list(), started(tf, whole)]
 
 
-def looked_up(tf: Any) -> Any:
+def case_parts_are_looked_up(tf: Any) -> Any:
     variable = tf.get_variable("w", [5, 1], partitioner=tf.fixed_size_partitioner(2))
     numbers = iter(range(5))
     starts = [
@@ -104,8 +104,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf, 2, [[], [1], [], [2], []]
     ),
     "greedy_counts_matrices": lambda tf: greedy(tf, 2, [[3, 4], [12], [1], [5, 5]]),
-    "greedy_counts_bytes_of_the_dtype": greedy_of_dtypes,
-    "greedy_takes_a_load_of_ones_own": greedy_by_a_load_of_ones_own,
     "byte_size_of_a_vector": bytes_of(lambda tf: tf.Variable(tf.zeros([10]))),
     "byte_size_of_a_scalar": bytes_of(lambda tf: tf.Variable(1.0)),
     "byte_size_of_float64": bytes_of(lambda tf: tf.zeros([2, 3], tf.float64)),
@@ -133,7 +131,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "parts_of_at_most_a_size_and_number": lambda tf: parts(
         tf, tf.variable_axis_size_partitioner(100, max_shards=2), [20, 4]
     ),
-    "parts_go_round_the_tasks": spread,
-    "parts_are_read_as_one": joined,
-    "parts_are_looked_up": looked_up,
 }

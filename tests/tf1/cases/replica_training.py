@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import initialized
 from tests.tf1.servers import cluster
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25], [-2.0, 1.0]], np.float32)
@@ -60,7 +61,7 @@ def replica(tf: Any, spec: Any, task: int) -> Any:
     return graph, start, train, weights, step, missing
 
 
-def between_graphs(tf: Any) -> Any:
+def case_two_graphs_share_parameters_and_count_every_update(tf: Any) -> Any:
     servers = cluster(tf, ps=2, worker=2)
     spec = servers["ps"][0].server_def.cluster
     graphs = [replica(tf, spec, task) for task in range(2)]
@@ -79,7 +80,7 @@ def between_graphs(tf: Any) -> Any:
         return [sorted(before), after, other.run(graphs[1][3:5]), devices]
 
 
-def stopped_worker(tf: Any) -> Any:
+def case_a_worker_that_leaves_does_not_stop_the_other(tf: Any) -> Any:
     """One worker leaves; the other goes on with the shared parameters."""
     servers = cluster(tf, ps=1, worker=2)
     spec = servers["ps"][0].server_def.cluster
@@ -93,19 +94,18 @@ def stopped_worker(tf: Any) -> Any:
         return other.run(graphs[1][3:5])
 
 
-def alone(tf: Any) -> Any:
+def case_one_process_trains_on_the_whole_batch(tf: Any) -> Any:
     weights = tf.Variable([[0.5], [-0.5]], name="w")
     train = tf.train.AdagradOptimizer(0.5).minimize(
         loss_of(tf, tf.constant(X), tf.constant(Y), weights)
     )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for _ in range(STEPS):
             session.run(train)
         return session.run(weights)
 
 
-def pinned_layers(tf: Any) -> Any:
+def case_layers_on_two_ps_train_from_a_worker(tf: Any) -> Any:
     """Variables on two ps, arithmetic on a worker, the target of that worker."""
     servers = cluster(tf, ps=2, worker=1)
     with tf.device("/job:ps/task:0"):
@@ -123,7 +123,7 @@ def pinned_layers(tf: Any) -> Any:
         return [losses, session.run([first, second])]
 
 
-def adagrad_with_a_step(tf: Any) -> Any:
+def case_adagrad_on_a_ps_counts_its_steps(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     setter = tf.train.replica_device_setter(cluster=servers["ps"][0].server_def.cluster)
     with tf.device(setter):
@@ -141,11 +141,6 @@ def adagrad_with_a_step(tf: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "one_process_trains_on_the_whole_batch": alone,
     "one_graph_with_two_towers_trains_alike": in_one_graph(2),
     "one_graph_with_one_tower_trains_alike": in_one_graph(1),
-    "two_graphs_share_parameters_and_count_every_update": between_graphs,
-    "a_worker_that_leaves_does_not_stop_the_other": stopped_worker,
-    "layers_on_two_ps_train_from_a_worker": pinned_layers,
-    "adagrad_on_a_ps_counts_its_steps": adagrad_with_a_step,
 }

@@ -102,7 +102,7 @@ def kind_of_session(tf: Any, add: Any) -> Any:
     return lambda step_context: type(step_context.session).__name__
 
 
-def fed(tf: Any) -> Any:
+def case_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
     with tf.train.MonitoredSession() as session:
@@ -115,7 +115,7 @@ def fed(tf: Any) -> Any:
         )
 
 
-def ends_the_block(tf: Any) -> Any:
+def case_the_block_ends(tf: Any) -> Any:
     """A request to stop leaves the `with`, and is not an error."""
     log: list[str] = []
     v = tf.Variable(0)
@@ -135,7 +135,7 @@ def ends_the_block(tf: Any) -> Any:
     return [found, log.count("hook after_run"), log[-1], session.should_stop()]
 
 
-def hook_requests_a_stop(tf: Any) -> Any:
+def case_a_hook_requests_a_stop(tf: Any) -> Any:
     v = tf.Variable(0)
     add = v.assign_add(1)
     hook = noting(tf, [], after_run=lambda context, values: context.request_stop())
@@ -148,7 +148,7 @@ def hook_requests_a_stop(tf: Any) -> Any:
         return [*found, session.should_stop()]
 
 
-def recovers(tf: Any) -> Any:
+def case_an_aborted_step_is_repeated(tf: Any) -> Any:
     """A step that is aborted is done again, as a whole, in a new session."""
     v = tf.Variable(0)
     add = v.assign_add(1)
@@ -183,8 +183,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_method_with_another_name": ran(a_method_with_another_name),
     "no_function": ran(no_function),
     "the_kind_of_its_session": ran(kind_of_session),
-    "fed": fed,
-    "the_block_ends": ends_the_block,
-    "a_hook_requests_a_stop": hook_requests_a_stop,
-    "an_aborted_step_is_repeated": recovers,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files, in_folder
+from tests.tf1.look import initialized
 
 
 def saving(tf: Any, path: str, **named: Any) -> Any:
@@ -24,8 +25,7 @@ def restoring(tf: Any, folder: Path, variables: Callable[[Any], Any]) -> Any:
     with tf.Graph().as_default():
         prefix = saving(tf, str(folder / "m"))
     variables(tf)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         found = attempt(tf, tf.train.Saver().restore, session, prefix)
         return [found, session.run(tf.global_variables())]
 
@@ -46,38 +46,38 @@ def restored_from(name: Any) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def saved_uninitialised(tf: Any, folder: Path) -> Any:
+def case_saved_while_uninitialised(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     with tf.Session() as session:
         found = attempt(tf, tf.train.Saver().save, session, str(folder / "m"))
     return [found, [name for name in files(folder) if "temp" not in name]]
 
 
-def saved_with_no_session(tf: Any, folder: Path) -> Any:
+def case_saved_with_no_session(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     return tf.train.Saver().save("no session", str(folder / "m"))
 
 
-def saved_with_a_closed_session(tf: Any, folder: Path) -> Any:
+def case_saved_with_a_closed_session(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     session = tf.Session()
     session.close()
     return tf.train.Saver().save(session, str(folder / "m"))
 
 
-def saved_in_a_session_of_another_graph(tf: Any, folder: Path) -> Any:
+def case_saved_in_a_session_of_another_graph(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     saver = tf.train.Saver()
     with tf.Session(graph=tf.Graph()) as session:
         return saver.save(session, str(folder / "m"))
 
 
-def saved_into_a_file(tf: Any, folder: Path) -> Any:
+def case_saved_where_a_file_is(tf: Any, folder: Path) -> Any:
     (folder / "file").write_text("no folder")
     return saving(tf, str(folder / "file" / "m"))
 
 
-def restored_without_its_data(tf: Any, folder: Path) -> Any:
+def case_restored_without_its_data(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         prefix = saving(tf, str(folder / "m"))
     (folder / "m.data-00000-of-00001").unlink()
@@ -88,7 +88,7 @@ def restored_without_its_data(tf: Any, folder: Path) -> Any:
         return [isinstance(failed, str), session.run(v)]
 
 
-def restored_from_cut_data(tf: Any, folder: Path) -> Any:
+def case_restored_from_cut_data(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         prefix = saving(tf, str(folder / "m"))
     (folder / "m.data-00000-of-00001").write_bytes(b"")
@@ -99,7 +99,7 @@ def restored_from_cut_data(tf: Any, folder: Path) -> Any:
         return [failed not in (None, "KeyError"), session.run(v)]
 
 
-def unbuilt(tf: Any, folder: Path) -> Any:
+def case_saved_by_a_saver_that_is_not_built(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(defer_build=True)
     tf.Variable(1.0)
     with tf.Session() as session:
@@ -112,13 +112,13 @@ def in_a_final_graph(tf: Any) -> Any:
     return tf.train.Saver()
 
 
-def empty_then_restored(tf: Any, folder: Path) -> Any:
+def case_restored_by_an_empty_saver(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(allow_empty=True)
     with tf.Session() as session:
         return attempt(tf, saver.restore, session, str(folder / "m"))
 
 
-def read_of_nothing(tf: Any, folder: Path) -> Any:
+def case_read_though_not_there(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         prefix = saving(tf, str(folder / "m"))
     reader = tf.train.NewCheckpointReader(prefix)
@@ -131,7 +131,7 @@ def read_of_nothing(tf: Any, folder: Path) -> Any:
     ]
 
 
-def lists_of_the_wrong_kind(tf: Any, folder: Path) -> Any:
+def case_lists_of_the_wrong_kind(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver([tf.Variable(1.0)])
     return [
         attempt(tf, saver.set_last_checkpoints, "no list"),
@@ -188,24 +188,9 @@ def two_variables(tf: Any) -> None:
     tf.Variable(7.0, name="w")
 
 
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "saved_while_uninitialised": saved_uninitialised,
-    "saved_with_no_session": saved_with_no_session,
-    "saved_with_a_closed_session": saved_with_a_closed_session,
-    "saved_in_a_session_of_another_graph": saved_in_a_session_of_another_graph,
-    "saved_where_a_file_is": saved_into_a_file,
-    "saved_by_a_saver_that_is_not_built": unbuilt,
-    "restored_without_its_data": restored_without_its_data,
-    "restored_from_cut_data": restored_from_cut_data,
-    "restored_by_an_empty_saver": empty_then_restored,
-    "read_though_not_there": read_of_nothing,
-    "lists_of_the_wrong_kind": lists_of_the_wrong_kind,
-}
-
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"made_of_{name}": make for name, make in MADE.items()},
     **{f"saved_to_{name}": at_path(**named) for name, named in PATHS.items()},
-    **{name: in_folder(body) for name, body in BODIES.items()},
     "restored_from_none": restored_from(None),
     "restored_from_a_missing_one": restored_from("m-7"),
     "restored_from_a_folder": restored_from(""),

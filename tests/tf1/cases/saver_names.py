@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import files, in_folder
+from tests.tf1.look import initialized
 
 
 def model(tf: Any) -> Any:
@@ -32,12 +33,12 @@ def at(*steps: Any, **named: Any) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: saved(tf, folder, list(steps), **named))
 
 
-def at_a_tensor(tf: Any, folder: Path) -> Any:
+def case_a_step_as_a_variable(tf: Any, folder: Path) -> Any:
     step = tf.Variable(7, dtype=tf.int64, name="step")
     return saved(tf, folder, [step])[0]
 
 
-def at_an_uninitialised_variable(tf: Any, folder: Path) -> Any:
+def case_a_step_as_an_uninitialised_variable(tf: Any, folder: Path) -> Any:
     session = model(tf)
     step = tf.Variable(7, dtype=tf.int64, name="step")
     saver = tf.train.Saver([v for v in tf.global_variables() if v is not step])
@@ -45,7 +46,7 @@ def at_an_uninitialised_variable(tf: Any, folder: Path) -> Any:
         return saver.save(session, str(folder / "model"), global_step=step)
 
 
-def without_graph(tf: Any, folder: Path) -> Any:
+def case_without_a_graph(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver()
         path = str(folder / "model")
@@ -53,7 +54,7 @@ def without_graph(tf: Any, folder: Path) -> Any:
         return [prefix, files(folder)]
 
 
-def without_state(tf: Any, folder: Path) -> Any:
+def case_without_a_state(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver()
         path = str(folder / "model")
@@ -62,14 +63,14 @@ def without_state(tf: Any, folder: Path) -> Any:
         return [prefix, files(folder), found, saver.last_checkpoints]
 
 
-def other_suffix(tf: Any, folder: Path) -> Any:
+def case_another_suffix_of_the_graph(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         path = str(folder / "model")
         tf.train.Saver().save(session, path, meta_graph_suffix="graph")
         return files(folder)
 
 
-def other_state_name(tf: Any, folder: Path) -> Any:
+def case_another_name_of_the_state(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         path = str(folder / "model")
         tf.train.Saver().save(session, path, latest_filename="newest")
@@ -79,19 +80,19 @@ def other_state_name(tf: Any, folder: Path) -> Any:
         return [files(folder), found]
 
 
-def new_folder(tf: Any, folder: Path) -> Any:
+def case_a_folder_that_is_made(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         path = str(folder / "new" / "model")
         prefix = tf.train.Saver().save(session, path)
         return [prefix, files(folder)]
 
 
-def two_new_folders(tf: Any, folder: Path) -> Any:
+def case_a_folder_in_a_folder_that_is_not_there(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         return tf.train.Saver().save(session, str(folder / "new" / "deep" / "model"))
 
 
-def saved_again(tf: Any, folder: Path) -> Any:
+def case_a_name_is_saved_again(tf: Any, folder: Path) -> Any:
     """A name that is saved again moves to the end of the list."""
     with model(tf) as session:
         saver = tf.train.Saver()
@@ -100,7 +101,7 @@ def saved_again(tf: Any, folder: Path) -> Any:
         return [saver.last_checkpoints, tf.train.latest_checkpoint(str(folder))]
 
 
-def relative(tf: Any, folder: Path) -> Any:
+def case_relative_paths(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver(save_relative_paths=True)
         for step in (1, 2):
@@ -109,7 +110,7 @@ def relative(tf: Any, folder: Path) -> Any:
         return [text, tf.train.latest_checkpoint(str(folder)), saver.last_checkpoints]
 
 
-def text_of_the_state(tf: Any, folder: Path) -> Any:
+def case_the_text_of_the_state(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver(max_to_keep=2)
         for step in (1, 2, 3):
@@ -117,18 +118,18 @@ def text_of_the_state(tf: Any, folder: Path) -> Any:
         return (folder / "checkpoint").read_text()
 
 
-def text_of_an_unlimited_state(tf: Any, folder: Path) -> Any:
+def case_the_text_of_a_state_without_limit(tf: Any, folder: Path) -> Any:
     saved(tf, folder, [1, 2, 3], max_to_keep=None)
     return (folder / "checkpoint").read_text()
 
 
-def kept_by_hours(tf: Any, folder: Path) -> Any:
+def case_kept_by_hours(tf: Any, folder: Path) -> Any:
     """What is old enough when it would be deleted is kept for ever."""
     steps = [1, 2, 3, 4]
     return saved(tf, folder, steps, max_to_keep=2, keep_checkpoint_every_n_hours=1e-9)
 
 
-def lists_of_a_saver(tf: Any, folder: Path) -> Any:
+def case_a_saver_goes_on_with_another_list(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver(max_to_keep=2)
         found = [saver.last_checkpoints]
@@ -143,7 +144,7 @@ def lists_of_a_saver(tf: Any, folder: Path) -> Any:
         return [*found, other.last_checkpoints, files(folder)]
 
 
-def recovered_lists(tf: Any, folder: Path) -> Any:
+def case_a_saver_recovers_a_list(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver(max_to_keep=2)
         path = str(folder / "model")
@@ -155,7 +156,7 @@ def recovered_lists(tf: Any, folder: Path) -> Any:
         return [*found, other.last_checkpoints, files(folder)]
 
 
-def lists_with_times(tf: Any, folder: Path) -> Any:
+def case_a_list_with_times(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver([tf.Variable(1.0)])
     saver.set_last_checkpoints_with_time([("one", 1.0), ("two", 2.0)])
     return [saver.last_checkpoints, files(folder)]
@@ -166,8 +167,7 @@ def names_in_the_file(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def body(tf: Any, folder: Path) -> Any:
         variables = make(tf)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             saver = tf.train.Saver(variables)
             prefix = saver.save(session, str(folder / "model"))
         return [[name, list(shape)] for name, shape in tf.train.list_variables(prefix)]
@@ -205,22 +205,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sharded": at(2, sharded=True),
     "sharded_and_padded": at(2, sharded=True, pad_step_number=True),
     "step_zero": at(0),
-    "a_step_as_a_variable": in_folder(at_a_tensor),
-    "a_step_as_an_uninitialised_variable": in_folder(at_an_uninitialised_variable),
-    "without_a_graph": in_folder(without_graph),
-    "without_a_state": in_folder(without_state),
-    "another_suffix_of_the_graph": in_folder(other_suffix),
-    "another_name_of_the_state": in_folder(other_state_name),
-    "a_folder_that_is_made": in_folder(new_folder),
-    "a_folder_in_a_folder_that_is_not_there": in_folder(two_new_folders),
-    "a_name_is_saved_again": in_folder(saved_again),
-    "relative_paths": in_folder(relative),
-    "the_text_of_the_state": in_folder(text_of_the_state),
-    "the_text_of_a_state_without_limit": in_folder(text_of_an_unlimited_state),
-    "kept_by_hours": in_folder(kept_by_hours),
-    "a_saver_goes_on_with_another_list": in_folder(lists_of_a_saver),
-    "a_saver_recovers_a_list": in_folder(recovered_lists),
-    "a_list_with_times": in_folder(lists_with_times),
     "names_of_all_variables": names_in_the_file(of_an_optimizer),
     "names_of_a_dict": names_in_the_file(
         lambda tf: {"x": tf.Variable(1.0), "y/z": tf.Variable([1.0])}

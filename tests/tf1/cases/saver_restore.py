@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files, in_folder
+from tests.tf1.look import initialized
 
 
 def there_and_back(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -18,8 +19,7 @@ def there_and_back(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def body(tf: Any, folder: Path) -> Any:
         with tf.Graph().as_default():
             make(tf)
-            with tf.Session() as session:
-                session.run(tf.global_variables_initializer())
+            with initialized(tf) as session:
                 prefix = tf.train.Saver().save(session, str(folder / "m"))
         with tf.Graph().as_default():
             make(tf)
@@ -50,7 +50,7 @@ def of_special_values(tf: Any) -> None:
     tf.Variable([np.inf, -np.inf, 0.0, 1e-45, 3.4e38], name="v")
 
 
-def trained(tf: Any, folder: Path) -> Any:
+def case_training_goes_on(tf: Any, folder: Path) -> Any:
     """Training goes on after a restore as if it had not been interrupted."""
 
     def build() -> Any:
@@ -62,8 +62,7 @@ def trained(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         v, step, train = build()
         saver = tf.train.Saver()
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             for _ in range(3):
                 session.run(train)
             prefix = saver.save(session, str(folder / "m"), step)
@@ -79,18 +78,17 @@ def trained(tf: Any, folder: Path) -> Any:
             return [expected, session.run([v, step]), Path(prefix).name]
 
 
-def overwritten(tf: Any, folder: Path) -> Any:
+def case_values_are_overwritten(tf: Any, folder: Path) -> Any:
     v, w = tf.Variable(1.0, name="v"), tf.Variable(2.0, name="w")
     saver = tf.train.Saver([v])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = saver.save(session, str(folder / "m"))
         session.run([v.assign(10.0), w.assign(20.0)])
         saver.restore(session, prefix)
         return session.run([v, w])
 
 
-def renamed(tf: Any, folder: Path) -> Any:
+def case_into_another_name(tf: Any, folder: Path) -> Any:
     """A dict restores a tensor into a variable of another name."""
     with tf.Graph().as_default():
         v = tf.Variable([1.0, 2.0], name="old")
@@ -103,10 +101,9 @@ def renamed(tf: Any, folder: Path) -> Any:
         return session.run(w)
 
 
-def some_of_them(tf: Any, folder: Path) -> Any:
+def case_some_of_them(tf: Any, folder: Path) -> Any:
     v, w = tf.Variable(1.0, name="v"), tf.Variable(2.0, name="w")
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = tf.train.Saver().save(session, str(folder / "m"))
     with tf.Session() as session:
         tf.train.Saver([w]).restore(session, prefix)
@@ -114,7 +111,7 @@ def some_of_them(tf: Any, folder: Path) -> Any:
         return [found, session.run(w), attempt(tf, session.run, v)]
 
 
-def older_ones(tf: Any, folder: Path) -> Any:
+def case_older_ones(tf: Any, folder: Path) -> Any:
     v = tf.Variable(0.0)
     saver = tf.train.Saver()
     found = []
@@ -128,7 +125,7 @@ def older_ones(tf: Any, folder: Path) -> Any:
     return found
 
 
-def the_latest(tf: Any, folder: Path) -> Any:
+def case_the_latest(tf: Any, folder: Path) -> Any:
     v = tf.Variable(4.0)
     saver = tf.train.Saver()
     with tf.Session() as session:
@@ -139,7 +136,7 @@ def the_latest(tf: Any, folder: Path) -> Any:
         return session.run(v)
 
 
-def parts(tf: Any, folder: Path) -> Any:
+def case_parts_into_other_parts(tf: Any, folder: Path) -> Any:
     """What was saved in three parts is restored into two."""
     values = np.arange(7, dtype=np.float32)
 
@@ -154,8 +151,7 @@ def parts(tf: Any, folder: Path) -> Any:
 
     with tf.Graph().as_default():
         build(3)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             prefix = tf.train.Saver().save(session, str(folder / "m"))
     with tf.Graph().as_default():
         two = build(2)
@@ -164,13 +160,12 @@ def parts(tf: Any, folder: Path) -> Any:
             return [session.run(list(two)), session.run(two.as_tensor())]
 
 
-def parts_into_a_whole(tf: Any, folder: Path) -> Any:
+def case_parts_into_a_whole(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         partitioner = tf.fixed_size_partitioner(2)
         ones = tf.ones_initializer()
         tf.get_variable("p", [5, 2], initializer=ones, partitioner=partitioner)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             prefix = tf.train.Saver().save(session, str(folder / "m"))
     whole = tf.get_variable("p", [5, 2], initializer=tf.zeros_initializer())
     with tf.Session() as session:
@@ -178,12 +173,11 @@ def parts_into_a_whole(tf: Any, folder: Path) -> Any:
         return session.run(whole)
 
 
-def read_back(tf: Any, folder: Path) -> Any:
+def case_read_without_a_graph(tf: Any, folder: Path) -> Any:
     """A checkpoint is read without a graph."""
     tf.Variable([[1.0, 2.0]], name="a")
     tf.Variable(3, name="scope/b")
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = tf.train.Saver().save(session, str(folder / "m"), 1)
     listed = [[key, list(shape)] for key, shape in tf.train.list_variables(prefix)]
     reader = tf.train.NewCheckpointReader(prefix)
@@ -198,10 +192,9 @@ def read_back(tf: Any, folder: Path) -> Any:
     ]
 
 
-def exists(tf: Any, folder: Path) -> Any:
+def case_a_checkpoint_exists(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = tf.train.Saver().save(session, str(folder / "m"), 1)
     names = [prefix, str(folder / "m"), str(folder), str(folder / "n-1")]
     found = [tf.train.checkpoint_exists(name) for name in names]
@@ -209,7 +202,7 @@ def exists(tf: Any, folder: Path) -> Any:
     return [*found, tf.train.checkpoint_exists(prefix)]
 
 
-def across_sessions_of_a_server(tf: Any, folder: Path) -> Any:
+def case_sessions_of_a_server(tf: Any, folder: Path) -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable([1.0, 2.0], name="v")
     saver = tf.train.Saver()
@@ -223,7 +216,7 @@ def across_sessions_of_a_server(tf: Any, folder: Path) -> Any:
         return [before, other.run(v)]
 
 
-def nothing(tf: Any, folder: Path) -> Any:
+def case_nothing_to_save(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(allow_empty=True)
     with tf.Session() as session:
         found = attempt(tf, saver.save, session, str(folder / "m"))
@@ -231,28 +224,26 @@ def nothing(tf: Any, folder: Path) -> Any:
     return [found, files(folder), restored]
 
 
-def before_the_saver(tf: Any, folder: Path) -> Any:
+def case_variables_made_before_the_saver(tf: Any, folder: Path) -> Any:
     """A saver knows the variables that are there when it is made."""
     tf.Variable(1.0, name="before")
     saver = tf.train.Saver()
     tf.Variable(2.0, name="after")
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = saver.save(session, str(folder / "m"))
     return [name for name, _ in tf.train.list_variables(prefix)]
 
 
-def built_later(tf: Any, folder: Path) -> Any:
+def case_a_saver_that_is_built_later(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(defer_build=True)
     tf.Variable(1.0, name="v")
     saver.build()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = saver.save(session, str(folder / "m"))
     return [name for name, _ in tf.train.list_variables(prefix)]
 
 
-def local_ones(tf: Any, folder: Path) -> Any:
+def case_local_variables_are_not_saved(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0, name="globally")
     tf.Variable(1.0, name="locally", collections=[tf.GraphKeys.LOCAL_VARIABLES])
     tf.Variable(1.0, name="fixed", trainable=False)
@@ -262,27 +253,8 @@ def local_ones(tf: Any, folder: Path) -> Any:
     return [name for name, _ in tf.train.list_variables(prefix)]
 
 
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "training_goes_on": trained,
-    "values_are_overwritten": overwritten,
-    "into_another_name": renamed,
-    "some_of_them": some_of_them,
-    "older_ones": older_ones,
-    "the_latest": the_latest,
-    "parts_into_other_parts": parts,
-    "parts_into_a_whole": parts_into_a_whole,
-    "read_without_a_graph": read_back,
-    "a_checkpoint_exists": exists,
-    "sessions_of_a_server": across_sessions_of_a_server,
-    "nothing_to_save": nothing,
-    "variables_made_before_the_saver": before_the_saver,
-    "a_saver_that_is_built_later": built_later,
-    "local_variables_are_not_saved": local_ones,
-}
-
 CASES: dict[str, Callable[[Any], Any]] = {
     "every_dtype": there_and_back(of_every_dtype),
     "odd_shapes": there_and_back(of_odd_shapes),
     "special_values": there_and_back(of_special_values),
-    **{name: in_folder(body) for name, body in BODIES.items()},
 }

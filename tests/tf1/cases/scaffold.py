@@ -18,18 +18,18 @@ def kinds(scaffold: Any) -> list[str]:
     return [type(getattr(scaffold, name)).__name__ for name in FIELDS]
 
 
-def empty(tf: Any) -> Any:
+def case_empty_at_first(tf: Any) -> Any:
     return kinds(tf.train.Scaffold())
 
 
-def finalised(tf: Any) -> Any:
+def case_finalised(tf: Any) -> Any:
     tf.Variable(1.0, name="v")
     scaffold = tf.train.Scaffold()
     same = scaffold.finalize() is scaffold
     return [same, kinds(scaffold), tf.get_default_graph().finalized]
 
 
-def finalised_twice(tf: Any) -> Any:
+def case_finalised_twice(tf: Any) -> Any:
     tf.Variable(1.0, name="v")
     scaffold = tf.train.Scaffold()
     scaffold.finalize()
@@ -38,13 +38,13 @@ def finalised_twice(tf: Any) -> Any:
     return [getattr(scaffold, name) is one for name, one in before.items()]
 
 
-def names_of_its_parts(tf: Any) -> Any:
+def case_names_of_its_parts(tf: Any) -> Any:
     tf.Variable(1.0, name="v")
     scaffold = tf.train.Scaffold().finalize()
     return [getattr(scaffold, name).name for name in ("init_op", "local_init_op")]
 
 
-def run_by_hand(tf: Any) -> Any:
+def case_run_by_hand(tf: Any) -> Any:
     """Its operations do what their names say."""
     v = tf.Variable(4.0, name="v")
     w = tf.Variable(5.0, name="w", collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -83,21 +83,21 @@ def collected_twice(key: str) -> Callable[[Any], Any]:
     return case
 
 
-def saver_collected(tf: Any) -> Any:
+def case_a_saver_is_collected(tf: Any) -> Any:
     tf.Variable(1.0)
     saver = tf.train.Saver()
     tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
     return tf.train.Scaffold().finalize().saver is saver
 
 
-def savers_collected(tf: Any) -> Any:
+def case_two_savers_are_collected(tf: Any) -> Any:
     tf.Variable(1.0)
     for _ in range(2):
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver())
     return tf.train.Scaffold().finalize()
 
 
-def collections_afterwards(tf: Any) -> Any:
+def case_collections_afterwards(tf: Any) -> Any:
     """What was made is in the collections, so a second scaffold finds it."""
     tf.Variable(1.0)
     one = tf.train.Scaffold().finalize()
@@ -108,7 +108,7 @@ def collections_afterwards(tf: Any) -> Any:
     return [counts, [getattr(one, f) is getattr(two, f) for f in FIELDS]]
 
 
-def given(tf: Any) -> Any:
+def case_parts_that_are_given(tf: Any) -> Any:
     tf.Variable(1.0)
     parts = {
         **{name: tf.no_op(name=name) for name in ("init_op", "local_init_op")},
@@ -121,7 +121,7 @@ def given(tf: Any) -> Any:
     return [getattr(scaffold, name) is one for name, one in sorted(parts.items())]
 
 
-def copied(tf: Any) -> Any:
+def case_parts_of_another_scaffold(tf: Any) -> Any:
     tf.Variable(1.0)
     one = tf.train.Scaffold(init_op=tf.no_op(), saver=tf.train.Saver())
     two = tf.train.Scaffold(copy_from_scaffold=one)
@@ -132,11 +132,11 @@ def copied(tf: Any) -> Any:
     ]
 
 
-def copied_from_another_kind(tf: Any) -> Any:
+def case_parts_of_another_kind(tf: Any) -> Any:
     return tf.train.Scaffold(copy_from_scaffold="no scaffold")
 
 
-def init_fn(tf: Any) -> Any:
+def case_a_function_that_initialises(tf: Any) -> Any:
     """It is called with the scaffold and the session, after the initialisation."""
     v = tf.Variable(1.0)
     holder = tf.placeholder(tf.float32, [])
@@ -154,7 +154,7 @@ def init_fn(tf: Any) -> Any:
     return found
 
 
-def init_feed(tf: Any) -> Any:
+def case_feeds_that_initialise(tf: Any) -> Any:
     holder = tf.placeholder(tf.float32, [2])
     v = tf.Variable(holder)
     scaffold = tf.train.Scaffold(init_feed_dict={holder: [1.0, 2.0]})
@@ -162,14 +162,14 @@ def init_feed(tf: Any) -> Any:
         return session.run(v)
 
 
-def own_init_op(tf: Any) -> Any:
+def case_an_operation_that_initialises(tf: Any) -> Any:
     v, w = tf.Variable(1.0, name="v"), tf.Variable(2.0, name="w")
     scaffold = tf.train.Scaffold(init_op=tf.group(v.assign(3.0), w.initializer))
     with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
         return session.run([v, w])
 
 
-def init_op_that_forgets(tf: Any) -> Any:
+def case_an_operation_that_forgets(tf: Any) -> Any:
     v = tf.Variable(1.0, name="v")
     tf.Variable(2.0, name="w")
     scaffold = tf.train.Scaffold(init_op=v.initializer)
@@ -177,7 +177,7 @@ def init_op_that_forgets(tf: Any) -> Any:
         return session.run(v)
 
 
-def local_init(tf: Any) -> Any:
+def case_local_variables_come_after(tf: Any) -> Any:
     v = tf.Variable(4.0, name="v")
     start = v.initialized_value() * 2.0
     w = tf.Variable(start, collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -185,14 +185,14 @@ def local_init(tf: Any) -> Any:
         return session.run([v, w])
 
 
-def own_local_init_op(tf: Any) -> Any:
+def case_local_variables_by_ones_own_operation(tf: Any) -> Any:
     w = tf.Variable(1.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
     scaffold = tf.train.Scaffold(local_init_op=w.assign(7.0))
     with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
         return session.run(w)
 
 
-def in_a_graph_without_variables(tf: Any) -> Any:
+def case_a_graph_without_variables(tf: Any) -> Any:
     scaffold = tf.train.Scaffold().finalize()
     with tf.Session() as session:
         session.run([scaffold.init_op, scaffold.local_init_op])
@@ -200,14 +200,14 @@ def in_a_graph_without_variables(tf: Any) -> Any:
         return [ready.tolist(), scaffold.summary_op is None]
 
 
-def names_of_the_saver(tf: Any) -> Any:
+def case_its_saver(tf: Any) -> Any:
     tf.Variable(1.0)
     scaffold = tf.train.Scaffold().finalize()
     saver = scaffold.saver
     return [saver.last_checkpoints, type(saver).__name__]
 
 
-def get_or_default(tf: Any) -> Any:
+def case_get_or_default(tf: Any) -> Any:
     call = tf.train.Scaffold.get_or_default
     found = [call("a", "kept", lambda: "default"), call("a", "kept", lambda: "again")]
     tf.add_to_collection("b", "in the graph")
@@ -225,26 +225,6 @@ KEYS = {
 }
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "empty_at_first": empty,
-    "finalised": finalised,
-    "finalised_twice": finalised_twice,
-    "names_of_its_parts": names_of_its_parts,
-    "run_by_hand": run_by_hand,
     **{f"{field}_is_collected": collected(key, field) for key, field in KEYS.items()},
     **{f"{KEYS[key]}_is_collected_twice": collected_twice(key) for key in KEYS},
-    "a_saver_is_collected": saver_collected,
-    "two_savers_are_collected": savers_collected,
-    "collections_afterwards": collections_afterwards,
-    "parts_that_are_given": given,
-    "parts_of_another_scaffold": copied,
-    "parts_of_another_kind": copied_from_another_kind,
-    "a_function_that_initialises": init_fn,
-    "feeds_that_initialise": init_feed,
-    "an_operation_that_initialises": own_init_op,
-    "an_operation_that_forgets": init_op_that_forgets,
-    "local_variables_come_after": local_init,
-    "local_variables_by_ones_own_operation": own_local_init_op,
-    "a_graph_without_variables": in_a_graph_without_variables,
-    "its_saver": names_of_the_saver,
-    "get_or_default": get_or_default,
 }

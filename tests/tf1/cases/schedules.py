@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import static
+from tests.tf1.look import initialized, static
 
 
 def over_steps(steps: list[int], build: Callable[[Any, Any], Any]) -> Any:
@@ -44,8 +44,7 @@ def averaged(first: float, then: list[float], **options: Any) -> Callable[[Any],
         average = tf.train.ExponentialMovingAverage(**options)
         update = average.apply([variable])
         shadow = average.average(variable)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             seen = [session.run(shadow)]
             for value in then:
                 variable.load(value, session)
@@ -56,13 +55,12 @@ def averaged(first: float, then: list[float], **options: Any) -> Callable[[Any],
     return case
 
 
-def averaged_with_updates_counted(tf: Any) -> Any:
+def case_moving_average_with_updates_counted(tf: Any) -> Any:
     step = tf.Variable(0, trainable=False, name="step")
     variable = tf.Variable(0.0, name="v")
     average = tf.train.ExponentialMovingAverage(0.99, num_updates=step)
     update = average.apply([variable])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         seen = []
         for number in (0, 1, 10, 10000):
             step.load(number, session)
@@ -72,7 +70,7 @@ def averaged_with_updates_counted(tf: Any) -> Any:
         return seen
 
 
-def names_of_averages(tf: Any) -> Any:
+def case_moving_average_names_its_shadows(tf: Any) -> Any:
     with tf.variable_scope("layer"):
         one = tf.get_variable("w", [2])
     other = tf.Variable(1.0, name="v", trainable=False)
@@ -89,14 +87,14 @@ def names_of_averages(tf: Any) -> Any:
     ]
 
 
-def all_trainable(tf: Any) -> Any:
+def case_moving_average_of_all_trainable_variables(tf: Any) -> Any:
     one, other = tf.Variable(1.0), tf.Variable(1.0, trainable=False)
     average = tf.train.ExponentialMovingAverage(0.9)
     average.apply()
     return [average.average(one) is None, average.average(other) is None]
 
 
-def to_restore(tf: Any) -> Any:
+def case_moving_average_tells_what_to_restore(tf: Any) -> Any:
     one, other = tf.Variable(1.0, name="a"), tf.Variable(1.0, name="b", trainable=False)
     average = tf.train.ExponentialMovingAverage(0.9)
     average.apply([one])
@@ -106,7 +104,7 @@ def to_restore(tf: Any) -> Any:
     )
 
 
-def applied_twice(tf: Any) -> Any:
+def case_moving_average_may_be_applied_twice(tf: Any) -> Any:
     variable = tf.Variable(1.0)
     average = tf.train.ExponentialMovingAverage(0.9)
     names = [average.apply([variable]).name for _ in range(2)]
@@ -119,8 +117,7 @@ def of_a_tensor(tf: Any, zero_debias: bool) -> Any:
     average = tf.train.ExponentialMovingAverage(0.9, zero_debias=zero_debias)
     update = average.apply([double])
     shadow = average.average(double)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         seen = []
         for value in (10.0, 20.0, 0.0):
             variable.load(value, session)
@@ -129,11 +126,11 @@ def of_a_tensor(tf: Any, zero_debias: bool) -> Any:
     return [shadow.name, seen]
 
 
-def of_integers(tf: Any) -> Any:
+def case_moving_average_of_integers_is_refused(tf: Any) -> Any:
     return tf.train.ExponentialMovingAverage(0.9).apply([tf.Variable(1)])
 
 
-def beside_its_variable(tf: Any) -> Any:
+def case_moving_average_lies_beside_its_variable(tf: Any) -> Any:
     with tf.device("/job:ps/task:1"):
         variable = tf.Variable(1.0)
     with tf.device("/job:worker"):
@@ -175,12 +172,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "moving_average_with_a_number_of_updates": averaged(
         10.0, [20.0, 20.0], decay=0.9, num_updates=2
     ),
-    "moving_average_with_updates_counted": averaged_with_updates_counted,
     "moving_average_takes_a_name": averaged(1.0, [2.0], decay=0.5, name="Slow"),
-    "moving_average_names_its_shadows": names_of_averages,
-    "moving_average_of_all_trainable_variables": all_trainable,
-    "moving_average_tells_what_to_restore": to_restore,
-    "moving_average_may_be_applied_twice": applied_twice,
-    "moving_average_of_integers_is_refused": of_integers,
-    "moving_average_lies_beside_its_variable": beside_its_variable,
 }

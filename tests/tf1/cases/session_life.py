@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
 from tests.tf1.servers import addresses
 
 
@@ -146,8 +147,7 @@ def case_eval_with_a_session_of_another_graph_is_refused(tf: Any) -> Any:
 
 
 def case_an_empty_graph_runs_nothing(tf: Any) -> Any:
-    with tf.Session() as session:
-        return session.run([])
+    return run(tf, [])
 
 
 def case_an_empty_graph_on_a_server_runs_nothing(tf: Any) -> Any:

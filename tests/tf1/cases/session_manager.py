@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import Later, attempt
-from tests.tf1.folders import in_folder
 
 
 def manager(tf: Any, **named: Any) -> Any:
@@ -17,19 +16,19 @@ def manager(tf: Any, **named: Any) -> Any:
     return tf.train.SessionManager(**named)
 
 
-def with_an_operation(tf: Any) -> Any:
+def case_prepared_with_an_operation(tf: Any) -> Any:
     v = tf.Variable(1.0, name="v")
     with manager(tf).prepare_session("", init_op=v.initializer) as session:
         return session.run(v)
 
 
-def with_a_list(tf: Any) -> Any:
+def case_prepared_with_a_list_of_operations(tf: Any) -> Any:
     v = tf.Variable(1.0, name="v")
     with manager(tf).prepare_session("", [v.initializer, tf.no_op()]) as session:
         return session.run(v)
 
 
-def with_a_function(tf: Any) -> Any:
+def case_prepared_with_a_function(tf: Any) -> Any:
     v = tf.Variable(1.0)
     change = v.assign(6.0)
     calls: list[int] = []
@@ -43,7 +42,7 @@ def with_a_function(tf: Any) -> Any:
         return [session.run(v), len(calls)]
 
 
-def with_a_function_only(tf: Any) -> Any:
+def case_prepared_with_a_function_only(tf: Any) -> Any:
     v = tf.Variable(1.0)
     change = v.assign(6.0)
     init = change.op
@@ -52,7 +51,7 @@ def with_a_function_only(tf: Any) -> Any:
         return session.run(v)
 
 
-def with_feeds(tf: Any) -> Any:
+def case_prepared_with_feeds(tf: Any) -> Any:
     holder = tf.placeholder(tf.float32, [])
     v = tf.Variable(holder)
     found = manager(tf).prepare_session(
@@ -62,12 +61,12 @@ def with_feeds(tf: Any) -> Any:
         return session.run(v)
 
 
-def with_nothing(tf: Any) -> Any:
+def case_prepared_with_nothing(tf: Any) -> Any:
     tf.Variable(1.0)
     return manager(tf).prepare_session("")
 
 
-def with_too_little(tf: Any) -> Any:
+def case_prepared_with_too_little(tf: Any) -> Any:
     v = tf.Variable(1.0, name="v")
     tf.Variable(1.0, name="forgotten")
     try:
@@ -76,13 +75,13 @@ def with_too_little(tf: Any) -> Any:
         return ["forgotten" in str(error), type(error).__name__]
 
 
-def without_a_ready_op(tf: Any) -> Any:
+def case_prepared_without_a_ready_op(tf: Any) -> Any:
     v = tf.Variable(1.0)
     with tf.train.SessionManager().prepare_session("", init_op=tf.no_op()) as session:
         return attempt(tf, session.run, v)
 
 
-def local_variables(tf: Any) -> Any:
+def case_prepared_with_local_variables(tf: Any) -> Any:
     v = tf.Variable(3.0)
     w = tf.Variable(
         v.initialized_value() + 1.0, collections=[tf.GraphKeys.LOCAL_VARIABLES]
@@ -108,7 +107,7 @@ def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
     return prefix
 
 
-def restored(tf: Any, folder: Path) -> Any:
+def case_restored(tf: Any, folder: Path) -> Any:
     """What restores skips the initialisation."""
     saved(tf, folder)
     v = tf.Variable(1.0, name="v")
@@ -121,7 +120,7 @@ def restored(tf: Any, folder: Path) -> Any:
         return [session.run(v), calls]
 
 
-def restored_by_name(tf: Any, folder: Path) -> Any:
+def case_restored_by_name(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v = tf.Variable(1.0, name="v")
     found = manager(tf).prepare_session(
@@ -131,7 +130,7 @@ def restored_by_name(tf: Any, folder: Path) -> Any:
         return session.run(v)
 
 
-def restored_though_some_are_missing(tf: Any, folder: Path) -> Any:
+def case_restored_though_some_are_missing(tf: Any, folder: Path) -> Any:
     """A checkpoint of some variables leaves the others uninitialised."""
     saved(tf, folder)
     v = tf.Variable(1.0, name="v")
@@ -141,7 +140,7 @@ def restored_though_some_are_missing(tf: Any, folder: Path) -> Any:
     return manager(tf).prepare_session("", init, saver, str(folder))
 
 
-def nothing_to_restore(tf: Any, folder: Path) -> Any:
+def case_nothing_to_restore(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
     one = manager(tf)
     with one.prepare_session(
@@ -150,7 +149,7 @@ def nothing_to_restore(tf: Any, folder: Path) -> Any:
         return session.run(v)
 
 
-def both_places(tf: Any, folder: Path) -> Any:
+def case_two_places_to_restore_from(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     tf.Variable(1.0, name="v")
     return manager(tf).prepare_session(
@@ -159,7 +158,7 @@ def both_places(tf: Any, folder: Path) -> Any:
     )
 
 
-def waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
+def case_waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
     init, saver = v.initializer, tf.train.Saver()
     one = manager(tf, recovery_wait_secs=0.05)
@@ -170,7 +169,7 @@ def waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
         return session.run(v)
 
 
-def recovered(tf: Any, folder: Path) -> Any:
+def case_recovered(tf: Any, folder: Path) -> Any:
     saved(tf, folder)
     v = tf.Variable(1.0, name="v")
     one = manager(tf)
@@ -179,7 +178,7 @@ def recovered(tf: Any, folder: Path) -> Any:
         return [is_ready, session.run(v)]
 
 
-def recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
+def case_recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
     one = manager(tf)
     session, is_ready = one.recover_session("", tf.train.Saver(), str(folder))
@@ -187,14 +186,14 @@ def recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
         return [is_ready, attempt(tf, session.run, v)]
 
 
-def recovered_without_a_saver(tf: Any) -> Any:
+def case_recovered_without_a_saver(tf: Any) -> Any:
     tf.Variable(1.0, name="v")
     session, is_ready = manager(tf).recover_session("")
     session.close()
     return is_ready
 
 
-def recovered_without_variables(tf: Any, folder: Path) -> Any:
+def case_recovered_in_part(tf: Any, folder: Path) -> Any:
     saved(tf, folder)
     tf.Variable(1.0, name="w")
     v = tf.Variable(1.0, name="v")
@@ -204,14 +203,14 @@ def recovered_without_variables(tf: Any, folder: Path) -> Any:
         return [is_ready, attempt(tf, session.run, v)]
 
 
-def waited_in_vain(tf: Any) -> Any:
+def case_waited_in_vain(tf: Any) -> Any:
     """With less time than one pause it fails after the first look."""
     tf.Variable(1.0, name="v")
     one = manager(tf, recovery_wait_secs=1)
     return one.wait_for_session("", max_wait_secs=0)
 
 
-def waited_for_the_chief(tf: Any) -> Any:
+def case_waited_for_the_chief(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
     one, init = manager(tf, recovery_wait_secs=0.1), v.initializer
@@ -223,7 +222,7 @@ def waited_for_the_chief(tf: Any) -> Any:
             return [waits, session.run(v)]
 
 
-def found_at_once(tf: Any) -> Any:
+def case_found_at_once(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
     one, init = manager(tf), v.initializer
@@ -233,7 +232,7 @@ def found_at_once(tf: Any) -> Any:
             return session.run(v)
 
 
-def local_ones_of_a_worker(tf: Any) -> Any:
+def case_local_variables_of_a_worker(tf: Any) -> Any:
     """A worker initialises its own variables when the shared ones are there."""
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
@@ -263,29 +262,6 @@ def ready_op_of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "prepared_with_an_operation": with_an_operation,
-    "prepared_with_a_function": with_a_function,
-    "prepared_with_a_function_only": with_a_function_only,
-    "prepared_with_feeds": with_feeds,
-    "prepared_with_nothing": with_nothing,
-    "prepared_with_too_little": with_too_little,
-    "prepared_without_a_ready_op": without_a_ready_op,
-    "prepared_with_local_variables": local_variables,
-    "prepared_with_a_list_of_operations": with_a_list,
-    "restored": in_folder(restored),
-    "restored_by_name": in_folder(restored_by_name),
-    "restored_though_some_are_missing": in_folder(restored_though_some_are_missing),
-    "nothing_to_restore": in_folder(nothing_to_restore),
-    "two_places_to_restore_from": in_folder(both_places),
-    "waited_for_a_checkpoint": in_folder(waited_for_a_checkpoint),
-    "recovered": in_folder(recovered),
-    "recovered_without_a_checkpoint": in_folder(recovered_without_a_checkpoint),
-    "recovered_without_a_saver": recovered_without_a_saver,
-    "recovered_in_part": in_folder(recovered_without_variables),
-    "waited_in_vain": waited_in_vain,
-    "waited_for_the_chief": waited_for_the_chief,
-    "found_at_once": found_at_once,
-    "local_variables_of_a_worker": local_ones_of_a_worker,
     "ready_without_text": ready_op_of(lambda tf: tf.constant([], tf.string)),
     "ready_with_text": ready_op_of(lambda tf: tf.constant(["not yet"])),
     "ready_with_numbers": ready_op_of(lambda tf: tf.constant([1, 2])),

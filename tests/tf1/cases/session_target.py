@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
 from tests.tf1.servers import addresses, cluster
 
 
@@ -85,8 +86,7 @@ def case_a_session_in_this_process_names_its_device(tf: Any) -> Any:
 def case_a_session_here_on_a_device_of_its_own_job(tf: Any) -> Any:
     with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
         seven = tf.constant(7)
-    with tf.Session() as session:
-        return session.run(seven)
+    return run(tf, seven)
 
 
 def case_sessions_on_two_targets_take_turns(tf: Any) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
 from tests.tf1.servers import addresses, cluster
 
 
@@ -88,8 +89,7 @@ def case_local_sessions_share_nothing(tf: Any) -> Any:
     variable = tf.Variable(5)
     with tf.Session() as session:
         session.run(variable.initializer)
-    with tf.Session() as session:
-        return session.run(variable)
+    return run(tf, variable)
 
 
 def case_a_second_initialiser_resets_for_all(tf: Any) -> Any:

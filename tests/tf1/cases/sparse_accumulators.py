@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import Later, attempt, attempts
-from tests.tf1.look import static
+from tests.tf1.look import initialized, static
 
 
 def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
@@ -116,14 +116,13 @@ def as_slices_with_a_dense_shape(tf: Any) -> list[Any]:
     return [a.apply_indexed_slices_grad(slices, 0), a.take_indexed_slices_grad(1)]
 
 
-def as_slices_of_a_gather(tf: Any) -> Any:
+def case_gradients_of_a_gather(tf: Any) -> Any:
     table = tf.Variable(np.arange(8, dtype=np.float32).reshape(4, 2))
     loss = tf.reduce_sum(tf.gather(table, tf.constant([1, 3], tf.int64)) ** 2.0)
     slices = tf.gradients(loss, table)[0]
     a = pairs(tf)
     put, take = a.apply_indexed_slices_grad(slices), a.take_indexed_slices_grad(1)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(put)
         return plain(session.run(take))
 
@@ -137,7 +136,7 @@ def out_of_its_shape(tf: Any) -> list[Any]:
     ]
 
 
-def of_another_width(tf: Any) -> Any:
+def case_rows_of_another_width(tf: Any) -> Any:
     a = pairs(tf)
     indices, values = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
     put = a.apply_grad(indices, values)
@@ -153,7 +152,7 @@ def of_another_width(tf: Any) -> Any:
         return [*found, *attempts(tf, session, [a.num_accumulated()])]
 
 
-def of_another_width_than_the_first(tf: Any) -> Any:
+def case_rows_of_another_width_than_the_first(tf: Any) -> Any:
     a = tf.SparseConditionalAccumulator(tf.float32)
     values = tf.placeholder(tf.float32)
     put = a.apply_grad([0], values)
@@ -178,7 +177,7 @@ def empty_gradient(tf: Any) -> list[Any]:
     return [*puts, a.num_accumulated(), a.apply_grad([1], rows(4.0)), a.take_grad(1)]
 
 
-def known_when_built(tf: Any) -> Any:
+def case_what_is_known_when_built(tf: Any) -> Any:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[5, 2], name="acc")
     put, take = a.apply_grad([1], rows(1.0)), a.take_grad(1)
     slices = a.take_indexed_slices_grad(1)
@@ -190,7 +189,7 @@ def known_when_built(tf: Any) -> Any:
     ]
 
 
-def default_names(tf: Any) -> Any:
+def case_default_names(tf: Any) -> Any:
     one, two = pairs(tf), pairs(tf)
     put = one.apply_grad([1], rows(1.0))
     with tf.name_scope("scope"):
@@ -198,7 +197,7 @@ def default_names(tf: Any) -> Any:
     return [one.name, two.name, put.name, take[0].name, put.type]
 
 
-def waiting(tf: Any) -> Any:
+def case_a_take_waits(tf: Any) -> Any:
     a = pairs(tf)
     put, take = a.apply_grad([1], rows(2.0)), a.take_grad(2)
     with tf.Session() as session:
@@ -209,7 +208,7 @@ def waiting(tf: Any) -> Any:
         return waits, plain(later.result())
 
 
-def shared_by_name(tf: Any) -> Any:
+def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
     one = pairs(tf, shared_name="common", name="one")
     two = pairs(tf, shared_name="common", name="two")
     with tf.Session() as session:
@@ -218,7 +217,7 @@ def shared_by_name(tf: Any) -> Any:
         return plain(session.run(two.take_grad(2)))
 
 
-def trains_a_table(tf: Any) -> Any:
+def case_lookups_meet_and_update_once(tf: Any) -> Any:
     """Gradients of two lookups meet and are applied once."""
     table = tf.Variable(np.ones((4, 2), np.float32))
     a = tf.SparseConditionalAccumulator(tf.float32, shape=table.shape)
@@ -228,8 +227,7 @@ def trains_a_table(tf: Any) -> Any:
         puts.append(a.apply_indexed_slices_grad(tf.gradients(loss, table)[0]))
     optimizer = tf.train.GradientDescentOptimizer(0.1)
     update = optimizer.apply_gradients([(a.take_indexed_slices_grad(2), table)])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(puts)
         session.run(update)
         return session.run(table)
@@ -267,16 +265,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "rows_that_are_numbers": steps(of_one_dimension),
     "gradients_as_slices": steps(as_slices),
     "gradients_as_slices_with_a_dense_shape": steps(as_slices_with_a_dense_shape),
-    "gradients_of_a_gather": as_slices_of_a_gather,
     "indices_out_of_the_shape": steps(out_of_its_shape),
-    "rows_of_another_width": of_another_width,
-    "rows_of_another_width_than_the_first": of_another_width_than_the_first,
     **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
     "a_gradient_without_rows": steps(empty_gradient),
-    "what_is_known_when_built": known_when_built,
-    "default_names": default_names,
-    "a_take_waits": waiting,
-    "one_shared_name_is_one_accumulator": shared_by_name,
-    "lookups_meet_and_update_once": trains_a_table,
     **{f"made_of_{name}": made(make) for name, make in MADE.items()},
 }

@@ -19,66 +19,66 @@ def pair(tf: Any) -> Any:
     return tf.constant([1.0, 1.0]), v
 
 
-def without_a_step(tf: Any) -> Any:
+def case_applied_without_a_step(tf: Any) -> Any:
     return optimizer(tf).apply_gradients([pair(tf)])
 
 
-def minimised_without_a_step(tf: Any) -> Any:
+def case_minimised_without_a_step(tf: Any) -> Any:
     v = tf.Variable(1.0)
     return optimizer(tf).minimize(v * v)
 
 
-def minimised_with_a_step_in_the_collection(tf: Any) -> Any:
+def case_minimised_without_the_step_that_there_is(tf: Any) -> Any:
     tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
     return optimizer(tf).minimize(v * v)
 
 
-def no_gradients(tf: Any) -> Any:
+def case_applied_to_nothing(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     return optimizer(tf).apply_gradients([], global_step=step)
 
 
-def only_none(tf: Any) -> Any:
+def case_applied_to_no_gradient(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
     return optimizer(tf).apply_gradients([(None, v)], global_step=step).name
 
 
-def of_another_kind(tf: Any) -> Any:
+def case_a_gradient_of_text(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
     return optimizer(tf).apply_gradients([("text", v)], global_step=step)
 
 
-def a_number(tf: Any) -> Any:
+def case_a_gradient_that_is_a_number(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
     return optimizer(tf).apply_gradients([(1.5, v)], global_step=step)
 
 
-def of_another_shape(tf: Any) -> Any:
+def case_a_gradient_of_another_shape(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable([1.0, 2.0])
     grad = tf.constant([1.0, 2.0, 3.0])
     return optimizer(tf).apply_gradients([(grad, v)], global_step=step)
 
 
-def runner_too_early(tf: Any) -> Any:
+def case_the_runner_too_early(tf: Any) -> Any:
     return optimizer(tf).get_chief_queue_runner()
 
 
-def tokens_too_early(tf: Any) -> Any:
+def case_the_tokens_too_early(tf: Any) -> Any:
     return optimizer(tf).get_init_tokens_op()
 
 
-def hook_too_early(tf: Any) -> Any:
+def case_the_hook_too_early(tf: Any) -> Any:
     tf.Variable(1.0)
     hook = optimizer(tf).make_session_run_hook(True)
     return attempt(tf, hook.begin)
 
 
-def hook_with_too_few_tokens(tf: Any) -> Any:
+def case_the_hook_with_too_few_tokens(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     one = optimizer(tf, 4, 2)
     one.apply_gradients([pair(tf)], global_step=step)
@@ -86,7 +86,7 @@ def hook_with_too_few_tokens(tf: Any) -> Any:
     return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
 
 
-def hook_in_an_uninitialised_session(tf: Any) -> Any:
+def case_the_hook_in_an_uninitialised_session(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     one = optimizer(tf, 1, 1)
     one.apply_gradients([pair(tf)], global_step=step)
@@ -97,13 +97,13 @@ def hook_in_an_uninitialised_session(tf: Any) -> Any:
         return attempt(tf, hook.after_create_session, session, coord)
 
 
-def wrapped_nothing(tf: Any) -> Any:
+def case_wrapped_around_nothing(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     one = tf.train.SyncReplicasOptimizer(None, 1)
     return attempt(tf, one.apply_gradients, [pair(tf)], global_step=step)
 
 
-def applied_twice(tf: Any) -> Any:
+def case_applied_twice(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     one = optimizer(tf)
     both = pair(tf)
@@ -111,7 +111,7 @@ def applied_twice(tf: Any) -> Any:
     return attempt(tf, lambda: one.apply_gradients([both], global_step=step).name)
 
 
-def read_before_anything(tf: Any) -> Any:
+def case_read_before_anything(tf: Any) -> Any:
     one = optimizer(tf)
     v = tf.Variable(1.0)
     return [
@@ -130,22 +130,6 @@ def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "applied_without_a_step": without_a_step,
-    "minimised_without_a_step": minimised_without_a_step,
-    "minimised_without_the_step_that_there_is": minimised_with_a_step_in_the_collection,
-    "applied_to_nothing": no_gradients,
-    "applied_to_no_gradient": only_none,
-    "a_gradient_of_text": of_another_kind,
-    "a_gradient_that_is_a_number": a_number,
-    "a_gradient_of_another_shape": of_another_shape,
-    "the_runner_too_early": runner_too_early,
-    "the_tokens_too_early": tokens_too_early,
-    "the_hook_too_early": hook_too_early,
-    "the_hook_with_too_few_tokens": hook_with_too_few_tokens,
-    "the_hook_in_an_uninitialised_session": hook_in_an_uninitialised_session,
-    "wrapped_around_nothing": wrapped_nothing,
-    "applied_twice": applied_twice,
-    "read_before_anything": read_before_anything,
     "made_of_less_replicas_than_gradients": made(4, 2),
     "made_of_one": made(1),
     "made_without_a_count": made(),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import initialized
 
 
 def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
@@ -22,13 +23,13 @@ def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
     return optimizer, train, v, step
 
 
-def variables(tf: Any) -> Any:
+def case_its_variables(tf: Any) -> Any:
     built(tf)
     lists = [tf.global_variables(), tf.local_variables(), tf.trainable_variables()]
     return [[[one.name, one.dtype.base_dtype.name] for one in each] for each in lists]
 
 
-def operations(tf: Any) -> Any:
+def case_its_accumulator_and_queue(tf: Any) -> Any:
     """The kinds of operations that hold state, and their shared names."""
     built(tf)
     found = []
@@ -42,7 +43,7 @@ def operations(tf: Any) -> Any:
     return sorted(found)
 
 
-def several_variables(tf: Any) -> Any:
+def case_accumulators_of_several_variables(tf: Any) -> Any:
     """One accumulator for each variable that is trained."""
     step = tf.train.get_or_create_global_step()
     a, b = tf.Variable(1.0, name="a"), tf.Variable([[1.0]], name="scope/b")
@@ -61,12 +62,12 @@ def several_variables(tf: Any) -> Any:
     return sorted(found)
 
 
-def train_op(tf: Any) -> Any:
+def case_the_train_operation(tf: Any) -> Any:
     _, train, _, _ = built(tf)
     return [train.name, train.dtype.name, type(train).__name__ != "Operation"]
 
 
-def devices(tf: Any) -> Any:
+def case_its_devices(tf: Any) -> Any:
     """The queue is where the step is, accumulators where their variables are."""
     with tf.device("/job:ps/task:0"):
         step = tf.train.get_or_create_global_step()
@@ -85,7 +86,7 @@ def devices(tf: Any) -> Any:
     return [*found, [one.device for one in tf.local_variables()], train.device]
 
 
-def runner(tf: Any) -> Any:
+def case_the_runner_of_the_chief(tf: Any) -> Any:
     optimizer, _, _, _ = built(tf)
     found = optimizer.get_chief_queue_runner()
     return [
@@ -94,7 +95,7 @@ def runner(tf: Any) -> Any:
     ]
 
 
-def parts(tf: Any) -> Any:
+def case_its_parts(tf: Any) -> Any:
     optimizer, _, _, _ = built(tf)
     init = optimizer.get_init_tokens_op()
     return [
@@ -114,7 +115,7 @@ def tokens(*arguments: int, **shape: int) -> Callable[[Any], Any]:
     return case
 
 
-def slots(tf: Any) -> Any:
+def case_slots_of_the_wrapped_one(tf: Any) -> Any:
     """Slots are those of the optimizer that is wrapped."""
     inner = tf.train.MomentumOptimizer(1.0, 0.9)
     optimizer, _, v, _ = built(tf, inner=inner)
@@ -126,7 +127,7 @@ def slots(tf: Any) -> Any:
     ]
 
 
-def gradients(tf: Any) -> Any:
+def case_gradients_of_the_wrapped_one(tf: Any) -> Any:
     """Gradients are computed by the optimizer that is wrapped."""
     v = tf.Variable([1.0, 2.0], name="v")
     other = tf.Variable(1.0, name="other")
@@ -134,13 +135,12 @@ def gradients(tf: Any) -> Any:
         tf.train.GradientDescentOptimizer(1.0), 1
     )
     pairs = optimizer.compute_gradients(tf.reduce_sum(v * v), [v, other])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         value = session.run(pairs[0][0])
     return [value, [one[0] is None for one in pairs], [one[1].name for one in pairs]]
 
 
-def without_one_gradient(tf: Any) -> Any:
+def case_a_variable_without_gradient(tf: Any) -> Any:
     """A variable without gradient has no accumulator."""
     step = tf.train.get_or_create_global_step()
     v, other = tf.Variable([1.0], name="v"), tf.Variable(1.0, name="other")
@@ -153,12 +153,12 @@ def without_one_gradient(tf: Any) -> Any:
     return [one.type.endswith("ConditionalAccumulator") for one in ops].count(True)
 
 
-def with_a_name(tf: Any) -> Any:
+def case_with_a_name(tf: Any) -> Any:
     _, train, _, _ = built(tf, name="mine")
     return [train.name, [one.name for one in tf.local_variables()]]
 
 
-def with_averages(tf: Any) -> Any:
+def case_with_averages(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable([1.0], name="v")
     average = tf.train.ExponentialMovingAverage(0.9)
@@ -171,7 +171,7 @@ def with_averages(tf: Any) -> Any:
     return [sorted(one.name for one in tf.global_variables()), average.average(v).name]
 
 
-def of_an_unnamed_total(tf: Any) -> Any:
+def case_without_a_total(tf: Any) -> Any:
     """Without a total there are as many replicas as gradients are collected."""
     optimizer, _, _, _ = built(tf, collect=3, total=None)
     return [
@@ -180,37 +180,22 @@ def of_an_unnamed_total(tf: Any) -> Any:
     ]
 
 
-def hook(tf: Any) -> Any:
+def case_its_hook(tf: Any) -> Any:
     optimizer, _, _, _ = built(tf)
     found = [optimizer.make_session_run_hook(is_chief=one) for one in (True, False)]
     return [isinstance(one, tf.train.SessionRunHook) for one in found]
 
 
-def is_an_optimizer(tf: Any) -> Any:
+def case_it_is_an_optimizer(tf: Any) -> Any:
     optimizer, _, _, _ = built(tf)
     return [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "its_variables": variables,
-    "its_accumulator_and_queue": operations,
-    "accumulators_of_several_variables": several_variables,
-    "the_train_operation": train_op,
-    "its_devices": devices,
-    "the_runner_of_the_chief": runner,
-    "its_parts": parts,
     "tokens_by_default": tokens(),
     "no_tokens": tokens(0),
     "five_tokens": tokens(5),
     "no_tokens_for_one_backup": tokens(0, collect=1, total=2),
     "too_few_tokens": tokens(1, collect=4, total=2),
     "enough_tokens": tokens(2, collect=4, total=2),
-    "slots_of_the_wrapped_one": slots,
-    "gradients_of_the_wrapped_one": gradients,
-    "a_variable_without_gradient": without_one_gradient,
-    "with_a_name": with_a_name,
-    "with_averages": with_averages,
-    "without_a_total": of_an_unnamed_total,
-    "its_hook": hook,
-    "it_is_an_optimizer": is_an_optimizer,
 }

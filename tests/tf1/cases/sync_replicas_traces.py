@@ -7,7 +7,6 @@ session of its own on a server of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def closed(replicas: list[Replica]) -> None:
         one.session.close()
 
 
-def both_of_two(tf: Any) -> Any:
+def case_both_of_two(tf: Any) -> Any:
     """The first step counts, the second is dropped as stale, then they wait."""
     chief, worker = both = two(tf, 2)
     found = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
@@ -91,7 +90,7 @@ def both_of_two(tf: Any) -> Any:
     return found
 
 
-def without_tokens(tf: Any) -> Any:
+def case_both_of_two_without_tokens(tf: Any) -> Any:
     """With no token at the start nothing is wasted: all wait from the first step."""
     chief, worker = both = two(tf, 2, n_tokens=0)
     found: list[Any] = []
@@ -103,7 +102,7 @@ def without_tokens(tf: Any) -> Any:
     return found
 
 
-def one_backup(tf: Any) -> Any:
+def case_one_of_two(tf: Any) -> Any:
     chief, worker = both = two(tf, 1)
     found = [chief.run(1.0), chief.state(1)]
     found += [worker.run(5.0), worker.state(1)]
@@ -112,7 +111,7 @@ def one_backup(tf: Any) -> Any:
     return found
 
 
-def a_backup_that_never_comes(tf: Any) -> Any:
+def case_one_of_two_and_the_other_never_comes(tf: Any) -> Any:
     """The chief goes on though the other one does nothing."""
     both = two(tf, 1)
     chief = both[0]
@@ -122,7 +121,7 @@ def a_backup_that_never_comes(tf: Any) -> Any:
     return found
 
 
-def four_of_two(tf: Any) -> Any:
+def case_four_of_two(tf: Any) -> Any:
     """Each of two gives two gradients to a step."""
     chief, worker = both = two(tf, 4)
     found = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
@@ -131,7 +130,7 @@ def four_of_two(tf: Any) -> Any:
     return found
 
 
-def more_gradients_than_asked_for(tf: Any) -> Any:
+def case_four_of_two_with_more_tokens(tf: Any) -> Any:
     """All that wait in the accumulator are averaged."""
     chief, worker = both = two(tf, 4, n_tokens=8)
     found = [one.run(x) for one, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
@@ -140,7 +139,7 @@ def more_gradients_than_asked_for(tf: Any) -> Any:
     return found
 
 
-def alone_from_the_start(tf: Any) -> Any:
+def case_alone_without_tokens(tf: Any) -> Any:
     one = alone(tf, n_tokens=0)
     found = []
     for step, x in enumerate([1.0, 2.0, 4.0], 1):
@@ -149,7 +148,7 @@ def alone_from_the_start(tf: Any) -> Any:
     return found
 
 
-def alone_by_default(tf: Any) -> Any:
+def case_alone(tf: Any) -> Any:
     one = alone(tf)
     found = [one.run(1.0), one.state(1), one.run(2.0), one.state(1)]
     found += [one.run(4.0), one.state(2), one.run(8.0), one.state(3)]
@@ -157,7 +156,7 @@ def alone_by_default(tf: Any) -> Any:
     return found
 
 
-def with_momentum(tf: Any) -> Any:
+def case_alone_with_momentum(tf: Any) -> Any:
     one = alone(tf, n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5))
     found = []
     for step in (1, 2, 3):
@@ -166,7 +165,7 @@ def with_momentum(tf: Any) -> Any:
     return found
 
 
-def until_a_step(tf: Any) -> Any:
+def case_until_a_step(tf: Any) -> Any:
     """A hook that stops at a step sees the step of all."""
     hook = tf.train.StopAtStepHook(last_step=3)
     one = alone(tf, n_tokens=0, hooks=[hook])
@@ -177,7 +176,7 @@ def until_a_step(tf: Any) -> Any:
     return found
 
 
-def equal_to_one_batch(tf: Any) -> Any:
+def case_halves_of_a_batch(tf: Any) -> Any:
     """Two halves of a batch, averaged, are the whole batch."""
     values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
     chief, worker = both = two(tf, 2, n_tokens=0)
@@ -190,26 +189,10 @@ def equal_to_one_batch(tf: Any) -> Any:
     return found
 
 
-def closed_while_another_waits(tf: Any) -> Any:
+def case_a_worker_that_waits_is_closed(tf: Any) -> Any:
     """A worker that waits for the others is cancelled when its session is closed."""
     chief, worker = two(tf, 2, n_tokens=0)
     waits = worker.later(1.0)
     found = [waits.is_waiting()]
     closed([chief, worker])
     return [*found, waits.result() in ("CancelledError", "RuntimeError", None)]
-
-
-CASES: dict[str, Callable[[Any], Any]] = {
-    "both_of_two": both_of_two,
-    "both_of_two_without_tokens": without_tokens,
-    "one_of_two": one_backup,
-    "one_of_two_and_the_other_never_comes": a_backup_that_never_comes,
-    "four_of_two": four_of_two,
-    "four_of_two_with_more_tokens": more_gradients_than_asked_for,
-    "alone_without_tokens": alone_from_the_start,
-    "alone": alone_by_default,
-    "alone_with_momentum": with_momentum,
-    "until_a_step": until_a_step,
-    "halves_of_a_batch": equal_to_one_batch,
-    "a_worker_that_waits_is_closed": closed_while_another_waits,
-}

@@ -24,27 +24,27 @@ def triggered(steps: list[int], **named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def asked_only(tf: Any) -> Any:
+def case_asking_changes_nothing(tf: Any) -> Any:
     """Asking changes nothing."""
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     return [timer.should_trigger_for_step(step) for step in (5, 5, 6, 1)]
 
 
-def elapsed(tf: Any) -> Any:
+def case_what_has_elapsed(tf: Any) -> Any:
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     first = timer.update_last_triggered_step(4)
     seconds, steps = timer.update_last_triggered_step(10)
     return [first, seconds >= 0.0, steps, type(seconds).__name__]
 
 
-def last_step(tf: Any) -> Any:
+def case_the_last_step(tf: Any) -> Any:
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     found = [timer.last_triggered_step()]
     timer.update_last_triggered_step(4)
     return [*found, timer.last_triggered_step()]
 
 
-def reset(tf: Any) -> Any:
+def case_it_is_reset(tf: Any) -> Any:
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     timer.update_last_triggered_step(4)
     found = [timer.should_trigger_for_step(5)]
@@ -82,10 +82,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_first_step_that_is_not_zero": triggered(list(range(7, 20)), every_steps=4),
     "every_many_seconds": triggered([0, 1, 2, 3], every_secs=1000),
     "every_instant": triggered([0, 1, 1, 2], every_secs=0),
-    "asking_changes_nothing": asked_only,
-    "what_has_elapsed": elapsed,
-    "the_last_step": last_step,
-    "it_is_reset": reset,
     "every_few_milliseconds": seconds,
     "made_of_nothing": made(),
     "made_of_both": made(every_secs=1.0, every_steps=1),

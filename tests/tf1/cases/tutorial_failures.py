@@ -92,7 +92,7 @@ def in_the_body(kind: str) -> Callable[[Any], Any]:
     return case
 
 
-def nan_that_stops(tf: Any) -> Any:
+def case_a_nan_that_stops(tf: Any) -> Any:
     """The loss becomes NaN in the third run; the loop ends by itself."""
     step = tf.train.get_or_create_global_step()
     x = tf.placeholder(tf.float32, [])
@@ -107,7 +107,7 @@ def nan_that_stops(tf: Any) -> Any:
     return found
 
 
-def nan_that_fails(tf: Any) -> Any:
+def case_a_nan_that_fails(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     hook = tf.train.NanTensorHook(x)
     log: list[Any] = []
@@ -165,8 +165,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         f"{kind}_once_in_the_body": in_the_body(kind)
         for kind in ("InvalidArgumentError", "OutOfRangeError")
     },
-    "a_nan_that_stops": nan_that_stops,
-    "a_nan_that_fails": nan_that_fails,
     **{
         f"the_end_of_the_input_in_{stage}": end_of_the_input_in_a_hook(stage)
         for stage in ("before_run", "after_run")

@@ -52,7 +52,7 @@ def logger(tf: Any, log: list[Any]) -> Any:
     return LoggerHook()
 
 
-def tutorial(tf: Any) -> Any:
+def case_the_logger_of_the_tutorials(tf: Any) -> Any:
     log: list[Any] = []
     loss, train, _ = model(tf)
     mine = logger(tf, log)
@@ -63,14 +63,14 @@ def tutorial(tf: Any) -> Any:
     return [log, n_runs]
 
 
-def losses_fall(tf: Any) -> Any:
+def case_losses_of_a_training(tf: Any) -> Any:
     loss, train, _ = model(tf)
     hooks = [tf.train.StopAtStepHook(num_steps=4)]
     with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
         return [rounded(one) for _, one in until_stopped(session, [train, loss])][-1:]
 
 
-def stops_early(tf: Any) -> Any:
+def case_a_stop_at_a_small_loss(tf: Any) -> Any:
     """A hook stops when the loss is small enough."""
     loss, train, _ = model(tf)
 
@@ -86,7 +86,7 @@ def stops_early(tf: Any) -> Any:
         return len(until_stopped(session, train)) < 12
 
 
-def rate_by_step(tf: Any) -> Any:
+def case_a_rate_by_the_step(tf: Any) -> Any:
     """A hook reads the step and feeds the rate of the next run."""
     rate = tf.placeholder_with_default(0.5, [])
     step = tf.train.get_or_create_global_step()
@@ -111,7 +111,7 @@ def rate_by_step(tf: Any) -> Any:
     return found
 
 
-def timed(tf: Any) -> Any:
+def case_a_timer_of_ones_own(tf: Any) -> Any:
     """A hook of one's own with a timer."""
     log: list[Any] = []
     _, train, step = model(tf)
@@ -139,7 +139,7 @@ def timed(tf: Any) -> Any:
     return log
 
 
-def final_values(tf: Any) -> Any:
+def case_final_values(tf: Any) -> Any:
     loss, train, step = model(tf)
     hook = tf.train.FinalOpsHook({"step": step, "loss": loss})
     hooks = [tf.train.StopAtStepHook(last_step=3), hook]
@@ -193,7 +193,7 @@ def counted_rates(every: int) -> Callable[[Any], Any]:
     return case
 
 
-def asked_for(tf: Any) -> Any:
+def case_what_a_hook_is_told(tf: Any) -> Any:
     """What a hook sees of the caller's fetches, and what it gets for its own."""
     log: list[Any] = []
     loss, train, step = model(tf)
@@ -217,7 +217,7 @@ def asked_for(tf: Any) -> Any:
     return log
 
 
-def sessions_of_two_kinds(tf: Any) -> Any:
+def case_a_hook_in_two_sessions(tf: Any) -> Any:
     """The same hook, one session after the other, in one graph."""
     log: list[Any] = []
     _, train, step = model(tf)
@@ -238,12 +238,6 @@ def sessions_of_two_kinds(tf: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "the_logger_of_the_tutorials": tutorial,
-    "losses_of_a_training": losses_fall,
-    "a_stop_at_a_small_loss": stops_early,
-    "a_rate_by_the_step": rate_by_step,
-    "a_timer_of_ones_own": timed,
-    "final_values": final_values,
     "logged_by_tags": logged(lambda tf, loss: {"b": loss, "a": loss}, every_n_iter=2),
     "logged_by_names": logged(lambda tf, loss: ["loss:0"], every_n_iter=2),
     "logged_by_a_name_without_number": logged(lambda tf, _: ["loss"], every_n_iter=2),
@@ -258,6 +252,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "rates_every_three_steps": counted_rates(3),
     "rates_every_step": counted_rates(1),
     "rates_every_twenty_steps": counted_rates(20),
-    "what_a_hook_is_told": asked_for,
-    "a_hook_in_two_sessions": sessions_of_two_kinds,
 }

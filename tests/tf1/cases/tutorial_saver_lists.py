@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
+from tests.tf1.look import initialized
 
 
 def two(tf: Any, a: float = 1.0, b: float = 2.0) -> Any:
@@ -22,8 +23,7 @@ def saved(tf: Any, folder: Path, name: str = "model.ckpt", **values: float) -> s
     with tf.Graph().as_default():
         two(tf, **values)
         saver = tf.train.Saver()
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             return str(saver.save(session, str(folder / name)))
 
 
@@ -36,15 +36,14 @@ def chosen(make: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
         saver = attempt(tf, tf.train.Saver, make(tf, v1, v2))
         if isinstance(saver, str):
             return saver
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             found = attempt(tf, saver.restore, session, prefix)
             return [found, session.run([v1, v2])]
 
     return in_folder(body)
 
 
-def the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
+def case_the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v1, v2 = two(tf)
     with tf.Session() as session:
@@ -55,7 +54,7 @@ def the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
         return [*before, session.run(v1), list(names)]
 
 
-def under_other_names(tf: Any, folder: Path) -> Any:
+def case_under_other_names(tf: Any, folder: Path) -> Any:
     """Variables of a scope are restored from names without it."""
     prefix = saved(tf, folder)
     with tf.variable_scope("tower"):
@@ -66,7 +65,7 @@ def under_other_names(tf: Any, folder: Path) -> Any:
         return [sorted(names), session.run([v1, v2])]
 
 
-def what_is_there(tf: Any, folder: Path) -> Any:
+def case_what_is_there(tf: Any, folder: Path) -> Any:
     """Restore what name and shape have in common, leave the rest as it was."""
     prefix = saved(tf, folder)
     reader = tf.train.NewCheckpointReader(prefix)
@@ -78,49 +77,37 @@ def what_is_there(tf: Any, folder: Path) -> Any:
         for one in tf.global_variables()
         if shapes.get(one.op.name) == one.shape.as_list()
     ]
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         tf.train.Saver(common).restore(session, prefix)
         found = session.run(tf.global_variables())
     names = sorted(one.op.name for one in common)
     return [names, found, reader.get_tensor("v1"), reader.has_tensor("v3")]
 
 
-def into_another_shape(tf: Any, folder: Path) -> Any:
+def case_into_another_shape(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     tf.get_variable("v1", [4], initializer=tf.zeros_initializer())
     with tf.Session() as session:
         return attempt(tf, tf.train.Saver().restore, session, prefix)
 
 
-def into_another_dtype(tf: Any, folder: Path) -> Any:
+def case_into_another_dtype(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     tf.get_variable("v1", [3], tf.float64, initializer=tf.zeros_initializer())
     with tf.Session() as session:
         return attempt(tf, tf.train.Saver().restore, session, prefix)
 
 
-def into_more_variables(tf: Any, folder: Path) -> Any:
+def case_into_more_variables(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v1, _ = two(tf, 0.0, 0.0)
     tf.get_variable("v3", [], initializer=tf.zeros_initializer())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         found = attempt(tf, tf.train.Saver().restore, session, prefix)
         return [found, session.run(v1)]
 
 
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "the_rest_is_not_initialised": the_rest_is_not_initialised,
-    "under_other_names": under_other_names,
-    "what_is_there": what_is_there,
-    "into_another_shape": into_another_shape,
-    "into_another_dtype": into_another_dtype,
-    "into_more_variables": into_more_variables,
-}
-
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{name: in_folder(body) for name, body in BODIES.items()},
     "one_by_its_name": chosen(lambda tf, v1, v2: {"v2": v2}),
     "one_in_a_list": chosen(lambda tf, v1, v2: [v1]),
     "one_in_a_tuple": chosen(lambda tf, v1, v2: (v2,)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import checkpoints, files, in_folder
+from tests.tf1.folders import checkpoints, files
+from tests.tf1.look import initialized
 
 
 def two(tf: Any, a: float = 1.0, b: float = 2.0) -> Any:
@@ -22,12 +22,11 @@ def saved(tf: Any, folder: Path, name: str = "model.ckpt", **values: float) -> s
     with tf.Graph().as_default():
         two(tf, **values)
         saver = tf.train.Saver()
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             return str(saver.save(session, str(folder / name)))
 
 
-def restored(tf: Any, folder: Path) -> Any:
+def case_both_variables(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v1, v2 = two(tf, 0.0, 0.0)
     with tf.Session() as session:
@@ -35,14 +34,13 @@ def restored(tf: Any, folder: Path) -> Any:
         return session.run([v1, v2])
 
 
-def loop_over_checkpoints(tf: Any, folder: Path) -> Any:
+def case_a_loop_over_checkpoints(tf: Any, folder: Path) -> Any:
     """Train, save every second step, then evaluate what the state names."""
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(0.0, name="v")
     train = tf.group(v.assign_add(0.5), step.assign_add(1))
     saver = tf.train.Saver(max_to_keep=2)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for number in range(7):
             session.run(train)
             if number % 2 == 0:
@@ -65,7 +63,7 @@ def name_of(path: str) -> str:
     return path.rsplit("/", maxsplit=1)[-1]
 
 
-def goes_on(tf: Any, folder: Path) -> Any:
+def case_programs_that_go_on(tf: Any, folder: Path) -> Any:
     """A program that looks for a checkpoint first, three times."""
     found = []
     for _ in range(3):
@@ -84,14 +82,13 @@ def goes_on(tf: Any, folder: Path) -> Any:
     return found
 
 
-def averages(tf: Any, folder: Path) -> Any:
+def case_averages(tf: Any, folder: Path) -> Any:
     """What was trained is evaluated with its moving averages."""
     with tf.Graph().as_default():
         v = tf.Variable(4.0, name="v")
         average = tf.train.ExponentialMovingAverage(0.5)
         update = average.apply([v])
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+        with initialized(tf) as session:
             session.run(v.assign(8.0))
             session.run(update)
             prefix = tf.train.Saver().save(session, str(folder / "m"))
@@ -103,7 +100,7 @@ def averages(tf: Any, folder: Path) -> Any:
         return [sorted(names), session.run(v), average.average_name(v)]
 
 
-def optimizer_comes_back(tf: Any, folder: Path) -> Any:
+def case_an_optimizer_comes_back(tf: Any, folder: Path) -> Any:
     """A training that is interrupted ends where one that is not does."""
 
     def build() -> Any:
@@ -113,8 +110,7 @@ def optimizer_comes_back(tf: Any, folder: Path) -> Any:
         return v, optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
 
     v, train = build()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for _ in range(3):
             session.run(train)
         prefix = tf.train.Saver().save(session, str(folder / "m"), 3)
@@ -135,7 +131,7 @@ def read_names(tf: Any, prefix: str) -> list[str]:
     return [name for name, _ in tf.train.list_variables(prefix)]
 
 
-def read_alone(tf: Any, folder: Path) -> Any:
+def case_read_alone(tf: Any, folder: Path) -> Any:
     saved(tf, folder, "m-5")
     path = str(folder)
     return [
@@ -147,25 +143,23 @@ def read_alone(tf: Any, folder: Path) -> Any:
     ]
 
 
-def saver_before_all_variables(tf: Any, folder: Path) -> Any:
+def case_a_saver_before_all_variables(tf: Any, folder: Path) -> Any:
     """Variables that are made after the saver are not saved."""
     v1, _ = two(tf)
     saver = tf.train.Saver()
     late = tf.get_variable("late", [], initializer=tf.ones_initializer())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         prefix = saver.save(session, str(folder / "m"))
         session.run([v1.assign([0.0] * 3), late.assign(5.0)])
         saver.restore(session, prefix)
         return [read_names(tf, prefix), session.run([v1, late])]
 
 
-def two_savers(tf: Any, folder: Path) -> Any:
+def case_two_savers(tf: Any, folder: Path) -> Any:
     """Each keeps its own list; the state file is that of the last one."""
     v1, v2 = two(tf)
     savers = [tf.train.Saver([v1], max_to_keep=1), tf.train.Saver([v2])]
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for number in (1, 2):
             for place, saver in enumerate(savers):
                 saver.save(session, str(folder / "ab"[place]), global_step=number)
@@ -177,11 +171,10 @@ def two_savers(tf: Any, folder: Path) -> Any:
     ]
 
 
-def without_meta(tf: Any, folder: Path) -> Any:
+def case_without_meta(tf: Any, folder: Path) -> Any:
     two(tf)
     saver = tf.train.Saver()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         saver.save(session, str(folder / "m"), 1, write_meta_graph=False)
         saver.save(session, str(folder / "m"), 2, write_state=False)
         saver.save(session, str(folder / "m"), 3, latest_filename="newest")
@@ -192,7 +185,7 @@ def without_meta(tf: Any, folder: Path) -> Any:
     ]
 
 
-def removed(tf: Any, folder: Path) -> Any:
+def case_removed(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     found = [tf.train.checkpoint_exists(prefix), len(files(folder))]
     found += [len(tf.train.get_checkpoint_mtimes([prefix, prefix + "x"]))]
@@ -201,34 +194,14 @@ def removed(tf: Any, folder: Path) -> Any:
     return [*found, tf.train.latest_checkpoint(str(folder))]
 
 
-def by_a_tensor(tf: Any, folder: Path) -> Any:
+def case_steps_of_all_kinds(tf: Any, folder: Path) -> Any:
     """The step may be a number, a variable, or a tensor."""
     two(tf)
     step = tf.Variable(11, name="step", trainable=False)
     saver = tf.train.Saver()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         path = str(folder / "m")
         return [
             name_of(str(saver.save(session, path, global_step=one)))
             for one in (4, step, step + 1, None)
         ]
-
-
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "both_variables": restored,
-    "a_loop_over_checkpoints": loop_over_checkpoints,
-    "programs_that_go_on": goes_on,
-    "averages": averages,
-    "an_optimizer_comes_back": optimizer_comes_back,
-    "read_alone": read_alone,
-    "a_saver_before_all_variables": saver_before_all_variables,
-    "two_savers": two_savers,
-    "without_meta": without_meta,
-    "removed": removed,
-    "steps_of_all_kinds": by_a_tensor,
-}
-
-CASES: dict[str, Callable[[Any], Any]] = {
-    name: in_folder(body) for name, body in BODIES.items()
-}

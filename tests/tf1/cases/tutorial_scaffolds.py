@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import checkpoints, in_folder
+from tests.tf1.folders import checkpoints
 
 
 def counting(tf: Any, by: float = 1.0) -> Any:
@@ -26,7 +25,7 @@ def pretrained(tf: Any, folder: Path, value: float) -> str:
             return str(tf.train.Saver([v]).save(session, str(folder / "pretrained")))
 
 
-def begun_from_another_training(tf: Any, folder: Path) -> Any:
+def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
     """A function of the scaffold restores what was trained before, once."""
     prefix = pretrained(tf, folder, 5.0)
     found = []
@@ -51,7 +50,7 @@ def begun_from_another_training(tf: Any, folder: Path) -> Any:
     return [*found, checkpoints(folder / "run")]
 
 
-def own_saver(tf: Any, folder: Path) -> Any:
+def case_its_own_saver(tf: Any, folder: Path) -> Any:
     """The scaffold's saver says how many checkpoints are kept."""
     _, train = counting(tf)
     scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
@@ -67,7 +66,7 @@ def own_saver(tf: Any, folder: Path) -> Any:
     ]
 
 
-def saver_of_some(tf: Any, folder: Path) -> Any:
+def case_a_saver_of_some(tf: Any, folder: Path) -> Any:
     """What the saver does not save is made anew by nobody."""
     found = []
     for _ in range(2):
@@ -89,7 +88,7 @@ def saver_of_some(tf: Any, folder: Path) -> Any:
     return found
 
 
-def local_parts(tf: Any) -> Any:
+def case_local_parts(tf: Any) -> Any:
     """Own operations for the local part, with tables as programs have them."""
     _, train = counting(tf)
     local = tf.get_local_variable("local", [], initializer=tf.ones_initializer())
@@ -104,7 +103,7 @@ def local_parts(tf: Any) -> Any:
         return [session.run(local), scaffold.local_init_op is own]
 
 
-def ready_for_some(tf: Any) -> Any:
+def case_ready_for_some(tf: Any) -> Any:
     """A ready operation that does not look at all variables."""
     v, train = counting(tf)
     forgotten = tf.get_variable("forgotten", [], initializer=tf.ones_initializer())
@@ -119,7 +118,7 @@ def ready_for_some(tf: Any) -> Any:
         return [session.run(v), attempt(tf, session.run, forgotten)]
 
 
-def fed_at_the_start(tf: Any) -> Any:
+def case_fed_at_the_start(tf: Any) -> Any:
     """A large initial value is fed, and is not part of the graph."""
     start = tf.placeholder(tf.float32, [2])
     w = tf.get_variable("w", initializer=start)
@@ -128,17 +127,3 @@ def fed_at_the_start(tf: Any) -> Any:
     )
     with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
         return session.run(w)
-
-
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "begun_from_another_training": begun_from_another_training,
-    "its_own_saver": own_saver,
-    "a_saver_of_some": saver_of_some,
-}
-
-CASES: dict[str, Callable[[Any], Any]] = {
-    **{name: in_folder(body) for name, body in BODIES.items()},
-    "local_parts": local_parts,
-    "ready_for_some": ready_for_some,
-    "fed_at_the_start": fed_at_the_start,
-}

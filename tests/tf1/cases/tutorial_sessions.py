@@ -41,7 +41,7 @@ def by_a_creator(kind: str) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def from_a_named_checkpoint(tf: Any, folder: Path) -> Any:
+def case_from_a_named_checkpoint(tf: Any, folder: Path) -> Any:
     """Go on from a checkpoint that is not the newest."""
     with tf.Graph().as_default():
         _, train = counting(tf)
@@ -58,7 +58,7 @@ def from_a_named_checkpoint(tf: Any, folder: Path) -> Any:
         return [session.run(v), session.run(tf.train.get_global_step())]
 
 
-def evaluated(tf: Any, folder: Path) -> Any:
+def case_evaluated(tf: Any, folder: Path) -> Any:
     """Train, then evaluate the newest checkpoint without training."""
     with tf.Graph().as_default():
         _, train = counting(tf, 0.5)
@@ -76,7 +76,7 @@ def evaluated(tf: Any, folder: Path) -> Any:
     return [hook.final_ops_values, files(folder) == before]
 
 
-def after_an_error(tf: Any, folder: Path) -> Any:
+def case_after_an_error(tf: Any, folder: Path) -> Any:
     """The first program fails in its fifth step; the second goes on."""
     found: list[Any] = []
     for fails in (True, False):
@@ -100,7 +100,7 @@ def after_an_error(tf: Any, folder: Path) -> Any:
     return found
 
 
-def listened(tf: Any, folder: Path) -> Any:
+def case_listened_to(tf: Any, folder: Path) -> Any:
     """A listener evaluates each checkpoint when it is there."""
     log: list[Any] = []
     v, train = counting(tf)
@@ -120,7 +120,7 @@ def listened(tf: Any, folder: Path) -> Any:
     return log
 
 
-def quiet(tf: Any, folder: Path) -> Any:
+def case_quiet(tf: Any, folder: Path) -> Any:
     """Nothing is saved, counted or summed up."""
     _, train = counting(tf)
     with tf.train.MonitoredTrainingSession(
@@ -134,7 +134,7 @@ def quiet(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
-def hooks_of_the_chief(tf: Any) -> Any:
+def case_hooks_of_the_chief(tf: Any) -> Any:
     log: list[Any] = []
     found = []
     for is_chief in (True, False):
@@ -149,7 +149,7 @@ def hooks_of_the_chief(tf: Any) -> Any:
     return [found, log]
 
 
-def given_configuration(tf: Any) -> Any:
+def case_a_given_configuration(tf: Any) -> Any:
     config = tf.ConfigProto(allow_soft_placement=True, log_device_placement=False)
     config.gpu_options.allow_growth = True
     config.intra_op_parallelism_threads = 1
@@ -159,7 +159,7 @@ def given_configuration(tf: Any) -> Any:
         return session.run(x)
 
 
-def on_a_server(tf: Any) -> Any:
+def case_on_a_server(tf: Any) -> Any:
     """A chief and a worker by a target; the second sees what the first has done."""
     server = tf.train.Server.create_local_server()
     found = []
@@ -174,7 +174,7 @@ def on_a_server(tf: Any) -> Any:
     return found
 
 
-def one_step_function(tf: Any) -> Any:
+def case_a_step_function(tf: Any) -> Any:
     """Read the step without the hooks, train with them."""
     log: list[Any] = []
     _, train = counting(tf)
@@ -193,20 +193,7 @@ def one_step_function(tf: Any) -> Any:
     return log
 
 
-BODIES: dict[str, Callable[[Any, Path], Any]] = {
-    "from_a_named_checkpoint": from_a_named_checkpoint,
-    "evaluated": evaluated,
-    "after_an_error": after_an_error,
-    "listened_to": listened,
-    "quiet": quiet,
-}
-
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{name: in_folder(body) for name, body in BODIES.items()},
     "by_a_creator": by_a_creator("monitored"),
     "by_a_creator_of_a_singular_one": by_a_creator("singular"),
-    "hooks_of_the_chief": hooks_of_the_chief,
-    "a_given_configuration": given_configuration,
-    "on_a_server": on_a_server,
-    "a_step_function": one_step_function,
 }

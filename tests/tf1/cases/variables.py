@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import initialized, run
+
 
 def static(variable: Any) -> Any:
     return variable.name, variable.dtype.base_dtype.name, variable.shape.as_list()
@@ -112,8 +114,7 @@ CASES.update(
 def fetched_alone(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         fetch = change(tf, tf.Variable([1.0, 2.0], name="v"))
-        with tf.Session() as session:
-            return session.run(fetch)
+        return run(tf, fetch)
 
     return case
 
@@ -139,8 +140,7 @@ def case_load_sets_the_value(tf: Any) -> Any:
 def case_an_initial_value_may_depend_on_another_variable(tf: Any) -> Any:
     one = tf.Variable(3.0)
     two = tf.Variable(one.initialized_value() * 2.0)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         return session.run([one, two])
 
 
@@ -170,8 +170,7 @@ def case_initializers_are_operations(tf: Any) -> Any:
 
 
 def case_an_initializer_of_nothing_runs(tf: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tf.variables_initializer([]))
+    return run(tf, tf.variables_initializer([]))
 
 
 def case_some_variables_are_initialised(tf: Any) -> Any:
