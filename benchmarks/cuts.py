@@ -24,7 +24,7 @@ from kit.errors import DeadlineExceededError, KitError
 from kit.settings import Settings
 from kit.training.client.run import Run
 from tests.net.bench import NetCluster, net_cluster
-from tests.net.test_training import CUTS, PLACES, set_cut, train, wait_for_step
+from tests.net.trainings import CUTS, PLACES, set_cut, train, wait_for_step
 
 Running = tuple[NetCluster, Run]
 

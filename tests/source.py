@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ("kit/", "widgets/")  # what a wheel contains
 
 
 @dataclass(frozen=True)
@@ -109,3 +115,32 @@ def _imported(node: ast.AST) -> list[str]:
         ):
             return [name]
     return []
+
+
+def within(name: str, package: str) -> bool:
+    """Whether the dotted name is the package or something in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def sources() -> list[Source]:
+    folders = ("kit", "widgets", "tests", "benchmarks")
+    paths = sorted(path for name in folders for path in (ROOT / name).rglob("*.py"))
+    return [Source(str(p.relative_to(ROOT)), p.read_text("utf-8")) for p in paths]
+
+
+FILES = sources()
+
+
+def files() -> list[Path]:
+    """What is, or would be, in the repository; without git, what lies in its folder."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        hidden = {".venv", ".mypy_cache", ".ruff_cache", "__pycache__", ".hypothesis"}
+        found = (path for path in ROOT.rglob("*") if not hidden & {*path.parts})
+        return [path for path in found if path.is_file()]
+    # A clone may belong to another user, as in a container; reading it is harmless.
+    command = [git, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
+    command.append("--exclude-standard")
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    paths = (ROOT / name for name in out.decode().split("\0") if name)
+    return [path for path in paths if path.is_file()]

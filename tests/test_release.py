@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.test_repository import (
-    NAMES_IN_CONDA,
-    PROJECT,
-    ROOT,
-    requirements,
-)
+from tests.requirements import NAMES_IN_CONDA, PROJECT, requirements
+from tests.source import ROOT
 
 WHEELS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
     "cibuildwheel"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
-import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +15,12 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.test_laws import FILES, SHIPPED, within
+from tests.requirements import NAMES_IN_CONDA, PROJECT, PYPROJECT, requirements
+from tests.source import FILES, ROOT, SHIPPED, files, within
 
-ROOT = Path(__file__).parents[1]
-_PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PROJECT: dict[str, Any] = _PYPROJECT["project"]
-BUILD: dict[str, Any] = _PYPROJECT["build-system"]
+BUILD: dict[str, Any] = PYPROJECT["build-system"]
 # Extras that nobody gets from `make`: they need a GPU, or are the peers of a benchmark.
 UNPINNED_EXTRAS = {"cupy", "bench"}
-NAMES_IN_CONDA = {
-    "dask": "dask-core",  # `dask` there is the bundle with pandas
-    "isal": "python-isal",  # `isal` there is the C library
-}
 # What is called otherwise where it is imported.
 MODULES = {"scikit-learn": "sklearn", "absl-py": "absl"}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
@@ -37,28 +28,6 @@ FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
 
 def text(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
-
-
-def files() -> list[Path]:
-    """What is, or would be, in the repository; without git, what lies in its folder."""
-    git = shutil.which("git")
-    if git is None or not (ROOT / ".git").exists():
-        hidden = {".venv", ".mypy_cache", ".ruff_cache", "__pycache__", ".hypothesis"}
-        found = (path for path in ROOT.rglob("*") if not hidden & {*path.parts})
-        return [path for path in found if path.is_file()]
-    # A clone may belong to another user, as in a container; reading it is harmless.
-    command = [git, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
-    command.append("--exclude-standard")
-    out = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    paths = (ROOT / name for name in out.decode().split("\0") if name)
-    return [path for path in paths if path.is_file()]
-
-
-def requirements(*extras: str) -> list[Requirement]:
-    optional = PROJECT["optional-dependencies"]
-    groups = [PROJECT["dependencies"], *(optional[name] for name in extras)]
-    found = [Requirement(line) for group in groups for line in group]
-    return [req for req in found if req.name != PROJECT["name"]]
 
 
 def pins() -> dict[str, str]:

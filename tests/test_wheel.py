@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_repository import ROOT, files
+from tests.source import ROOT, files
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(400)]
 

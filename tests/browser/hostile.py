@@ -24,7 +24,7 @@ from kit.training.client.metrics import Entry
 from kit.training.client.report import RunReport, table
 from kit.training.elastic.generation import Change
 from tests.experiments.traces import measured, trace_of
-from tests.widgets.test_comparing import FALLING, Made, outcome
+from tests.widgets.outcomes import FALLING, Made, outcome
 from widgets.board import snapshot
 from widgets.board.watcher import Beat, beat_of
 from widgets.comparing.cell import still

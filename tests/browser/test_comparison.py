@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.lab import IN_A_BROWSER, browser_page
-from tests.widgets.test_comparing import some
+from tests.widgets.outcomes import some
 from widgets.comparing import page as comparison_page
 
 pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]

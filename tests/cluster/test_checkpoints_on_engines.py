@@ -16,14 +16,7 @@ from kit.hooks import (
     StopAtStepHook,
 )
 from kit.testing.cluster import local_cluster
-from tests.cluster.test_training_on_engines import (
-    IMAGES,
-    PARAMS,
-    TARGETS,
-    begin,
-    replayed,
-    step,
-)
+from tests.cluster.engine_training import IMAGES, PARAMS, TARGETS, begin, replayed, step
 from tests.training.graph_models import Model
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]

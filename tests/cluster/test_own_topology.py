@@ -7,100 +7,29 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import kit
 from kit.errors import InvalidArgumentError, PeerLost
-from kit.exchange import Topology, register
-from kit.exchange.layout import Bucket, Layout
-from kit.exchange.plan import (
-    GRAD,
-    NEXT,
-    SELF,
-    Add,
-    Apply,
-    Copy,
-    Group,
-    Op,
-    Plan,
-    Receive,
-    Send,
-    Term,
-    chain,
-)
-from kit.exchange.topologies import topology as table
-from kit.exchange.topologies.counting import Traffic
+from kit.exchange import register
 from kit.exchange.topologies.topology import per_member
 from kit.testing import check_topology
 from kit.testing.task_process import until
-from kit.trace.traffic import TransferKind
 from kit.training.client.run import Run
-from tests.cluster.test_training_on_engines import begin, replayed
+from tests.cluster.engine_training import begin, replayed
+from tests.cluster.hub import Hub, define, forget_topologies, titles
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
 from widgets.board.controls import formable
 
 STEPS, MANY = 20, 1_000_000
 
 
-class Hub(Topology):
-    """All workers send their gradients to the first one and get parameters back."""
-
-    name = "hub"
-    title = "All-reduce by a hub"
-    hue = 5
-
-    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        hub, *others = group.workers
-        if member in group.ps:
-            return None
-        if member == hub:
-            sums = tuple(tuple(add_up(one, group.workers)) for one in layout.buckets)
-            return Plan(sums, tuple(hand_out(layout, others)))
-        sends = tuple(
-            (Send(hub, GRAD, one.range, TransferKind.REDUCE),) for one in layout.buckets
-        )
-        return Plan(sends, tuple(take(layout, hub)))
-
-    def traffic(self, layout: Layout, group: Group) -> Traffic:
-        hub, *others = group.workers
-        size = layout.payload_bytes
-        up = {(other, hub, TransferKind.REDUCE): size for other in others}
-        down = {(hub, other, TransferKind.GATHER): size for other in others}
-        return up | down
-
-    def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
-        return group.workers[:1], group.workers[1:]
-
-
-def add_up(bucket: Bucket, workers: tuple[int, ...]) -> Iterator[Op]:
-    hub, *others = workers
-    for other in others:
-        yield Receive(other, GRAD, bucket.range, TransferKind.REDUCE)
-    for number, chunk in enumerate(bucket.chunks):
-        order = (workers[rank] for rank in chain(number, len(workers)))
-        yield Add(chunk, tuple(Term(SELF if w == hub else w, GRAD) for w in order))
-
-
-def hand_out(layout: Layout, others: list[int]) -> Iterator[Op]:
-    for bucket in layout.buckets:
-        yield Apply(bucket.range)
-        for other in others:
-            yield Send(other, NEXT, bucket.range, TransferKind.GATHER)
-
-
-def take(layout: Layout, hub: int) -> Iterator[Op]:
-    for bucket in layout.buckets:
-        yield Receive(hub, NEXT, bucket.range, TransferKind.GATHER)
-        yield Copy(Term(hub, NEXT), NEXT, bucket.range)
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[kit.Cluster]:
     """Give engines that were started before there was a hub."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "_table", dict(table._table))
+        forget_topologies(patch)
         with kit.Cluster(ps=0, worker=3) as found:
             register(Hub())
             yield found
@@ -184,36 +113,6 @@ def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
     assert len(stepper.messages) == stepper.formula.n_messages == 4
 
 
-SOURCE = """
-from kit.exchange.topologies.ring import Ring
-
-def words():
-    return {text!r}
-
-class Circle(Ring):
-    name = {name!r}
-
-    @property
-    def title(self):
-        return words()
-"""
-
-
-def define(name: str, text: str, module: str = "__main__") -> None:
-    """Define and register a topology as a cell does, or a module that engines lack."""
-    space = ModuleType(module)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, module, space)
-        exec(SOURCE.format(name=name, text=text), vars(space))
-    if module != "__main__":
-        sys.modules[module] = space
-    register(vars(space)["Circle"]())
-
-
-def titles(name: str) -> str:
-    return table.by_name(name).title
-
-
 @pytest.mark.slow
 @pytest.mark.engines
 def test_one_of_a_cell_reaches_the_engines_and_the_newest_definition_counts(
@@ -269,7 +168,7 @@ def test_one_that_holds_a_lock_is_refused_before_anything_is_sent(
 def test_tasks_that_are_started_later_have_it_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table, "_table", dict(table._table))
+    forget_topologies(monkeypatch)
     define("circle", "of a cell")
     with kit.Cluster(ps=0, worker=2) as cluster:
         begin(cluster, topology="circle", steps=2).wait()
@@ -284,7 +183,7 @@ def test_tasks_that_are_started_later_have_it_too(
 def test_where_all_tasks_are_lost_it_is_the_loss_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table, "_table", dict(table._table))
+    forget_topologies(monkeypatch)
     define("circle", "of a cell")
     with kit.Cluster(ps=0, worker=1) as cluster:
         cluster.kill("worker:0")

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 import kit
@@ -27,55 +25,23 @@ from kit.errors import (
 from kit.exchange import Compressor, Exchanged
 from kit.testing.task_process import until
 from kit.training.client.run import Run
-from tests.exchange import replay
+from tests.cluster.engine_training import (
+    IMAGES,
+    PARAMS,
+    TARGETS,
+    Array,
+    begin,
+    replayed,
+    step,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
-
-Array = npt.NDArray[Any]
-DICE = np.random.default_rng(3)
-IMAGES = DICE.standard_normal((240, 12)).astype(np.float32)
-TARGETS = (IMAGES @ DICE.standard_normal((12, 2)) + 1).astype(np.float32)
-PARAMS = {"w": np.zeros((12, 2), np.float32), "b": np.zeros(2, np.float32)}
-
-
-def step(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]:
-    images, targets = batch
-    error = images @ params["w"] + params["b"] - targets
-    scale = np.float32(2 / error.size)
-    return float((error**2).mean()), {
-        "w": scale * images.T @ error,
-        "b": scale * error.sum(0),
-    }
-
-
-def begin(cluster: kit.Cluster, function: Any = step, **changes: Any) -> Run:
-    options: dict[str, Any] = {"steps": 60, "batch": 24, "topology": "ring"}
-    options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster}
-    return kit.train(function, PARAMS, (IMAGES, TARGETS), **{**options, **changes})
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[kit.Cluster]:
     with kit.Cluster(ps=1, worker=2) as running:
         yield running
-
-
-def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array]:
-    """Return what one process of plain numpy makes of the same mini-batches."""
-    from kit.training.data.sources import ArraySource
-
-    data = (IMAGES, TARGETS)
-    sources = [ArraySource(data, batch, 0, w, n_workers) for w in range(n_workers)]
-
-    def gradients(params: dict[str, Array], number: int) -> list[dict[str, Array]]:
-        return [step(params, source.batch(number))[1] for source in sources]
-
-    def update(now: Array, mean: Array, state: dict[str, Array], _: int) -> Array:
-        kind = now.dtype.type
-        state["a"] = state.get("a", np.zeros_like(now)) * kind(0.9) + mean
-        return np.asarray(now - state["a"] * kind(0.05))
-
-    return replay.train(PARAMS, steps, gradients, update)
 
 
 def test_a_switched_training_equals_the_numpy_replay(

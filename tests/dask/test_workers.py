@@ -35,7 +35,7 @@ from kit.errors import (
 )
 from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.cluster.test_training_on_engines import begin, replayed
+from tests.cluster.engine_training import begin, replayed
 
 # Those of dask's cluster, which lasts as long as the module, come and go at any time.
 pytestmark = pytest.mark.lasting("descriptor", "thread", "process")

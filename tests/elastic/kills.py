@@ -24,8 +24,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster, process_cluster
-from tests.elastic.scene import losses
-from tests.elastic.test_any_point import ONCE, TOPOLOGIES
+from tests.elastic.scene import ONCE, TOPOLOGIES, losses
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
 STEPS, EVERY = 24, 12  # the second save comes when the first one is done, at the end

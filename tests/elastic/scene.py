@@ -35,6 +35,9 @@ STEPS = 120
 ENDLESS = 100_000  # it ends when it is told to, however late that is
 LEADER = Task("worker", 0)  # it hosts the coordinator, as long as it lives
 OTHER = Task("worker", 1)
+TOPOLOGIES = ("ps", "ring", "mesh", "hierarchical")
+# Points of a training that it comes to once, or once in a generation.
+ONCE = {"run.connected", "epoch.prepared", "epoch.committed", "copy.made", "copy.sent"}
 
 
 def slowly(params: Any, batch: Any) -> Any:

@@ -19,11 +19,10 @@ from kit.testing.task_process import until
 from kit.training.client.run import Run
 from kit.training.optimizers.rules import Momentum
 from kit.training.train import train
+from tests.elastic.scene import ONCE, TOPOLOGIES
 from tests.faults import model
 
 STEPS, AT = 24, 8
-ONCE = {"run.connected", "epoch.prepared", "epoch.committed", "copy.made", "copy.sent"}
-TOPOLOGIES = ("ps", "ring", "mesh", "hierarchical")
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from kit.errors import KitError, from_plain
@@ -103,3 +104,10 @@ def epochs_by_task(events: list[dict[str, Any]]) -> dict[str, list[tuple[int, st
             row = (event["epoch"], event["topology"])
             found.setdefault(event["task"], []).append(row)
     return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import kit
 from kit.errors import PeerLost
-from kit.faults import history
-from kit.settings import Settings, Value, settings
+from kit.settings import Settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
-from tests.faults import model, scene
-from tests.training.backups import ranks, total
-
-N, R, AT, LONG = 3, 2, 20, 1_000_000
-SILENCE_S = 4.0
-BACKUP = Task("worker", 2)
+from tests.faults import scene
+from tests.faults.backups import AT, BACKUP, SILENCE_S, N, begin, finish, steps_more
+from tests.training.backups import ranks
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,90 +35,6 @@ def cluster() -> Iterator[ProcessCluster]:
 def over_tcp() -> Iterator[ProcessCluster]:
     with process_cluster(ps=2, worker=N, settings=Settings(transport="tcp")) as running:
         yield running
-
-
-def endless() -> Iterator[tuple[model.Array]]:
-    for number in range(LONG):
-        yield (np.array([(number, worker) for worker in range(N)]),)
-
-
-def begin(
-    cluster: ProcessCluster,
-    folder: Path,
-    steps: int = LONG,
-    *,
-    checkpoint: Path | None = None,
-    record: Path | None = None,
-    **values: Value,
-) -> kit.Run:
-    cluster.restart_dead()
-    quick: dict[str, Value] = {
-        "heartbeat_s": 0.1,
-        "suspect_after_s": 1.0,
-        "dead_after_s": SILENCE_S,
-        "history": str(folder),
-    }
-    with settings(**quick | values):
-        return kit.train(
-            model.step,
-            model.initial(),
-            endless,
-            optimizer=kit.Momentum(model.RATE, model.DECAY),
-            aggregate=R,
-            steps=steps,
-            batch=N,
-            checkpoint=checkpoint,
-            record=record,
-            cluster=cluster,
-        )
-
-
-def replayed(made_of: Sequence[Collection[int]]) -> dict[str, model.Array]:
-    """Return the parameters after steps of these workers, by numpy alone."""
-    params = model.initial()
-    speed = {name: np.zeros_like(value) for name, value in params.items()}
-    for step, counted in enumerate(made_of):
-        own = [model.gradients(params, step, worker) for worker in range(N)]
-        for name, value in total(own, counted).items():
-            mean = value * np.float32(1 / len(counted))
-            speed[name] = speed[name] * np.float32(model.DECAY) + mean
-            params[name] = params[name] - speed[name] * np.float32(model.RATE)
-    return params
-
-
-def steps_more(run: kit.Run, more: int = 100) -> None:
-    """Wait until the training has made more steps."""
-    start = run.step
-    until(lambda: run.step >= start + more or run.done, 30)
-    assert not run.done
-
-
-def finish(cluster: ProcessCluster, run: kit.Run, folder: Path) -> list[list[int]]:
-    """Stop a training and check what it made; returns whose steps they were."""
-    made_of = end(run)
-    assert_agreed(folder)
-    return made_of
-
-
-def end(run: kit.Run) -> list[list[int]]:
-    """Stop a training and check its parameters; returns whose its steps were."""
-    run.stop()
-    run.wait(SILENCE_S + 2 * scene.PROMISE_S)
-    made_of = ranks(run)
-    assert run.state == "done"
-    assert run.step == len(made_of) > AT
-    assert {len(one) for one in made_of} == {R}
-    assert model.same_bits(run.params, replayed(made_of))
-    return made_of
-
-
-def assert_agreed(folder: Path) -> None:
-    """All have the same bits after each step that they took; late ones skip some."""
-    events = history.read(folder)
-    assert [one for one in history.check(events) if not one.startswith("I2")] == []
-    for task in {event["task"] for event in events}:
-        own = [e["step"] for e in events if (e["task"], e["event"]) == (task, "step")]
-        assert own == sorted(set(own))
 
 
 def test_backup_worker_that_stops_holds_nobody_up_and_comes_back(

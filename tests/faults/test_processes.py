@@ -19,6 +19,7 @@ from kit.errors import PeerLost
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import TaskProcess, until
+from tests.faults.scene import is_running
 
 pytestmark = pytest.mark.slow
 
@@ -146,13 +147,6 @@ def test_processes_end_with_the_process_that_started_them(tmp_path: Path) -> Non
 
         until(lambda: not any(is_running(pid) for pid in pids), 10)
     assert len(pids) == 3
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_a_dead_fork_server_is_replaced(tmp_path: Path) -> None:

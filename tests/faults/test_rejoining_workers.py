@@ -16,9 +16,8 @@ from kit.settings import Settings
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from kit.wire.rpc import Caller
-from tests.faults import model
-from tests.faults import test_backup_workers as backups
-from tests.faults.test_backup_workers import (
+from tests.faults import backups, model
+from tests.faults.backups import (
     AT,
     BACKUP,
     SILENCE_S,

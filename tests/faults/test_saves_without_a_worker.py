@@ -13,7 +13,7 @@ from kit.settings import settings
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from tests.faults import model
-from tests.faults.test_backup_workers import BACKUP, LONG, N, R, endless, replayed
+from tests.faults.backups import BACKUP, LONG, N, R, endless, replayed
 from tests.training.backups import ranks
 
 pytestmark = [

@@ -76,7 +76,7 @@ import dask, distributed, psutil
 import numpy as np
 import kit
 from kit.testing.task_process import until
-from tests.cluster.test_training_on_engines import begin, replayed
+from tests.cluster.engine_training import begin, replayed
 from tests.hosts import uses
 
 def marked(dask_worker):

@@ -18,7 +18,7 @@ import pytest
 import kit
 from kit.errors import PeerLost, StartFailed
 from kit.testing.task_process import until
-from tests.cluster.test_training_on_engines import begin, replayed
+from tests.cluster.engine_training import begin, replayed
 from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
 

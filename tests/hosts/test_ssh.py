@@ -25,11 +25,10 @@ import kit
 from kit.checkpoint.files import Files
 from kit.cluster.report import ClusterState
 from kit.errors import AuthenticationFailed, DeadlineExceededError, PeerLost
-from kit.exchange.topologies import topology as table
 from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
-from tests.cluster.test_own_topology import define, titles
-from tests.cluster.test_training_on_engines import begin, replayed
+from tests.cluster.engine_training import begin, replayed
+from tests.cluster.hub import define, forget_topologies, titles
 from tests.hosts.two_hosts import TwoHosts
 from tests.hosts.uses import named_within
 from widgets import TrafficBoard
@@ -196,7 +195,7 @@ def test_far_tasks_write_their_part_themselves_where_the_hosts_share_the_folder(
 def test_a_topology_of_ones_own_reaches_the_tasks_of_all_hosts(
     cluster: kit.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "_table", dict(table._table))
+    forget_topologies(monkeypatch)
     define("circle", "of a cell")
 
     training = begin(cluster, steps=20, topology="circle").wait(60)

@@ -31,7 +31,7 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.testing.task_process import until
-from tests.cluster.test_training_on_engines import begin
+from tests.cluster.engine_training import begin
 from tests.hosts.test_ssh import folder_of, launcher, left_of
 from tests.hosts.two_hosts import TwoHosts, run
 

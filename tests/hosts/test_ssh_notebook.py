@@ -134,7 +134,7 @@ for cell in (
     "%%cluster --ps 1 --worker 3 --launcher ssh --hosts localhost:2,127.0.0.1:2\\n"
     "import os\\n"
     "from kit.cluster.running import current\\n"
-    "from tests.cluster.test_training_on_engines import begin, replayed\\n"
+    "from tests.cluster.engine_training import begin, replayed\\n"
     "run = begin(current(), steps=60, topology='hierarchical').wait(60)\\n"
     "print('forked by', len(set(current().call('all', os.getppid))))\\n"
     "want = replayed(60, n_workers=3)\\n"

@@ -25,7 +25,7 @@ from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from tests.net.bench import CLIENT, NetCluster, net_cluster
-from tests.net.test_training import QUICK, assert_same_bits, train
+from tests.net.trainings import QUICK, assert_same_bits, train
 
 SIDES = {
     "here": {"ps:0": "a", "worker:0": "a", "worker:1": "a", "worker:2": "b"},

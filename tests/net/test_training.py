@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import kit
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.settings import Settings
-from kit.testing.task_process import until
-from kit.training.client.run import Run
-from kit.training.data.sources import ArraySource
 from kit.training.member.moves import first_partners
 from kit.wire.records import HEAD_BYTES, TAG_BYTES
-from tests.exchange import replay
-from tests.net.bench import NetCluster, net_cluster
-from tests.net.models import MARK, MODELS, Array, Scales
+from tests.net.bench import net_cluster
+from tests.net.models import MARK
+from tests.net.trainings import (
+    CUTS,
+    PLACES,
+    QUICK,
+    assert_same_bits,
+    set_cut,
+    train,
+    wait_for_step,
+)
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-PLACES = {"ps:0": "a", "worker:0": "a", "worker:1": "b", "worker:2": "b"}
-RATE = 0.25
-BATCH = 12
-QUICK = Settings(
-    dead_after_s=3,
-    suspect_after_s=1,
-    heartbeat_s=0.1,
-    connect_deadline_s=1.5,
-    step_deadline_s=9,
-)
 # A cut leaves a fifth of this silence, which a busy machine must not use up by itself.
 PATIENT = QUICK.replace(dead_after_s=6, step_deadline_s=18)
 # So many steps after a cut TCP has measured the line anew. Until then it takes it for a
@@ -39,41 +31,6 @@ PATIENT = QUICK.replace(dead_after_s=6, step_deadline_s=18)
 MEASURED = 60
 # As rare as they can be set, but for what is due in `dead_after_s` anyway.
 RARE = PATIENT.replace(heartbeat_s=3, suspect_after_s=6, connect_deadline_s=12)
-
-
-def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:
-    model = MODELS[cluster.model]
-    with kit.settings(**cluster.directory.settings.as_plain()):
-        return kit.train(
-            model.step,
-            model.params,
-            model.data,
-            optimizer=kit.GradientDescent(RATE),
-            steps=steps,
-            batch=BATCH,
-            cluster=cluster,
-            **changes,
-        )
-
-
-def oracle(steps: int, n: int = 3) -> dict[str, Array]:
-    model = Scales()
-    sources = [ArraySource(model.data, BATCH, 0, worker, n) for worker in range(n)]
-
-    def gradients(params: dict[str, Array], step: int) -> list[dict[str, Array]]:
-        return [model.step(params, one.batch(step))[1] for one in sources]
-
-    def update(now: Array, mean: Array, _: dict[str, Array], __: int) -> Array:
-        return np.asarray(now - mean * now.dtype.type(RATE))
-
-    return replay.train(model.params, steps, gradients, update)
-
-
-def assert_same_bits(run: Run, steps: int) -> None:
-    want = oracle(steps)
-    assert {name: value.tobytes() for name, value in run.params.items()} == {
-        name: value.tobytes() for name, value in want.items()
-    }
 
 
 def test_training_with_a_switch_between_two_machines_gives_the_bits_of_the_replay(
@@ -142,14 +99,6 @@ def test_a_slow_and_lossy_line_is_no_failure(tmp_path: Path) -> None:
         assert wire.dropped > 0
 
 
-CUTS = {"one way": ["cut_ab"], "the other": ["cut_ba"], "both": ["cut_ab", "cut_ba"]}
-
-
-def set_cut(cluster: NetCluster, directions: list[str], *, cut: bool) -> None:
-    for direction in directions:
-        setattr(cluster.wire, direction, cut)
-
-
 @pytest.mark.parametrize("topology", ["ps", "ring"])
 @pytest.mark.parametrize("chosen", [PATIENT, RARE], ids=["patient", "rare"])
 def test_cuts_that_are_shorter_than_the_silence_of_a_dead_task_end_no_training(
@@ -193,12 +142,6 @@ def test_a_line_cut_for_long_ends_the_training_naming_a_task_of_the_other_side(
             blamed = report["error"]["task"]
             # Each side misses the other; the leader is on the near one.
             assert blamed == "/job:worker/task:0" if str(task) in far else blamed in far
-
-
-def wait_for_step(run: Run, step: int) -> None:
-    until(lambda: run.step >= step or run.state == "failed")
-    if run.state == "failed":
-        run.wait(0)  # raises why
 
 
 def test_a_gradient_cannot_be_read_on_the_way(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from kit.errors import (
 from kit.puzzles import Figures, Puzzle, PuzzleProcesses, Result
 from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.faults.test_processes import is_running
+from tests.faults.scene import is_running
 from tests.notebooks.kernel import ROOT
 
 Program = Callable[[Any], object]

@@ -15,6 +15,7 @@ from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import registered
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.cases import for_each
+from tests.cluster.hub import forget_topologies
 
 FREE = Rates(0.0, 0.0, 0.0, 0.0)
 
@@ -67,7 +68,7 @@ def test_topology_of_ones_own_is_recommended_where_it_is_quicker(
             plan = super().plan(layout, group, member)
             return plan and plan._replace(reduce=tuple(() for _ in plan.reduce))
 
-    monkeypatch.setattr(topologies, "_table", dict(topologies._table))
+    forget_topologies(monkeypatch)
     topologies.register(Skips())
 
     found = kit.recommend(400_000, worker=4, link="10mbit", rates=FREE)

@@ -21,6 +21,7 @@ from kit.rehearsal import schedule as schedules
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.trace.traffic import Phase, TransferKind
 from tests.cases import for_each
+from tests.cluster.hub import forget_topologies
 from tests.exchange.models import models
 from tests.rehearsal.line_by_line import play
 
@@ -244,7 +245,7 @@ class _Idle(_Own):
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topologies, "_table", dict(topologies._table))
+    forget_topologies(monkeypatch)
 
 
 @pytest.mark.usefixtures("table")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,31 +19,13 @@ from kit.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from kit.server.attached import AttachedCluster
-from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
+from tests.server.attached import clusters, look
 from tests.server.ports import free_ports
 from tests.training.toy import BATCH, DATA, fit, initial
 
 SOON_S = 20.0
-
-
-def look(cluster: LocalCluster, number: int = 0) -> AttachedCluster:
-    """Attach to a running cluster by one of its servers."""
-    server = cluster.servers[number]
-    return kit.attach(
-        server.target,
-        credentials=server.directory.credentials,
-        settings=server.settings,
-    )
-
-
-@contextmanager
-def clusters(ps: int, worker: int, transport: str = "tcp") -> Iterator[LocalCluster]:
-    settings = kit.Settings(transport=transport)
-    with local_cluster(ps, worker, settings=settings) as cluster:
-        yield cluster
 
 
 @pytest.mark.parametrize("transport", ["tcp", "unix"])

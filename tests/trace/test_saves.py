@@ -9,7 +9,7 @@ from pathlib import Path
 from kit.trace.file import save
 from kit.trace.named_rows import SaveRow
 from kit.trace.trace import Trace
-from tests.trace.test_file import SMALL, events_of
+from tests.trace.events import SMALL, events_of
 
 
 def test_a_failed_checkpoint_is_an_instant_with_its_reason(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import kit
 from kit.server.server import Server
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.wire.rpc import Answer, Handler
 from tests.training.toy import BATCH, DATA, Params, fit, initial
 
@@ -73,3 +74,20 @@ def answer_with(
         return {**table, op: table[op]._replace(answer=answer)}
 
     server._handlers = handlers  # type: ignore[method-assign]
+
+
+def wait_for_step(run: kit.Run, step: int) -> None:
+    """Wait until the members have agreed to stand before `step`."""
+    until(lambda: run.step == step or run.done)
+    assert run.step == step
+
+
+def settled(run: kit.Run) -> int:
+    """Return the step at which a paused training stands."""
+    pause, seen = threading.Event(), -1
+    for _ in range(100):
+        pause.wait(0.15)
+        if run.step == seen and seen > 0:
+            return seen
+        seen = run.step
+    raise AssertionError(f"the training did not come to rest: step {seen}")

@@ -17,7 +17,7 @@ from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.trace.traffic import TransferKind
 from tests.training.backups import Late, Marked, ranks, replayed
-from tests.training.test_training_bits import settled, wait_for_step
+from tests.training.paced import settled, wait_for_step
 from tests.training.toy import (
     BATCH,
     DATA,

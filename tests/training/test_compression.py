@@ -11,10 +11,9 @@ import pytest
 
 import kit
 from kit.exchange import register
-from kit.exchange.topologies import topology as table
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
-from tests.cluster.test_own_topology import Hub
+from tests.cluster.hub import Hub, forget_topologies
 from tests.training import compressed
 from tests.training.compressed import DATA, Oracle, fit, initial, replayed
 from tests.training.toy import BATCH, Hasty, quick_cluster, same_bits
@@ -61,7 +60,7 @@ def test_any_compressor_has_the_bits_of_its_replay_on_every_topology(
 def test_a_topology_and_an_optimizer_of_ones_own_keep_the_bits(
     compressor: Any, oracle: Oracle, three: LocalCluster, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(table, "_table", dict(table._table))
+    forget_topologies(monkeypatch)
     register(Hub())
     given: dict[str, Any] = {"compress": compressor, "optimizer": Hasty()}
 

@@ -15,11 +15,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-import kit
 from kit.errors import InternalError
-from kit.exchange.layout import Spec
 from kit.settings import Settings
-from kit.task import Task
 from kit.trace.log import Rows
 from kit.trace.traffic import (
     MEASURE,
@@ -35,27 +32,12 @@ from kit.trace.window import Window
 from kit.training.client.recorded import Recorded
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
-from kit.training.job import Job
 from kit.training.member.member import Member
 from kit.training.member.printed import PrintedLines
 from kit.training.member.snapshot import poll
+from tests.training.jobs import EXAMPLES, TASKS, job
 
-TASKS = (Task("worker", 0), Task("worker", 1))
-EXAMPLES = 8
 MANY = 1000  # steps in an answer
-
-
-def job(steps: int, **changes: Any) -> Job:
-    return Job(
-        run="ab" * 16,
-        tasks=TASKS,
-        specs=(Spec("w", (12,), "float32"),),
-        optimizer=kit.GradientDescent(0.1),
-        topology="ring",
-        steps=steps,
-        batch=2 * EXAMPLES,
-        settings=Settings(**changes),
-    )
 
 
 def loss(step: Any) -> Any:

@@ -25,18 +25,11 @@ from tests.training.toy import (
     replayed,
     rows,
     same_bits,
+    share,
+    telling,
 )
 
 STEPS = 8
-
-
-def share(examples: Any) -> float:
-    """Return a number that depends on which examples it is of."""
-    return float((examples[:, 0] > 0).mean())
-
-
-def telling(params: Params, batch: Any) -> Any:
-    return (*fit(params, batch), {"accuracy": share(batch[0]), "n": len(batch[0])})
 
 
 def one_by_one(params: Params, batch: Any) -> Any:

@@ -17,7 +17,7 @@ from kit.exchange.topologies.ps import ParameterServer
 from kit.testing import check_topology
 from kit.testing.processes import process_cluster
 from kit.training.optimizers.rule import Optimizer
-from tests.cluster.test_own_topology import Hub
+from tests.cluster.hub import Hub, forget_topologies
 from tests.training.backups import ranks
 from tests.training.backups import replayed as replayed_backups
 from tests.training.paced import always_one
@@ -51,7 +51,7 @@ class Mistaken(Hub):
 
 @pytest.fixture(autouse=True)
 def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "_table", dict(table._table))
+    forget_topologies(monkeypatch)
     for one in (Served(), Hub(), Mistaken()):
         register(one)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import kit
 from kit.testing.cluster import LocalCluster
-from kit.testing.task_process import until
 from kit.training.optimizers.rule import Optimizer
+from tests.training.paced import settled, wait_for_step
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -163,12 +163,6 @@ def test_any_schedule_of_switches_has_the_bits_of_the_replay(
     assert all(measured == formula for _, measured, formula in run.moved_once)
 
 
-def wait_for_step(run: kit.Run, step: int) -> None:
-    """Wait until the members have agreed to stand before `step`."""
-    until(lambda: run.step == step or run.done)
-    assert run.step == step
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_pause_advance_and_resume_lose_no_step(topology: str) -> None:
@@ -203,17 +197,6 @@ def test_pause_advance_and_resume_lose_no_step(topology: str) -> None:
 
     assert run.step == 30
     assert same_bits(run.params, replayed(30, 2, optimizer))
-
-
-def settled(run: kit.Run) -> int:
-    """Return the step at which a paused training stands."""
-    pause, seen = threading.Event(), -1
-    for _ in range(100):
-        pause.wait(0.15)
-        if run.step == seen and seen > 0:
-            return seen
-        seen = run.step
-    raise AssertionError(f"the training did not come to rest: step {seen}")
 
 
 def test_same_call_twice_has_the_same_bits(cluster: LocalCluster) -> None:

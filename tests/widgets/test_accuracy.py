@@ -14,8 +14,7 @@ from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE
 from tests.training.paced import LONG_S, begin
-from tests.training.test_measures import telling
-from tests.training.toy import X, quick_cluster
+from tests.training.toy import X, quick_cluster, telling
 from tests.training.toy import rows as examples_of
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory

@@ -15,7 +15,7 @@ import pytest
 import kit
 from kit.testing.task_process import until
 from kit.trace.trace import Trace
-from tests.server.test_attach import clusters, look
+from tests.server.attached import clusters, look
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree

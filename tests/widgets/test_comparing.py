@@ -12,50 +12,16 @@ from bokeh.models import HoverTool
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.experiments.comparison import Comparison
-from kit.experiments.summary import RunSummary
-from kit.trace.trace import Trace
 from tests.cases import for_each
-from tests.experiments.traces import PS, TASKS, measured, trace_of
-from tests.widgets.test_report import Page
+from tests.experiments.traces import measured, trace_of
+from tests.widgets.outcomes import FALLING, Made, outcome, some
+from tests.widgets.pages import Page
 from widgets.comparing import overlays, page
 from widgets.comparing.cell import LiveComparison, still
 from widgets.drawing import figure_data, svg_charts
 from widgets.drawing.bokeh_figures import overlay_figure
 from widgets.drawing.svg_charts import Scale
 from widgets.drawing.theme import LIGHT
-
-FALLING = [4.0 * 0.9**k for k in range(80)]
-RING = PS._replace(topology="ring")
-
-
-class Made(Comparison):
-    """A comparison of outcomes that are at hand, without any run."""
-
-    def __init__(self, *made: RunSummary) -> None:
-        super().__init__((), [one.name for one in made])
-        self.made = made
-
-    def outcomes(self) -> tuple[RunSummary, ...]:
-        return self.made
-
-
-def outcome(name: str, trace: Trace, **changes: str) -> RunSummary:
-    about = {"state": "done", "topology": "ps"} | changes
-    return RunSummary(name, trace, step=len(trace.losses()[0]), **about)
-
-
-def some() -> Made:
-    """Two runs, one of which is shorter and moves half, and one that made no step."""
-    long = measured(
-        trace_of(FALLING, [600] * 80), "validation_loss", {9: 3.0, 79: 0.01}
-    )
-    short = trace_of(FALLING[:30], [300] * 30, epochs=(RING,), each=5_000_000)
-    return Made(
-        outcome("<ps>", measured(long, "accuracy", {40: 0.5, 79: 0.75})),
-        outcome("ring", short),
-        outcome("none", Trace(TASKS), state="failed", error="StepFailed: no"),
-    )
 
 
 @given(

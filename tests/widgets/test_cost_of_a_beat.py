@@ -15,7 +15,7 @@ from kit.trace.traffic import STEP, TransferKind
 from kit.training.client.recorded import Cursors, News, Recorded
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
-from tests.training.test_cost_of_looking import job
+from tests.training.jobs import job
 from widgets.board import snapshot, watcher
 from widgets.board.board import TrafficBoard
 from widgets.board.watcher import Beat, RunFollower

@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,13 @@ import pytest
 from kit.errors import InvalidArgumentError
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
+from tests.widgets.pages import Page
 from widgets import Section, write_report
 from widgets.drawing import page
 
 MakeTrace = Callable[..., Trace]
 NOON = datetime(2031, 4, 5, 12, 30, tzinfo=UTC)
 RING = {"worker:0": (800_000, 800_000)}
-
-
-class Page(HTMLParser):
-    """Collects the elements and the text of a page, and checks that tags match."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br", "link", "img", "input"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] not in ("script", "style"):
-            self.text += data
 
 
 # Any: the options are those of write_report, which checks them by name.

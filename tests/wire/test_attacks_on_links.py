@@ -25,6 +25,7 @@ from kit.testing.group import LocalMember, local_group
 from kit.wire import Credentials, FrameKind, Link, Stream
 from kit.wire.frame import SIZE
 from kit.wire.records import HEAD_BYTES, MAX_DATA, TAG_BYTES, RecordKind
+from tests.wire.attacks import ATTACKS, Attack
 from tests.wire.conftest import soon
 from tests.wire.relay import (
     TO_CLIENT,
@@ -42,7 +43,6 @@ from tests.wire.relay import (
     tls_size,
     write,
 )
-from tests.wire.test_records import ATTACKS, Attack
 
 N_LIVE = 40  # of each attack
 

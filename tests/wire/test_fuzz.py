@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tracemalloc
 
@@ -23,8 +22,8 @@ from kit.wire.frame import (
 from kit.wire.handshake.handshake import ClientHandshake, ServerHandshake
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.message import pack_message, unpack_message
+from tests.wire.mutations import N_MUTATIONS, mutate
 
-N_MUTATIONS = int(os.environ.get("KIT_FUZZ_MUTATIONS", "200000"))
 BOUNDS = Bounds(cluster=7, max_length=4096, max_sender=8, max_epoch=100)
 
 
@@ -44,29 +43,6 @@ def corpus() -> list[bytes]:
         for flags in (0, CHECKSUM)
         for body in bodies
     ]
-
-
-def mutate(frame: bytes, dice: random.Random) -> bytearray:
-    changed = bytearray(frame)
-    for _ in range(dice.randrange(1, 4)):
-        at = dice.randrange(len(changed))
-        match dice.randrange(6):
-            case 0:
-                changed[at] ^= 1 << dice.randrange(8)
-            case 1:
-                changed[at] = dice.choice((0, 1, 127, 128, 255))
-            case 2:
-                del changed[at:]
-            case 3:
-                changed[at:at] = dice.randbytes(dice.randrange(1, 9))
-            case 4:
-                width = dice.choice((1, 2, 4, 8))
-                changed[at : at + width] = dice.choice((b"\xff", b"\0")) * width
-            case 5:
-                changed += changed[at:]
-        if not changed:
-            break
-    return changed
 
 
 def parse(frame: bytearray) -> str:
