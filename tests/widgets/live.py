@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bokeh.document import Document
+from bokeh.models import Line
 
 import kit
 from kit.testing.cluster import LocalCluster
@@ -97,6 +98,18 @@ def tree(widget: Any) -> Iterator[Any]:
 def figures(root: Any) -> list[LiveFigure]:
     """Return the figures of a live board: the loss, the timeline and the links."""
     return [widget for widget in tree(root) if isinstance(widget, LiveFigure)]
+
+
+def columns(plot: Any, *names: str) -> Any:
+    """Return the columns of what a plot draws that has these, and the fewest others."""
+    drawn = [part.data_source.data for part in plot.figure.renderers]
+    return min((data for data in drawn if {*names} <= data.keys()), key=len)
+
+
+def lines_at_the_right(plot: Any) -> list[Any]:
+    """Return the curves of shares: of the examples, and of those held out."""
+    lines = (part for part in plot.figure.renderers if isinstance(part.glyph, Line))
+    return [part for part in lines if part.y_range_name == "right"]
 
 
 def tell(figure: LiveFigure, model: Any, attr: str, new: object) -> None:

@@ -16,6 +16,7 @@ from kit.trace.traffic import MEASURE
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import X, quick_cluster, telling
 from tests.training.toy import rows as examples_of
+from tests.widgets.live import lines_at_the_right
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.run_state import Moment
@@ -84,8 +85,8 @@ def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> No
     assert beat.moment.accuracy is None
     plot = LossPlot()
     plot.show(loss_of(beat.history), LIGHT)
-    assert not plot._curves["accuracy"].visible
-    assert not plot._right.visible
+    assert not any(line.visible for line in lines_at_the_right(plot))
+    assert not plot.figure.right[0].visible
 
 
 def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> None:
@@ -96,12 +97,12 @@ def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> 
     for theme in (LIGHT, DARK):
         plot.show(loss_of(beat.history), theme)
 
-        share = plot._curves["accuracy"]
-        assert share.visible
-        assert plot._right.visible
+        share, held_out = lines_at_the_right(plot)
+        (axis,) = plot.figure.right
+        assert (share.visible, held_out.visible, axis.visible) == (True, False, True)
         assert list(share.data_source.data["step"]) == [0, 1, 2]
         assert list(share.data_source.data["value"]) == pytest.approx([0.1, 0.2, 0.9])
-        assert plot._right.major_label_text_color == theme.ink
+        assert axis.major_label_text_color == theme.ink
     assert [mark.id for mark in plot.figure.renderers] == marks
 
 
@@ -125,17 +126,16 @@ def test_what_is_measured_on_held_out_data_is_drawn_with_dots(
     assert chart.y.high >= 0.75
     plot = LossPlot()
     plot.show(loss_of(beat_of(trace).history), LIGHT)
-    assert not plot._items["held-out"].visible
+    items = {item.label.value: item for item in plot.figure.legend[0].items}
+    assert not items["held-out"].visible
     plot.show(chart, LIGHT)
-    for label, values in (
-        ("held-out", [0.75, 0.5]),
-        ("held-out accuracy", [0.5, 0.625]),
-    ):
-        for drawn in (plot._curves[label], plot._dots[label]):
-            assert drawn.visible
-            assert list(drawn.data_source.data["step"]) == [19, 39]
-            assert list(drawn.data_source.data["value"]) == values
-    assert plot._items["held-out"].visible
+    parts = [part for part in plot.figure.renderers if part.visible]
+    drawn = [part.data_source.data for part in parts]
+    beside = [data for data in drawn if [*data.get("step", ())] == [19, 39]]
+    # A curve and its dots: the share at the right, the loss at the left.
+    values = [[0.5, 0.625], [0.5, 0.625], [0.75, 0.5], [0.75, 0.5]]
+    assert sorted([*data["value"]] for data in beside) == values
+    assert items["held-out"].visible
 
 
 def test_the_numbers_and_the_words_say_it() -> None:

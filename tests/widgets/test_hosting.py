@@ -22,6 +22,7 @@ from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from kit.training.elastic.generation import Change, Generation
 from tests.cases import for_each
 from tests.elastic.scene import train
+from tests.widgets.live import columns
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting
@@ -281,9 +282,9 @@ def test_the_live_loss_has_the_same_marks_as_the_still_one() -> None:
         plot.show(chart, theme)
 
     assert [mark.id for mark in plot.figure.renderers] == marks
-    assert plot._changes.data["second"] == [10]
-    assert plot._changes.data["label"] == ["worker:1 lost"]
-    assert (plot._again.data["left"], plot._again.data["right"]) == ([6], [10])
+    assert columns(plot, "second")["second"] == [10]
+    assert columns(plot, "second")["label"] == ["worker:1 lost"]
+    assert columns(plot, "left", "right") == {"left": [6], "right": [10]}
 
 
 def test_what_was_sent_before_a_change_is_no_rate_of_the_tasks_after_it() -> None:

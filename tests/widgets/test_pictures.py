@@ -17,6 +17,7 @@ from bokeh.models import AllLabels, LinearAxis, NoOverlap, Step
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.cases import for_each
+from tests.widgets.live import columns, lines_at_the_right
 from widgets.board import sentences, snapshot
 from widgets.board.history import TrainingHistory
 from widgets.board.watcher import beat_of
@@ -224,12 +225,12 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     after = [[mark.id for mark in plot.figure.renderers] for plot in plots]
     assert before == after
     for name, column in history.loss().items():
-        drawn = np.asarray(loss._sources[0].data[name])
+        drawn = np.asarray(columns(loss, "step", "loss")[name])
         assert drawn.tolist() == pytest.approx(column, rel=1e-6)
-    assert links._lines.data["name"] == list(history.links())
+    assert columns(links, "xs")["name"] == list(history.links())
     # A phase that does not occur has one row of no length, for the legend.
     missing = {phase.name.lower() for phase in Phase} - set(spans["phase"])
-    assert len(timeline._spans.data["task"]) == len(spans["task"]) + len(missing)
+    assert len(columns(timeline, "phase")["task"]) == len(spans["task"]) + len(missing)
 
 
 def drawn_by_bokeh(figure: Any) -> dict[str, Points]:
@@ -275,8 +276,10 @@ def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
     picture = svg_charts.curves_chart(chart)
 
     live = drawn_by_bokeh(plot.figure) | {
-        name: columns_of(plot._curves[name])
-        for name in ("accuracy", "held-out accuracy")
+        name: columns_of(mark)
+        for name, mark in zip(
+            ("accuracy", "held-out accuracy"), lines_at_the_right(plot), strict=True
+        )
     }
     assert list(live) == [series.label for series in chart.series]
     for series in chart.series:
@@ -299,7 +302,7 @@ def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
     figure: Any = links_figure(chart, LIGHT)
     picture = svg_charts.links_chart(chart)
 
-    live = plot._lines.data
+    live = columns(plot, "xs")
     page: Any = {r.name: r for r in figure.renderers if isinstance(r.glyph, Step)}
     labels = [series.label for series in chart.series]
     assert list(live["name"]) == list(page) == labels
