@@ -274,6 +274,11 @@ def _seed(y: Tensor, weight: Any) -> Tensor:
             f"{y!r} has no gradient: only floating point values have; cast it first."
         )
     if weight is None:
+        if y.static.dtype.kind == "c":
+            raise TypeError(
+                f"the gradient of {y!r}, which is complex, depends on the weights of "
+                f"both its parts: give them as grad_ys, or take a real number of it."
+            )
         return _ones(y)
     given = tensor(weight, y.static.dtype)
     if not agrees(given.static.shape, y.static.shape):

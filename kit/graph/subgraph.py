@@ -19,9 +19,10 @@ def function_from(
 ) -> tuple[dict[str, Any], list[Tensor]]:
     """Return what computes `outputs`, and the tensors from outside that this takes.
 
-    Ops with a number from `begin` on, and constants, belong to the function. Its
-    arguments are `inputs`, then what it takes from outside. Raises `ValueError` for a
-    function that makes a variable, a queue or the like.
+    Ops with a number from `begin` on belong to the function. A constant from before is
+    taken from outside as well: it may be fed, and have a gradient. The arguments are
+    `inputs`, then what is taken. Raises `ValueError` for a function that makes a
+    variable, a queue or the like.
     """
     inside = _inside(begin, inputs, outputs)
     names = {op.name for op in inside}
@@ -72,8 +73,7 @@ def _inside(
     stack = [one.op for one in outputs]
     while stack:
         op = stack.pop()
-        is_inside = op.number >= begin or op.type == "Const"
-        if is_inside and op not in found and op not in arguments:
+        if op.number >= begin and op not in found and op not in arguments:
             found.add(op)
             stack += [one.op for one in op.takes]
             stack += [one for one in op.control_inputs if one.number >= begin]

@@ -62,8 +62,11 @@ from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
 from kit.tf1.ops.arithmetic import add_n as add_n
+from kit.tf1.ops.arithmetic import angle as angle
 from kit.tf1.ops.arithmetic import cast as cast
 from kit.tf1.ops.arithmetic import ceil as ceil
+from kit.tf1.ops.arithmetic import complex as complex
+from kit.tf1.ops.arithmetic import conj as conj
 from kit.tf1.ops.arithmetic import cos as cos
 from kit.tf1.ops.arithmetic import div as div
 from kit.tf1.ops.arithmetic import divide as divide
@@ -77,6 +80,7 @@ from kit.tf1.ops.arithmetic import floormod as floormod
 from kit.tf1.ops.arithmetic import greater as greater
 from kit.tf1.ops.arithmetic import greater_equal as greater_equal
 from kit.tf1.ops.arithmetic import identity as identity
+from kit.tf1.ops.arithmetic import imag as imag
 from kit.tf1.ops.arithmetic import is_finite as is_finite
 from kit.tf1.ops.arithmetic import is_inf as is_inf
 from kit.tf1.ops.arithmetic import is_nan as is_nan
@@ -96,6 +100,7 @@ from kit.tf1.ops.arithmetic import multiply as multiply
 from kit.tf1.ops.arithmetic import negative as negative
 from kit.tf1.ops.arithmetic import not_equal as not_equal
 from kit.tf1.ops.arithmetic import pow as pow
+from kit.tf1.ops.arithmetic import real as real
 from kit.tf1.ops.arithmetic import realdiv as realdiv
 from kit.tf1.ops.arithmetic import reciprocal as reciprocal
 from kit.tf1.ops.arithmetic import rint as rint

@@ -9,7 +9,9 @@ from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
 from kit.tf1.ops.arithmetic import add_n as add_n
+from kit.tf1.ops.arithmetic import angle as angle
 from kit.tf1.ops.arithmetic import ceil as ceil
+from kit.tf1.ops.arithmetic import conj as conj
 from kit.tf1.ops.arithmetic import cos as cos
 from kit.tf1.ops.arithmetic import divide as divide
 from kit.tf1.ops.arithmetic import equal as equal
@@ -20,6 +22,7 @@ from kit.tf1.ops.arithmetic import floordiv as floordiv
 from kit.tf1.ops.arithmetic import floormod as floormod
 from kit.tf1.ops.arithmetic import greater as greater
 from kit.tf1.ops.arithmetic import greater_equal as greater_equal
+from kit.tf1.ops.arithmetic import imag as imag
 from kit.tf1.ops.arithmetic import is_finite as is_finite
 from kit.tf1.ops.arithmetic import is_inf as is_inf
 from kit.tf1.ops.arithmetic import is_nan as is_nan
@@ -38,6 +41,7 @@ from kit.tf1.ops.arithmetic import multiply as multiply
 from kit.tf1.ops.arithmetic import negative as negative
 from kit.tf1.ops.arithmetic import not_equal as not_equal
 from kit.tf1.ops.arithmetic import pow as pow
+from kit.tf1.ops.arithmetic import real as real
 from kit.tf1.ops.arithmetic import reciprocal as reciprocal
 from kit.tf1.ops.arithmetic import rint as rint
 from kit.tf1.ops.arithmetic import round as round

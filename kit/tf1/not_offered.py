@@ -147,7 +147,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
         SparseFeature SparseTensorSpec TensorArray
         TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
-        add_check_numerics_ops angle argsort as_string asin asinh
+        add_check_numerics_ops argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
         assert_less_equal assert_near assert_negative assert_non_negative
         assert_non_positive assert_none_equal assert_positive assert_proper_iterable
@@ -155,7 +155,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         assert_scalar assert_type atan atan2 atanh batch_gather batch_scatter_update
         batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
         broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
-        cholesky_solve complex confusion_matrix conj control_flow_v2_enabled
+        cholesky_solve confusion_matrix control_flow_v2_enabled
         convert_to_tensor_or_sparse_tensor cosh count_up_to
         create_partitioned_variables cross cumprod custom_gradient decode_base64
         decode_compressed decode_json_example delete_session_tensor depth_to_space
@@ -171,7 +171,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         fake_quant_with_min_max_vars_per_channel_gradient fft fft2d fft3d fingerprint
         get_logger get_session_handle get_session_tensor get_static_value
         grad_pass_through guarantee_const hessians histogram_fixed_width
-        histogram_fixed_width_bins identity_n ifft ifft2d ifft3d igamma igammac imag
+        histogram_fixed_width_bins identity_n ifft ifft2d ifft3d igamma igammac
         init_scope is_non_decreasing is_numeric_tensor
         is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
         load_library load_op_library log_sigmoid make_ndarray make_template
@@ -181,7 +181,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
         orthogonal_initializer parallel_stack parse_single_sequence_example
         parse_tensor polygamma print qint16 qint32 qint8 qr quantize quantize_v2
-        quantized_concat quint16 quint8 random_gamma random_poisson real
+        quantized_concat quint16 quint8 random_gamma random_poisson
         recompute_grad reduce_join regex_replace register_tensor_conversion_function
         repeat required_space_to_batch_paddings resource resource_variables_enabled
         reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min
@@ -215,11 +215,11 @@ _BY_MODULE: Final[dict[str, str]] = {
         flush log_every_n log_first_n log_if vlog
     """,
     "math": """
-        acos acosh angle asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1
-        bessel_i1e betainc bincount confusion_matrix conj cosh cumprod
-        cumulative_logsumexp digamma divide_no_nan erf erfc igamma igammac imag
+        acos acosh asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1
+        bessel_i1e betainc bincount confusion_matrix cosh cumprod
+        cumulative_logsumexp digamma divide_no_nan erf erfc igamma igammac
         is_non_decreasing is_strictly_increasing lbeta lgamma log_sigmoid
-        multiply_no_nan nextafter polygamma polyval real reciprocal_no_nan
+        multiply_no_nan nextafter polygamma polyval reciprocal_no_nan
         reduce_euclidean_norm reduce_std reduce_variance segment_max segment_mean
         segment_min segment_prod segment_sum sinh tan unsorted_segment_max
         unsorted_segment_mean unsorted_segment_min unsorted_segment_prod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kit.errors import InvalidArgumentError, UnimplementedError
@@ -17,7 +18,7 @@ from kit.tf1.tensor.convert import (
     op_scope,
 )
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32, float64, int32, int64
-from kit.tf1.tensor.operators import binary, exclusive_or, true_divide, unary
+from kit.tf1.tensor.operators import absolute, binary, exclusive_or, true_divide, unary
 from kit.tf1.tensor.tensor import Tensor
 
 
@@ -109,7 +110,7 @@ def _binary(op_type: str, doc: str) -> Binary:
     return function
 
 
-abs = _unary("Abs", "|x|")
+abs = absolute
 negative = _unary("Neg", "-x")
 sign = _unary("Sign", "-1, 0 or 1")
 square = _unary("Square", "x * x")
@@ -148,6 +149,57 @@ greater = _binary("Greater", "whether x > y")
 greater_equal = _binary("GreaterEqual", "whether x >= y")
 logical_and = _binary("LogicalAnd", "whether both are true")
 logical_or = _binary("LogicalOr", "whether at least one is true")
+
+
+def complex(real: Any, imag: Any, name: str | None = None) -> Any:
+    """Return complex numbers with these parts, both float32 or both float64."""
+    with op_scope(name, "Complex", [real, imag]) as scope:
+        left = convert_to_tensor(real, name="real")
+        right = convert_to_tensor(imag, name="imag")
+        if (left.dtype, right.dtype) not in ((float32, float32), (float64, float64)):
+            raise TypeError(
+                f"real and imag have incorrect types: {left.dtype.name} "
+                f"{right.dtype.name}; give float32 or float64 for both."
+            )
+        return create("Complex", left, right, name=scope)
+
+
+def conj(x: Any, name: str | None = None) -> Any:
+    """Return the complex conjugate, element by element; real numbers as they are."""
+    found = convert_to_tensor(x)
+    if not (
+        found.dtype.is_complex or found.dtype.is_floating or found.dtype.is_integer
+    ):
+        raise TypeError(f"Expected numeric tensor, got dtype {found.dtype!r}")
+    return _of_complex("Conj", found, name, lambda one: one)
+
+
+def real(input: Any, name: str | None = None) -> Any:
+    """Return the real parts; real numbers as they are."""
+    return _of_complex("Real", input, name, lambda one: one)
+
+
+def imag(input: Any, name: str | None = None) -> Any:
+    """Return the imaginary parts, which are zeros for real numbers."""
+    return _of_complex("Imag", input, name, _zeros)
+
+
+def angle(input: Any, name: str | None = None) -> Any:
+    """Return the arguments of complex numbers, from -pi to pi; zeros for real ones."""
+    return _of_complex("Angle", input, name, _zeros)
+
+
+def _zeros(found: Any) -> Any:
+    return create("ZerosLike", found, name="zeros_like")
+
+
+def _of_complex(
+    op_type: str, x: Any, name: str | None, of_real: Callable[[Any], Any]
+) -> Any:
+    with op_scope(name, op_type, [x]) as scope:
+        found = convert_to_tensor(x)
+        is_complex = found.dtype.is_complex
+        return create(op_type, found, name=scope) if is_complex else of_real(found)
 
 
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
@@ -293,9 +345,8 @@ def matmul(
     with op_scope(name, "MatMul", [a, b]) as scope:
         left = convert_to_tensor(a, name="a")
         right = convert_to_tensor(b, name="b", dtype_hint=left.dtype.base_dtype)
-        for is_adjoint, one in ((adjoint_a, left), (adjoint_b, right)):
-            if is_adjoint and one.dtype.is_complex:
-                raise TypeError("matmul takes no adjoint of complex matrices here.")
+        left = conj(left) if adjoint_a else left
+        right = conj(right) if adjoint_b else right
         turns = {
             "transpose_a": bool(transpose_a or adjoint_a),
             "transpose_b": bool(transpose_b or adjoint_b),

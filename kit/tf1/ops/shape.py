@@ -12,6 +12,7 @@ from kit.graph.ops.array import broadcast
 from kit.graph.ops.array import shape as native
 from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
+from kit.tf1.ops.arithmetic import conj
 from kit.tf1.ops.write import axes, index, one_of, value_now, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
@@ -56,8 +57,7 @@ def transpose(
     """
     with op_scope(name, "transpose", [a, perm]) as scope:
         found = convert_to_tensor(a, name="a")
-        if conjugate and found.dtype.is_complex:
-            raise TypeError("transpose does not conjugate complex numbers here.")
+        found = conj(found) if conjugate else found
         order = None if perm is None else axes("Transpose", "perm", perm)
         if order is not None and len(set(order)) != len(order):
             raise InvalidArgumentError(

@@ -46,6 +46,15 @@ def unary(op_type: str, x: Any, name: str | None = None) -> Any:
         return create(op_type, argument(op_type, "x", x), name=scope)
 
 
+def absolute(x: Any, name: str | None = None) -> Any:
+    """Return |x|, element by element; of complex numbers these are real."""
+    with op_scope(name, "Abs", [x]) as scope:
+        found = argument("Abs", "x", x)
+        return create(
+            "ComplexAbs" if found.dtype.is_complex else "Abs", found, name=scope
+        )
+
+
 def exclusive_or(x: Any, y: Any, name: str | None) -> Any:
     """Return whether exactly one of two bools is true."""
     either, both = (binary(one, x, y, None) for one in ("LogicalOr", "LogicalAnd"))
@@ -133,8 +142,10 @@ for _method, _op_type in {
 }.items():
     OPERATORS[_method] = lambda x, y, op_type=_op_type: binary(op_type, x, y, None)
 
-for _method, _op_type in {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}.items():
+for _method, _op_type in {"neg": "Neg", "invert": "LogicalNot"}.items():
     OPERATORS[_method] = lambda x, op_type=_op_type: unary(op_type, x)
+
+OPERATORS["abs"] = absolute
 
 
 def get_item(x: Any, key: Any) -> Any:

@@ -125,11 +125,10 @@ UNARY = [
         (A, B),
     ),
     Case(
-        "PowLog",
-        lambda x, z: make("PowLog", x, z),
-        lambda x, z: np.where(x > 0, z * np.log(np.abs(x)), 0),
-        (A, B),
-        has_slope=False,
+        "LogOrZero",
+        lambda x: make("LogOrZero", x),
+        lambda x: np.where(x > 0, np.log(np.abs(x)), 0),
+        (A,),
     ),
     Case(
         "SumLike",

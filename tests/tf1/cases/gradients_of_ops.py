@@ -70,6 +70,9 @@ OF_A_VECTOR: dict[str, Callable[[Any, Any], Any]] = {
     "fill": lambda tf, x: tf.fill([4], x[0]),
     "l2_loss": lambda tf, x: tf.nn.l2_loss(x),
     "squared_difference": lambda tf, x: tf.squared_difference(x, OTHER),
+    "loop_that_also_takes_it_from_outside": lambda tf, x: tf.while_loop(
+        lambda i, _: i < 3, lambda i, one: (i + 1, one * x), [0, x]
+    )[1],
 }
 
 # What is differentiated by both.

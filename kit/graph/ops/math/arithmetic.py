@@ -18,6 +18,8 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.elementwise import (
     BinaryBuilder,
     by_each,
+    by_one,
+    conj,
     enter_binary,
     infer_binary,
     infer_float,
@@ -48,28 +50,33 @@ def _whole(function: str) -> Callable[..., Any]:
 
 def _squared_difference(xp: ModuleType, x: Any, y: Any) -> Any:
     d = xp.subtract(x, y)
-    d *= d
+    d *= d.conj() if d.dtype.kind == "c" else d
     return d
 
 
 def _power_by_x(g: Any, x: Any, y: Any, _: Any) -> Any:
+    # From the left: in half precision y * x ** (y - 1) may be infinite where g is 0.
+    x, scaled = conj(x), multiply(g, conj(y))
     if y.static.value is not None and y.static.value.shape == ():
-        exponent = y.static.value.item()
-        if exponent == 2:
-            return multiply(g, add(x, x))
-        return multiply(g, multiply(y, power(x, exponent - 1)))
-    return multiply(g, multiply(y, power(x, subtract(y, 1))))
+        exponent = y.static.value.item() - 1
+        return multiply(scaled, x if exponent == 1 else power(x, exponent.conjugate()))
+    return multiply(scaled, power(x, subtract(conj(y), 1)))
 
 
 def _power_by_y(g: Any, x: Any, _: Any, z: Any) -> Any:
-    return multiply(g, make("PowLog", x, z))
+    return multiply(multiply(g, conj(z)), make("LogOrZero", conj(x)))
 
 
-def _pow_log(xp: ModuleType, x: Any, z: Any) -> Any:
-    x = xp.broadcast_to(x, z.shape)
-    positive = x > 0
-    # Where x has no logarithm the gradient is 0, but a NaN of the result stays one.
-    return xp.where(positive, z * xp.log(xp.where(positive, x, 1)), 0 * z)
+def _log_or_zero_gradient(g: Any, x: Any, _: Any) -> Any:
+    has_log = make(
+        "NotEqual" if x.static.dtype.kind == "c" else "Greater", x, zero_for(x)
+    )
+    return make("Select", has_log, divide(g, conj(x)), zero_for(g))
+
+
+def _log_or_zero(xp: ModuleType, x: Any) -> Any:
+    has_log = x != 0 if x.dtype.kind == "c" else x > 0
+    return xp.where(has_log, xp.log(xp.where(has_log, x, 1)), 0)
 
 
 def _chosen(first: str) -> Callable[..., Any]:
@@ -97,15 +104,27 @@ multiply: BinaryBuilder = enter_binary(
     "Mul",
     np.multiply,
     "x * y",
-    by_each(lambda g, x, y, z: multiply(g, y), lambda g, x, y, z: multiply(g, x)),
+    by_each(
+        lambda g, x, y, z: multiply(g, conj(y)), lambda g, x, y, z: multiply(g, conj(x))
+    ),
+)
+multiply_no_nan: BinaryBuilder = enter_binary(
+    "MulNoNan",
+    np.multiply,
+    "x * y, and 0 wherever y is 0, also where x is infinite",
+    by_each(
+        lambda g, x, y, z: multiply_no_nan(g, conj(y)),
+        lambda g, x, y, z: multiply_no_nan(conj(x), g),
+    ),
+    bind=lambda xp, _: lambda x, y: xp.where(y == 0, 0, x) * y,
 )
 divide: BinaryBuilder = enter_binary(
     "RealDiv",
     np.true_divide,
     "x / y, a floating point number also for integers",
     by_each(
-        lambda g, x, y, z: divide(g, y),
-        lambda g, x, y, z: make("Neg", divide(multiply(g, z), y)),
+        lambda g, x, y, z: divide(g, conj(y)),
+        lambda g, x, y, z: make("Neg", divide(multiply(g, conj(z)), conj(y))),
     ),
     infer_float,
 )
@@ -194,4 +213,4 @@ register(
     OpDef("SquaredDifference", infer_binary, _squared_difference, _difference_gradient)
 )
 register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient))
-register(OpDef("PowLog", infer_like(1), _pow_log, missing))
+register(OpDef("LogOrZero", infer_like(0), _log_or_zero, by_one(_log_or_zero_gradient)))

@@ -74,6 +74,14 @@ def zero_for(x: Tensor) -> Tensor:
     return tensor(np.zeros((), x.static.dtype), graph=x.graph)
 
 
+def conj(x: Tensor) -> Tensor:
+    """Return the conjugate of a complex tensor, and any other as it is.
+
+    Through a derivative f' of complex numbers a gradient is multiplied with conj(f').
+    """
+    return make("Conj", x) if x.static.dtype.kind == "c" else x
+
+
 def infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     """Infer the common shape of two operands of one dtype."""
     dtype = same_dtype(inputs, "an element-wise op")

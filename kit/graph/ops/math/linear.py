@@ -14,7 +14,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import expand_dims, reshape, squeeze
 from kit.graph.ops.math.arithmetic import multiply
 from kit.graph.ops.math.cast import cast
-from kit.graph.ops.math.elementwise import sum_like
+from kit.graph.ops.math.elementwise import conj, sum_like
 from kit.graph.ops.math.reduce import reduce_max, reduce_sum
 from kit.graph.ops.math.unary import absolute, sqrt, square
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
@@ -98,6 +98,7 @@ def norm(
         found = cast(found, np.float64)
     is_long = axis is None and found.static.shape and len(found.static.shape) > 1
     if ord in (None, 2, "fro", "euclidean") and not (ord == 2 and is_long):
+        found = absolute(found) if found.static.dtype.kind == "c" else found
         return sqrt(reduce_sum(square(found), axis, keepdims), name=name)
     if ord in (1, np.inf) and not is_long and not isinstance(axis, tuple | list):
         reduce = reduce_sum if ord == 1 else reduce_max
@@ -144,7 +145,7 @@ def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 
 
 def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    (g,), (a, b) = gradients, op.inputs
+    g, a, b = gradients[0], *map(conj, op.inputs)
     match op.attrs["transpose_a"], op.attrs["transpose_b"]:
         case False, False:
             by_a, by_b = matmul(g, b, False, True), matmul(a, g, True, False)
@@ -156,7 +157,7 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
             by_a, by_b = matmul(b, g, True, True), matmul(g, a, True, True)
     if all(one.static.shape and len(one.static.shape) == 2 for one in (a, b)):
         return [by_a, by_b]  # no leading axes that could have been broadcast
-    return [sum_like(by_a, a), sum_like(by_b, b)]
+    return [sum_like(by, x) for by, x in zip((by_a, by_b), op.inputs, strict=True)]
 
 
 def _infer_diag(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

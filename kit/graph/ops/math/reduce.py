@@ -21,6 +21,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.elementwise import conj
 from kit.graph.static import Shape, Static, axis_of
 from kit.graph.table import (
     Attrs,
@@ -151,13 +152,13 @@ def _extreme_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 def _prod_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     others = make("ProdOfOthers", op.inputs[0], axis=op.attrs["axis"])
-    return [multiply(spread(gradients[0], op), others)]
+    return [multiply(spread(gradients[0], op), conj(others))]
 
 
 def _log_sum_exp_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x = op.inputs[0]
     weight = make("Exp", subtract(x, spread(op.outputs[0], op)))
-    return [multiply(spread(gradients[0], op), weight)]
+    return [multiply(spread(gradients[0], op), conj(weight))]
 
 
 reduce_sum = _enter(

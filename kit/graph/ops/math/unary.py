@@ -15,12 +15,19 @@ import numpy as np
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.op import Tensor
-from kit.graph.ops.math.arithmetic import add, divide, multiply, subtract
+from kit.graph.ops.math.arithmetic import (
+    add,
+    divide,
+    multiply,
+    multiply_no_nan,
+    subtract,
+)
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.elementwise import (
     UnaryBuilder,
     by_each,
     by_one,
+    conj,
     enter_unary,
     infer_binary,
     infer_float,
@@ -42,6 +49,11 @@ def _tanh_slope(xp: ModuleType, y: Any, g: Any) -> Any:
     return slope
 
 
+def _rsqrt_slope(g: Any, x: Any, y: Any) -> Any:
+    y = conj(y)
+    return multiply_no_nan(multiply(y, y), multiply(multiply(g, -0.5), y))
+
+
 def _rsqrt(xp: ModuleType, x: Any) -> Any:
     root = xp.sqrt(x)
     return xp.divide(1, root, out=root if root.ndim else None)
@@ -61,44 +73,48 @@ def _enter(
 _real = partial(_enter, infer=infer_float)
 
 negative: UnaryBuilder = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
-absolute = _enter(
-    "Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x))
-)
+_enter("Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x)))
 square = _enter(
-    "Square", np.square, "x * x", lambda g, x, y: multiply(g, multiply(x, 2))
+    "Square", np.square, "x * x", lambda g, x, y: multiply(g, multiply(conj(x), 2))
 )
 sign = _enter("Sign", np.sign, "-1, 0 or 1", _zeros)
-exp = _real("Exp", np.exp, "e**x", lambda g, x, y: multiply(g, y))
+exp = _real("Exp", np.exp, "e**x", lambda g, x, y: multiply(g, conj(y)))
 expm1 = _real(
     "Expm1",
     np.expm1,
     "e**x - 1, exact for small x",
-    lambda g, x, y: multiply(g, add(y, 1)),
+    lambda g, x, y: multiply(g, add(conj(y), 1)),
 )
-log = _real("Log", np.log, "the natural logarithm", lambda g, x, y: divide(g, x))
+log = _real("Log", np.log, "the natural logarithm", lambda g, x, y: divide(g, conj(x)))
 log1p = _real(
     "Log1p",
     np.log1p,
     "log(1 + x), exact for small x",
-    lambda g, x, y: divide(g, add(x, 1)),
+    lambda g, x, y: divide(g, add(conj(x), 1)),
 )
 sqrt = _real(
-    "Sqrt", np.sqrt, "the square root", lambda g, x, y: divide(multiply(g, 0.5), y)
+    "Sqrt",
+    np.sqrt,
+    "the square root",
+    lambda g, x, y: multiply_no_nan(divide(0.5, conj(y)), g),
 )
 sin: UnaryBuilder = _real(
-    "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(x))
+    "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(conj(x)))
 )
 cos: UnaryBuilder = _real(
-    "Cos", np.cos, "the cosine", lambda g, x, y: negative(multiply(g, sin(x)))
+    "Cos", np.cos, "the cosine", lambda g, x, y: negative(multiply(g, sin(conj(x))))
 )
 tanh = _real(
-    "Tanh", np.tanh, "the hyperbolic tangent", lambda g, x, y: make("TanhGrad", y, g)
+    "Tanh",
+    np.tanh,
+    "the hyperbolic tangent",
+    lambda g, x, y: make("TanhGrad", conj(y), g),
 )
 reciprocal = _real(
     "Reciprocal",
     np.reciprocal,
     "1 / x",
-    lambda g, x, y: negative(multiply(g, multiply(y, y))),
+    lambda g, x, y: multiply_no_nan(square(conj(y)), negative(g)),
 )
 floor = _enter("Floor", np.floor, "x rounded down")
 ceil = _enter("Ceil", np.ceil, "x rounded up")
@@ -108,6 +124,14 @@ is_finite = enter_unary(
 )
 is_nan = enter_unary("IsNan", np.isnan, "whether x is not a number", infer=infer_test)
 is_inf = enter_unary("IsInf", np.isinf, "whether x is infinite", infer=infer_test)
+
+
+@speaks(np.absolute)
+def absolute(x: Any, name: str | None = None) -> Tensor:
+    """Return |x|, element by element; of a complex number it is a real one."""
+    (found,) = resolved(np.absolute, x)
+    is_complex = found.static.dtype.kind == "c"
+    return make("ComplexAbs" if is_complex else "Abs", found, name=name)
 
 
 def rsqrt(x: Any, name: str | None = None) -> Tensor:
@@ -139,9 +163,7 @@ register(
         "Rsqrt",
         infer_float,
         _rsqrt,
-        by_one(
-            lambda g, x, y: multiply(multiply(g, -0.5), multiply(y, multiply(y, y)))
-        ),
+        by_one(_rsqrt_slope),
     )
 )
 register(
@@ -150,8 +172,8 @@ register(
         infer_binary,
         _tanh_slope,
         by_each(
-            lambda gg, y, g, z: multiply(multiply(gg, -2), multiply(y, g)),
-            lambda gg, y, g, z: multiply(gg, subtract(1, multiply(y, y))),
+            lambda gg, y, g, z: multiply(multiply(gg, -2), conj(multiply(y, g))),
+            lambda gg, y, g, z: multiply(gg, subtract(1, square(conj(y)))),
         ),
     )
 )

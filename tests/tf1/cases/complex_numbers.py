@@ -1,0 +1,181 @@
+"""Complex numbers: their parts, products with adjoints, gradients in conjugates; and
+gradients of half precision where what they are made of overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1 import look
+
+Z = np.array(
+    [[1.0 + 2.0j, -0.5j, -1.5 + 0.5j], [2.0 - 1.0j, 0.25 + 1.0j, -0.75 - 2.0j]]
+)
+W = np.array([[0.5 - 1.0j, 2.0 + 0.5j, -1.0 + 1.0j], [1.0 + 1.0j, -0.5j, 0.75 + 0.25j]])
+ROW = np.array([1.0 - 0.5j, 0.5 + 2.0j, -1.0 + 0.25j])
+WEIGHTS = np.array([[1.0 + 1.0j, 2.0 - 1.0j, 0.5j], [-1.0, 0.25 - 2.0j, 1.5 + 0.5j]])
+
+OF_ONE: dict[str, Callable[[Any, Any], Any]] = {
+    **{
+        name: (lambda tf, z, name=name: getattr(tf, name)(z))
+        for name in (
+            *("abs", "angle", "conj", "imag", "real", "negative", "square", "exp"),
+            *("log", "sqrt", "rsqrt", "sin", "cos", "tanh", "reciprocal", "log1p"),
+            *("expm1", "reduce_sum", "reduce_mean", "transpose", "identity", "sign"),
+        )
+    },
+    "length_squared": lambda tf, z: tf.real(z * tf.conj(z)),
+    "conjugate_transpose": lambda tf, z: tf.transpose(z, conjugate=True),
+    "product_of_rows": lambda tf, z: tf.reduce_prod(z, 1),
+    "power_of_a_number": lambda tf, z: z**3.0,
+    "quotient_by_it": lambda tf, z: 1.0 / z,
+    "adjoint_times_itself": lambda tf, z: tf.matmul(z, z, adjoint_a=True),
+    "cast_to_a_real_number": lambda tf, z: tf.cast(z, tf.float32),
+    "loop": lambda tf, z: tf.while_loop(
+        lambda i, _: i < 3, lambda i, one: (i + 1, one * z), [0, z]
+    )[1],
+    "branch": lambda tf, z: tf.cond(tf.constant(True), lambda: z * z, lambda: z),
+}
+OF_TWO: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sum": lambda tf, x, y: x + y,
+    "difference": lambda tf, x, y: x - y,
+    "product": lambda tf, x, y: x * y,
+    "quotient": lambda tf, x, y: x / y,
+    "power": lambda tf, x, y: x**y,
+    "squared_difference": lambda tf, x, y: tf.squared_difference(x, y),
+    "product_with_an_adjoint": lambda tf, x, y: tf.matmul(x, y, adjoint_b=True),
+    "product_with_an_adjoint_on_the_left": lambda tf, x, y: tf.matmul(
+        x, y, adjoint_a=True
+    ),
+    "products_of_a_batch": lambda tf, x, y: tf.matmul(
+        tf.stack([x, y]), tf.stack([y, x]), adjoint_a=True
+    ),
+}
+# In half precision: x, and a function of it; the upstream gradient is 0 in the first.
+HALF: dict[str, tuple[list[float], Callable[[Any, Any], Any]]] = {
+    "power_to_a_tensor": (
+        [200.0, 20.0],
+        lambda tf, x: x ** tf.constant([2, 3], x.dtype),
+    ),
+    "power_by_the_exponent": (
+        [200.0, 2.0],
+        lambda tf, x: tf.constant([60000, 2], x.dtype) ** (x / 100),
+    ),
+    "power_of_a_number": ([250.0, 150.0], lambda tf, x: x**3),
+    "square": ([40000.0, 50000.0], lambda tf, x: tf.square(x)),
+    "rsqrt": ([1e-6, 1e-4], lambda tf, x: tf.rsqrt(x)),
+    "reciprocal": ([1e-4, 1e-2], lambda tf, x: tf.reciprocal(x)),
+    "sqrt_of_zero": ([0.0, 4.0], lambda tf, x: tf.sqrt(x)),
+    "exp": ([30.0, 1.0], lambda tf, x: tf.exp(x)),
+}
+
+
+def run(tf: Any, fetches: Any) -> Any:
+    """Run in a local session; a complex array is returned as its two parts."""
+    return [parts(one) for one in look.run(tf, fetches)]
+
+
+def parts(value: Any) -> Any:
+    if not np.iscomplexobj(value):
+        return value
+    return [value.dtype.name, np.real(value), np.imag(value)]
+
+
+def weighted(tf: Any, y: Any) -> Any:
+    """Return weights of the elements of y, different ones for each."""
+    size = int(np.prod(y.shape.as_list()))
+    weights = np.resize(WEIGHTS, size).reshape(y.shape.as_list())
+    is_real = y.dtype.base_dtype.is_floating
+    dtype = y.dtype.base_dtype.as_numpy_dtype
+    return tf.constant((weights.real if is_real else weights).astype(dtype))
+
+
+def of_one(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        z = tf.constant(Z)
+        y = OF_ONE[name](tf, z)
+        (found,) = tf.gradients(y, z, grad_ys=weighted(tf, y))
+        return run(tf, [y, found])
+
+    return case
+
+
+def of_two(name: str, other: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        xs = tf.constant(Z), tf.constant(other)
+        y = OF_TWO[name](tf, *xs)
+        return run(tf, [y, *tf.gradients(y, xs, grad_ys=weighted(tf, y))])
+
+    return case
+
+
+def of_half(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        numbers, function = HALF[name]
+        x = tf.constant(np.array(numbers, np.float16))
+        upstream = tf.constant(np.array([0.0, 1e-3], np.float16))
+        return run(tf, tf.gradients(function(tf, x), x, grad_ys=upstream))
+
+    return case
+
+
+def case_joined(tf: Any) -> Any:
+    re, im = tf.constant([[1.0], [2.0]]), tf.constant([3.0, 4.0])
+    z = tf.complex(re, im)
+    weights = tf.constant(WEIGHTS[:, :2].astype(np.complex64))
+    return run(tf, [z, *tf.gradients(z, [re, im], grad_ys=weights)])
+
+
+def case_joined_of_different_types(tf: Any) -> Any:
+    return tf.complex(np.zeros(1), np.zeros(1, np.float32))
+
+
+def case_joined_of_whole_numbers(tf: Any) -> Any:
+    return tf.complex(1, 2)
+
+
+def case_parts_of_real_numbers(tf: Any) -> Any:
+    x = tf.constant([1.0, -2.0])
+    return run(tf, [tf.real(x), tf.imag(x), tf.conj(x), tf.angle(x)])
+
+
+def case_the_absolute_value_of_single_precision(tf: Any) -> Any:
+    z = tf.constant(Z.astype(np.complex64))
+    return [run(tf, [abs(z), tf.real(z), tf.angle(z)]), tf.abs(z).op.type]
+
+
+def case_at_zero_an_absolute_value_has_the_gradient_0(tf: Any) -> Any:
+    z = tf.constant([0j, 3 + 4j])
+    return run(tf, tf.gradients(tf.abs(z), z))
+
+
+def case_texts_have_no_conjugate(tf: Any) -> Any:
+    return tf.conj(tf.constant("a"))
+
+
+def case_a_complex_number_has_no_gradient_without_weights(tf: Any) -> Any:
+    z = tf.constant(Z)
+    return tf.gradients(z * z, z)
+
+
+def case_a_complex_variable_descends_a_slope(tf: Any) -> Any:
+    z = tf.Variable(Z.astype(np.complex64))
+    loss = tf.reduce_sum(tf.abs(z - (1 + 2j)) ** 2)
+    step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        return [parts(one) for one in session.run([z, loss])]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"value_and_gradient_of_{name}": of_one(name) for name in OF_ONE},
+    **{f"value_and_gradients_of_a_{name}": of_two(name, W) for name in OF_TWO},
+    **{
+        f"value_and_gradients_of_a_{name}_with_a_row": of_two(name, ROW)
+        for name in (*("sum", "difference", "product", "quotient"), "power")
+    },
+    **{f"gradient_in_half_precision_of_{name}": of_half(name) for name in HALF},
+}
