@@ -27,7 +27,7 @@ from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
-from kit.server.local_sockets import MAX_BODY, socket_beside, sweep
+from kit.server.local_sockets import MAX_BODY, connect_near, socket_beside, sweep
 from kit.server.spmd import TrainingRendezvous
 from kit.server.trainings import Trainings
 from kit.session.client import targets
@@ -38,7 +38,7 @@ from kit.task import Task
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
-from kit.wire.handshake.messages import Role
+from kit.wire.handshake.messages import Hello, Role
 from kit.wire.handshake.private import make_private_folder
 from kit.wire.link import Link
 from kit.wire.listening.acceptor import Acceptor
@@ -130,7 +130,9 @@ class Server:
         self._rendezvous = TrainingRendezvous(
             self.task, self.trainings, lambda: self.directory
         )
-        self.graphs = Graphs(self.task, self._dial, lambda: self.tasks, n_cpus)
+        self.graphs = Graphs(
+            self.task, self._dial, lambda: self.tasks, self._dial_as, n_cpus
+        )
         self._addresses: dict[Task, str] | None = None
         self._closing = ExitStack()
         self._stopped = threading.Event()
@@ -392,6 +394,18 @@ class Server:
         found = self.directory
         limit_s = min(deadline_s, found.settings.connect_deadline_s)
         return found.dial(task, self.task, Role.SESSION, deadline_s=limit_s)
+
+    def _dial_as(self, me: Task, address: str, deadline_s: float) -> Link:
+        """Dial an address, for a session that has named the tasks."""
+        found = self.directory
+        return connect_near(
+            parse_address(address),
+            Hello(Role.SESSION, me),
+            found.credentials,
+            found.runtime_dir,
+            found.settings,
+            deadline_s=min(deadline_s, found.settings.connect_deadline_s),
+        )
 
     def _take(self, link: Link) -> None:
         if link.role is Role.DATA:

@@ -12,9 +12,10 @@ from kit.server.local_sockets import connect_near
 from kit.session.client import targets
 from kit.session.client.connection import Connection
 from kit.session.client.feeds_on_tasks import Carry, LazyFeeds
-from kit.session.client.options import SessionOptions
+from kit.session.client.options import SessionCluster, SessionOptions
 from kit.session.client.remote import Remote
 from kit.session.master.cluster_tasks import passes
+from kit.session.transport.service import join
 from kit.settings import Settings, current
 from kit.task import Task
 from kit.wire.handshake.messages import Hello, Role
@@ -61,6 +62,18 @@ class ClusterTarget:
         return str(self.task)
 
 
+@dataclass(frozen=True)
+class JoinedTarget:
+    """A server as one task of a cluster that its sessions bring."""
+
+    address: Address
+    cluster: SessionCluster
+
+    def connect_session(self, options: SessionOptions) -> Connection:
+        """Return a connection; the server is dialled at the first run."""
+        return _connection(self.address, options, self.cluster)
+
+
 def connect_to(target: str, options: SessionOptions) -> Connection:
     """Return a session's connection to a server with this user's credentials.
 
@@ -78,10 +91,17 @@ def connect_to(target: str, options: SessionOptions) -> Connection:
         raise InvalidArgumentError(
             f"{target!r} names no server: {exc.message}"
         ) from exc
+    return _connection(address, options)
+
+
+def _connection(
+    address: Address, options: SessionOptions, cluster: SessionCluster | None = None
+) -> Connection:
     settings = current()  # of now: a thread that runs something later may have others
 
     def dial(deadline_s: float) -> Link:
-        return _dial(address, settings, deadline_s)
+        link = _dial(address, settings, deadline_s)
+        return link if cluster is None else join(link, cluster, deadline_s)
 
     return Remote(f"the server at {address}", dial, options)
 

@@ -3,6 +3,7 @@
 from clients    RUN    create extend prepare close devices cluster_reset
 from masters    SEGMENT    status register end reset
 from peers      TENSOR, which is not answered
+from both       join, at the beginning of a link: the task is one of another cluster
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -40,13 +42,13 @@ from kit.message_fields import (
     whole,
 )
 from kit.session.client.feeds_on_tasks import together
-from kit.session.client.options import SessionOptions
+from kit.session.client.options import SessionCluster, SessionOptions
 from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunSignature
 from kit.session.transport import shared_tensors
-from kit.session.transport.message import Act, Message, recv, send
+from kit.session.transport.message import Act, Message, ask, good, recv, send
 from kit.session.transport.peers import Dial, Peers
 from kit.session.transport.watch import Watch
 from kit.session.worker.step import Records, Step
@@ -65,6 +67,24 @@ Answer = tuple[Meta, list[Any]]
 
 _NUMBER: Final = whole(0)
 _SESSION: Final = {"session": _NUMBER}
+_JOIN: Final = "join"
+
+# Opens a link, as a task, to an address within a number of seconds.
+DialAs = Callable[[Task, str, float], Link]
+
+
+def join(link: Link, cluster: SessionCluster, deadline_s: float) -> Link:
+    """Let the other end of a new link be a task of a session's cluster; return it.
+
+    Raises as `ask` does, and what it answers; the link is closed then.
+    """
+    try:
+        good(ask(link, {"op": _JOIN, **cluster.to_plain()}, deadline_s))
+    except BaseException:
+        link.close()
+        raise
+    link.peer = cluster.task
+    return link
 
 
 class Graphs:
@@ -75,14 +95,18 @@ class Graphs:
         me: Task,
         dial: Dial,
         tasks: Callable[[], Sequence[Task]],
+        dial_as: DialAs,
         n_cpus: int = 1,
     ) -> None:
-        """`dial` opens a link to a task; `tasks` is called whenever they are needed."""
-        watch = Watch()
-        self.runtime = TaskRuntime(me, n_cpus=n_cpus)
-        self.worker = Worker(self.runtime, Peers(dial, watch), watch)
-        self.master = Master(self.worker, ClusterTasks(self.worker, tasks))
-        self._service = Service(self.master)
+        """`dial` opens a link to a task; `tasks` is called whenever they are needed.
+
+        `dial_as` opens one to a task of a cluster that a session brings.
+        """
+        self.runtime, self._dial_as = TaskRuntime(me, n_cpus=n_cpus), dial_as
+        self.master = _master(self.runtime, dial, tasks)
+        self.worker = self.master.worker
+        self._service = Service(self.master, self._joined)
+        self._parts: dict[SessionCluster, _Part] = {}
         self._links: set[Link] = set()
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
@@ -104,9 +128,13 @@ class Graphs:
 
     def close(self, deadline_s: float) -> None:
         """End all sessions and runs, and wait for the threads."""
+        with self._lock:
+            masters = [self.master, *(one.master for one in self._parts.values())]
         # Sessions first: tasks hear of their end over links that the worker closes.
-        self.master.close()
-        self.worker.close()
+        for one in masters:
+            one.close()
+        for one in masters:
+            one.worker.close()
         with self._lock:
             self._is_closed = True
             links, threads = list(self._links), list(self._threads)
@@ -115,6 +143,36 @@ class Graphs:
         for thread in threads:
             thread.join(deadline_s)
 
+    @contextmanager
+    def _joined(self, cluster: SessionCluster) -> Iterator[Service]:
+        """Lend the service of a task of another cluster: kept while it has sessions."""
+        with self._lock:
+            part = self._parts.get(cluster)
+            if part is None:
+                part = self._parts[cluster] = _Part(self._master_in(cluster))
+            part.n_links += 1
+        try:
+            yield Service(part.master)
+        finally:
+            worker = part.master.worker
+            with self._lock:
+                part.n_links -= 1
+                is_over = not (part.n_links or len(part.master) or worker.n_sessions)
+                if is_over:
+                    self._parts.pop(cluster, None)
+            if is_over:  # not `Worker.close`: the variables belong to the server
+                worker.peers.close()
+                worker.watch.close()
+
+    def _master_in(self, cluster: SessionCluster) -> Master:
+        where = dict(cluster.addresses)
+
+        def dial(task: Task, deadline_s: float) -> Link:
+            link = self._dial_as(cluster.task, where[task], deadline_s)
+            return join(link, cluster.seen_by(task), deadline_s)
+
+        return _master(self.runtime.named(cluster.task), dial, lambda: list(where))
+
     def _serve(self, link: Link) -> None:
         try:
             self._service.serve(link)
@@ -122,6 +180,26 @@ class Graphs:
             with self._lock:
                 self._links.discard(link)
                 self._threads.discard(threading.current_thread())
+
+
+def _master(
+    runtime: TaskRuntime, dial: Dial, tasks: Callable[[], Sequence[Task]]
+) -> Master:
+    watch = Watch()
+    worker = Worker(runtime, Peers(dial, watch), watch)
+    return Master(worker, ClusterTasks(worker, tasks))
+
+
+@dataclass
+class _Part:
+    """A server's part in a cluster that a session has brought."""
+
+    master: Master
+    n_links: int = 0
+
+
+# Lends the service of a server as a task of another cluster.
+Joined = Callable[[SessionCluster], AbstractContextManager["Service"]]
 
 
 class Question(NamedTuple):
@@ -134,8 +212,9 @@ class Question(NamedTuple):
 class Service:
     """Both services of one task, at the end of their links."""
 
-    def __init__(self, master: Master) -> None:
-        self._master, self._worker = master, master.worker
+    def __init__(self, master: Master, joined: Joined | None = None) -> None:
+        """Without `joined` it refuses to be a task of a cluster that a session has."""
+        self._master, self._worker, self._joined = master, master.worker, joined
         limit, names = {"deadline_s": seconds()}, {"names": list_of(text(1000))}
         edges, texts = list_of(row_of(text(), whole(0))), list_of(text())
         kind = {"feeds": edges, "fetches": edges, "targets": texts, "done": texts}
@@ -254,6 +333,11 @@ class Service:
             # The answer goes out here, as descriptors must follow it on the stream.
             send(link, Act.DONE, deadline_s=_ANSWER_S)
             shared_tensors.answer(link, _ANSWER_S)
+            return None
+        if op == _JOIN and self._joined is not None:
+            with self._joined(SessionCluster.from_plain(message.meta)) as service:
+                send(link, Act.DONE, deadline_s=_ANSWER_S)
+                service.serve(link)  # until the link ends
             return None
         question = self.questions.get(op) if isinstance(op, str) else None
         if question is None:

@@ -46,6 +46,14 @@ class TaskRuntime:
         self._session_states: dict[SessionKey, SessionState] = {}
         self._lock = threading.Lock()
 
+    def named(self, task: Task) -> TaskRuntime:
+        """Return the same devices, functions and variables as those of another task."""
+        found = TaskRuntime(
+            task, n_cpus=self._n_cpus, gpus=lambda: self._gpus, entropy=self.entropy
+        )
+        found.store, found._functions = self.store, self._functions
+        return found
+
     @cached_property
     def _gpus(self) -> Sequence[Gpu]:
         return self._find_gpus()

@@ -237,6 +237,11 @@ class Worker:
         """How many segments are registered."""
         return len(self._programs)
 
+    @property
+    def n_sessions(self) -> int:
+        """How many sessions have segments here."""
+        return len(self._sessions)
+
     def reset(self, containers: Sequence[str]) -> None:
         """Forget the state in some containers."""
         self.runtime.store.clear(containers)

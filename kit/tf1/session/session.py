@@ -94,11 +94,11 @@ class BaseSession:
         # session within one process heeds: a server always places the whole graph.
         self._looks_at_all = bool(text) or not self._prunes_first
         self._native = NativeSession(
-            native_target(text),
+            native_target(text, self._config.cluster_def),
             self._graph,
             soft_placement=self._config.allow_soft_placement,
             device_filters=tuple(self._config.device_filters),
-            isolate_state=self._config.isolate_session_state,
+            isolate_state=_is_isolated(self._config),
             place_all=self._looks_at_all,
             n_cpus=max(1, self._config.device_count.get("CPU", 1)),
         )
@@ -430,6 +430,14 @@ def _merged(target: str, config: ConfigProto | None) -> ConfigProto:
     if server is not None:
         found.MergeFrom(server.server_def.default_session_config)
     return found
+
+
+def _is_isolated(config: ConfigProto) -> bool:
+    """Whether a session has variables of its own, as with a cluster of its own."""
+    is_shared = config.experimental.share_session_state_in_clusterspec_propagation
+    return config.isolate_session_state or (
+        bool(config.cluster_def.job) and not is_shared
+    )
 
 
 def _check_type(value: Any, kind: type, name: str) -> None:

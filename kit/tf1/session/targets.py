@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from kit.cluster_def import ClusterDef
 from kit.errors import (
     AbortedError,
     DeadlineExceededError,
@@ -22,14 +23,16 @@ from kit.errors import (
 from kit.graph.node import node_of
 from kit.graph.op import Op
 from kit.server import target as remote
+from kit.session.client.options import SessionCluster
 from kit.session.client.session import Session
 from kit.session.master.devices import Device, place
 from kit.session.master.plan import RunSignature
 from kit.settings import current
+from kit.task import Task
 from kit.tf1.session.config import ConfigProto
 from kit.tf1.session.server import Server, server_at
 from kit.tf1.session.waiting import say
-from kit.wire.listening.address import TcpAddress, parse_address
+from kit.wire.listening.address import Address, TcpAddress, parse_address
 
 _SCHEMES = ("grpc://", remote.SCHEME)
 
@@ -51,11 +54,12 @@ def text_of(target: Any) -> str:
     )
 
 
-def native_target(target: str) -> Any:
+def native_target(target: str, cluster: ClusterDef) -> Any:
     """Return the target as `kit.session` takes it, None for this process alone.
 
+    With jobs in `cluster`, the server there is one of their tasks for the session.
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
-    one without a port.
+    one without a port, and for a cluster that does not have it, or has it twice.
     """
     if not target:
         return None
@@ -71,8 +75,28 @@ def native_target(target: str) -> Any:
         raise InvalidArgumentError(
             f"{target!r} names no server: {exc.message}"
         ) from exc
+    if cluster.job:
+        return _joined(target, address, cluster)
     server = server_of(target)
     return f"{remote.SCHEME}{address}" if server is None else server._native.target
+
+
+def _joined(target: str, address: Address, cluster: ClusterDef) -> remote.JoinedTarget:
+    where = {
+        Task.parse(f"{job.name}:{index}"): parse_address(text)
+        for job in cluster.job
+        for index, text in job.tasks.items()
+    }
+    mine = [task for task, one in where.items() if one == address]
+    if len(mine) != 1:
+        known = ", ".join(f"{task.short} at {one}" for task, one in where.items())
+        raise InvalidArgumentError(
+            f"the cluster_def of the session's config must have the session's target "
+            f"{target!r} as one task, and has {known}: it is there {len(mine)} times. "
+            f"Write {str(address)!r} for the task that it is to be."
+        )
+    addresses = tuple((task, str(one)) for task, one in where.items())
+    return remote.JoinedTarget(address, SessionCluster(mine[0], addresses))
 
 
 def server_of(target: str) -> Server | None:

@@ -17,9 +17,15 @@ W = np.array([[0.5 - 1.0j, 2.0 + 0.5j, -1.0 + 1.0j], [1.0 + 1.0j, -0.5j, 0.75 + 
 ROW = np.array([1.0 - 0.5j, 0.5 + 2.0j, -1.0 + 0.25j])
 WEIGHTS = np.array([[1.0 + 1.0j, 2.0 - 1.0j, 0.5j], [-1.0, 0.25 - 2.0j, 1.5 + 0.5j]])
 
+
+def function(name: str) -> Callable[[Any, Any], Any]:
+    """Return the function of one tensor with this name."""
+    return lambda tf, z: getattr(tf, name)(z)
+
+
 OF_ONE: dict[str, Callable[[Any, Any], Any]] = {
     **{
-        name: (lambda tf, z, name=name: getattr(tf, name)(z))
+        name: function(name)
         for name in (
             *("abs", "angle", "conj", "imag", "real", "negative", "square", "exp"),
             *("log", "sqrt", "rsqrt", "sin", "cos", "tanh", "reciprocal", "log1p"),
