@@ -10,7 +10,9 @@ from contextlib import ExitStack
 # Below the ports that a system gives away by itself, to connections for example: until
 # a test binds what it got here, nobody else does. Each process of a suite has its own.
 _FIRST, _COUNT = 20_000, 1_000
-_process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+_process = (
+    int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10
+)  # "gw" and a number
 _begin = os.getpid()  # two suites at a time do not begin with the same ones
 _next = itertools.cycle(
     _FIRST + _COUNT * _process + (_begin + number) % _COUNT for number in range(_COUNT)

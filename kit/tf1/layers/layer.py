@@ -129,19 +129,23 @@ class Layer:
         shape: Any,
         initializer: Any = None,
         regularizer: Any = None,
-        trainable: bool = True,
+        trainable: bool | None = None,
         constraint: Any = None,
         dtype: Any = None,
+        **options: Any,
     ) -> Any:
-        """Return a variable in the scope of this layer."""
+        """Return a variable in the scope of this layer; see `tf.get_variable`."""
+        if not self.trainable:
+            trainable = False
         made = get_variable(
             name,
             shape,
             dtype=dtype or self._dtype,
             initializer=initializer,
             regularizer=regularizer,
-            trainable=trainable and self.trainable,
+            trainable=trainable,
             constraint=constraint,
+            **options,
         )
         if made not in self._weights:
             self._weights.append(made)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kit.tf1.tensor.convert import argument, create, op_scope
+from kit.graph.op import Op
+from kit.tf1.tensor.convert import argument, create, create_op, op_scope
 from kit.tf1.tensor.tensor import PASS_ON, Tensor
 
 
@@ -86,12 +88,49 @@ def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
         return create("IsVariableInitialized", target, name=scope)
 
 
-def value_or(ref: Tensor, fallback: Any) -> Any:
+def value_or(ref: Any, fallback: Any) -> Any:
     """Return a variable's value, or another one while it has none."""
     # The original asks whether it has one, and chooses in a `cond`.
     ref.graph.unique_name("IsVariableInitialized")
     with op_scope(None, "cond", [ref, fallback]):
         return create("InitializedValue", ref, fallback, name="Merge")
+
+
+def from_initial_values(value: Tensor, initial: Mapping[Op, Any]) -> Tensor:
+    """Return a value as another one is computed, also before variables have theirs.
+
+    In their place are then their `initial` values, by their operations. So a variable
+    can be initialized before those from which its own initial value is computed.
+    """
+    behind = _behind(value.op)
+    if initial.keys().isdisjoint(behind) or any(one.guards for one in behind):
+        return value
+    made: dict[Any, Any] = {}
+    for op in sorted(behind, key=lambda one: one.number):
+        inputs = list(op.inputs)
+        for i, one in enumerate(inputs):
+            if one.op in initial and i not in op.op_def.refs:
+                if one not in made:
+                    made[one] = value_or(one, initial[one.op])
+                inputs[i] = made[one]
+            elif one.op not in initial:
+                inputs[i] = made.get(one, one)
+        if inputs != list(op.inputs):
+            name = op.name.split("/")[-1]
+            copy = create_op(op.type, *inputs, name=name, **op.attrs)
+            made |= zip(op.outputs, copy.outputs, strict=True)
+    found: Tensor = made.get(value, value)
+    return found
+
+
+def _behind(op: Op) -> set[Op]:
+    found, stack = set[Op](), [op]
+    while stack:
+        one = stack.pop()
+        if one not in found:
+            found.add(one)
+            stack += [x.op for x in one.inputs]
+    return found
 
 
 def ref_of(ref: Any, op_type: str) -> Tensor:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import Graph
-from kit.tf1.tensor.convert import create, op_scope
+from kit.tf1.ops.join import split
+from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.tensor import Tensor
 from kit.tf1.variables.partitioners import PartitionInfo
+from kit.tf1.variables.variable_store import VariableStore, check_same
 from kit.tf1.variables.variables import Variable
-
-if TYPE_CHECKING:
-    from kit.tf1.variables.variable_store import VariableStore
 
 
 class SaveSliceInfo(NamedTuple):
@@ -74,12 +74,13 @@ class PartitionedVariable(Operators, ArrayProtocol):
     def as_tensor(self) -> Any:
         """Return the whole value: the parts, joined."""
         if len(self._parts) == 1:
-            return create("Identity", self._parts[0].ref, name=self._name)
-        with op_scope(f"{self._name}/ConcatPartitions/", None, self._parts):
-            values = [one.value() for one in self._parts]
-            whole = create("ConcatV2", *values, axis=self._axis, name="concat")
-        with op_scope(f"{self._name}/", None, [whole]):
-            return create("Identity", whole, name=f"{self._name}/")
+            whole = self._parts[0].ref
+        else:
+            with op_scope(f"{self._name}/ConcatPartitions/", None, self._parts):
+                values = [one.value() for one in self._parts]
+                whole = create("ConcatV2", *values, axis=self._axis, name="concat")
+        with self.graph.name_scope(None):
+            return create("Identity", whole, name=self._name)
 
     def _get_variable_list(self) -> list[Variable]:
         return list(self._parts)
@@ -87,12 +88,52 @@ class PartitionedVariable(Operators, ArrayProtocol):
     def _as_tensor(self) -> Any:
         return self.as_tensor()
 
-    def assign(self, value: Any, use_locking: bool = False, name: Any = None) -> Any:
-        """Refuse: the parts are assigned one by one."""
-        raise NotImplementedError(
-            "assign() has not been implemented for PartitionedVariable; assign its "
-            "parts."
-        )
+    def _get_partitions(self) -> list[int]:
+        return [
+            len(self._parts) if axis == self._axis else 1
+            for axis in range(self._shape.ndims or 0)
+        ]
+
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> list[Any]:
+        """Return tensors that set the parts, each to its part of `value`."""
+        return self._changed("assign", value, name, read_value)
+
+    def assign_add(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> list[Any]:
+        """Return tensors that add to the parts, to each its part of `value`."""
+        return self._changed("assign_add", value, name, read_value)
+
+    def assign_sub(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> list[Any]:
+        """Return tensors that subtract from each part its part of `value`."""
+        return self._changed("assign_sub", value, name, read_value)
+
+    def _changed(
+        self, method: str, value: Any, name: str | None, read_value: bool
+    ) -> list[Any]:
+        if not isinstance(value, list | PartitionedVariable):
+            sizes = [one.shape.as_list()[self._axis] for one in self._parts]
+            value = split(convert_to_tensor(value, self.dtype), sizes, self._axis)
+        return [
+            getattr(part, method)(one, name=name, read_value=read_value)
+            for part, one in zip(self._parts, value, strict=True)
+        ]
 
     def __iter__(self) -> Iterator[Variable]:
         return iter(self._parts)
@@ -107,7 +148,7 @@ class PartitionedVariable(Operators, ArrayProtocol):
 def partitioned(
     store: VariableStore,
     name: str,
-    partitioner: Callable[..., Any],
+    partitioner: Callable[..., Any] | None,
     *,
     shape: Any,
     dtype: Any,
@@ -118,33 +159,91 @@ def partitioned(
     """Return a variable in parts by its full name; see `VariableStore.get`.
 
     Earlier parts are larger if it does not divide evenly. Raises `ValueError` for an
-    unknown shape, and for a partitioner that cuts along several axes.
+    unknown shape, for a partitioner that cuts along several axes or otherwise than the
+    variable is cut, and for a variable that is not in parts.
     """
+    if name in store.variables:
+        raise ValueError(
+            f"A partitioner was provided, but the variable {name} is not in parts."
+        )
     known = TensorShape(shape)
-    if not known.is_fully_defined():
-        raise ValueError(
-            f"Shape of a new partitioned variable ({name}) must be fully defined, but "
-            f"instead was {known}."
-        )
+    if isinstance(initializer, Tensor):
+        known = known.merge_with(initializer.shape)
     wanted = float32 if dtype is None else as_dtype(dtype)
-    sizes = [size or 0 for size in known.as_list()]
-    counts = list(partitioner(shape=known, dtype=wanted))
-    if len(counts) != len(sizes) or sum(count > 1 for count in counts) > 1:
+    counts = None if partitioner is None else _counts(name, partitioner, known, wanted)
+    found = store.partitioned.get(name)
+    if found is not None:
+        if reuse is False:
+            raise ValueError(
+                f"Partitioned variable {name} already exists. Did you mean to set "
+                f"reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+            )
+        check_same(found, name, known, wanted)
+        if counts not in (None, found._get_partitions()):
+            raise ValueError(
+                f"Trying to reuse partitioned variable {name}, but specified "
+                f"partitions {counts} and found {found._get_partitions()}."
+            )
+        return found
+    if reuse is True:
         raise ValueError(
-            f"the partitioner of {name} returned {counts} for the shape {sizes}: it "
-            f"gives a number for each axis, and more than 1 for one axis only."
+            f"Partitioned variable {name} does not exist, or was not created with "
+            f"tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
         )
+    made = _made(store, name, known, counts or [1], wanted, initializer, reuse, how)
+    store.partitioned[name] = made
+    return made
+
+
+def _counts(name: str, partitioner: Any, shape: TensorShape, dtype: DType) -> list[int]:
+    """Return the number of parts along each axis."""
+    if not callable(partitioner):
+        raise ValueError(
+            f"the partitioner of {name} is {partitioner!r}; give a function such as "
+            f"tf.fixed_size_partitioner(2)."
+        )
+    if not shape.is_fully_defined() or not shape.ndims:
+        raise ValueError(
+            f"Shape of a new partitioned variable ({name}) must be fully defined and "
+            f"have axes, but instead was {shape}."
+        )
+    counts = partitioner(shape=shape, dtype=dtype)
+    is_list = isinstance(counts, list | tuple)
+    if not is_list or len(counts) != shape.ndims or any(one < 1 for one in counts):
+        raise ValueError(
+            f"the partitioner of {name} returned {counts!r} for the shape {shape}: it "
+            f"gives the number of parts, 1 or more, for each axis."
+        )
+    if sum(one > 1 for one in counts) > 1:
+        raise ValueError(
+            f"the partitioner of {name} returned {counts!r} for the shape {shape}: "
+            f"only one axis can be cut."
+        )
+    return list(counts)
+
+
+def _made(
+    store: VariableStore,
+    name: str,
+    shape: TensorShape,
+    counts: list[int],
+    dtype: DType,
+    initializer: Any,
+    reuse: Any,
+    how: dict[str, Any],
+) -> PartitionedVariable:
+    sizes = [size or 0 for size in shape.as_list()]
     axis = next((i for i, count in enumerate(counts) if count > 1), 0)
     parts, begin = [], 0
     for number, size in enumerate(cut(sizes[axis], counts[axis])):
         part = [*sizes[:axis], size, *sizes[axis + 1 :]]
-        chosen = _of_part(initializer, axis, begin, size)
+        chosen = _of_part(initializer, dtype, axis, begin, size)
         has_value = chosen is not initializer
         offset = [begin if one == axis else 0 for one in range(len(sizes))]
         made = store.get(
             f"{name}/part_{number}",
             None if has_value else part,
-            wanted,
+            chosen.dtype.base_dtype if has_value else dtype,
             reuse,
             initializer=chosen,
             part=PartitionInfo(sizes, offset),
@@ -153,7 +252,7 @@ def partitioned(
         made._save_slice_info = SaveSliceInfo(name, sizes, offset, part)
         parts.append(made)
         begin += size
-    return PartitionedVariable(name, known, axis, parts)
+    return PartitionedVariable(name, shape, axis, parts)
 
 
 def cut(size: int, n_parts: int) -> list[int]:
@@ -166,10 +265,12 @@ def cut(size: int, n_parts: int) -> list[int]:
     return [least + (number < rest) for number in range(n_parts)]
 
 
-def _of_part(initializer: Any, axis: int, begin: int, size: int) -> Any:
+def _of_part(initializer: Any, dtype: DType, axis: int, begin: int, size: int) -> Any:
     """Return the part of an initial value; a function is called for each part."""
     is_function = callable(initializer) and not isinstance(initializer, ArrayProtocol)
     if initializer is None or is_function:
         return initializer
+    if not isinstance(initializer, Tensor):
+        initializer = convert_to_tensor(initializer, dtype)
     key = (*[slice(None)] * axis, slice(begin, begin + size))
     return initializer[key]

@@ -18,7 +18,7 @@ from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.convert import graph_for
 from kit.tf1.tensor.dtypes import as_dtype, float32
-from kit.tf1.variables.partitioned import PartitionedVariable, partitioned
+from kit.tf1.variables.partitioned import partitioned
 from kit.tf1.variables.variable_store import VariableStore, store_of
 from kit.tf1.variables.variables import VariableAggregation, VariableSynchronization
 
@@ -85,6 +85,10 @@ class VariableScope:
         """Set the dtype of the variables from now on."""
         self.dtype = as_dtype(dtype)
 
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Set where the values of the variables are read from now on."""
+        self.caching_device = caching_device
+
     def set_partitioner(self, partitioner: Any) -> None:
         """Set the partitioner of the variables from now on."""
         self.partitioner = partitioner
@@ -119,10 +123,16 @@ class VariableScope:
         initializer: Any = None,
         regularizer: Any = None,
         reuse: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        caching_device: Any = None,
         partitioner: Any = None,
+        validate_shape: bool = True,
+        use_resource: bool | None = None,
         custom_getter: Callable[..., Any] | None = None,
         constraint: Any = None,
-        **how: Any,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregation.NONE,
     ) -> Any:
         """Return a variable below this scope; see `tf.get_variable`."""
         if not isinstance(name, str):
@@ -134,17 +144,21 @@ class VariableScope:
         is_value = explicit is not None and (
             isinstance(explicit, ArrayProtocol) or not callable(explicit)
         )
-        how |= {
-            "initializer": explicit,
-            "regularizer": regularizer or self.regularizer,
-            "constraint": constraint or self.constraint,
-        }
         arguments = {
             "shape": shape,
             "dtype": dtype if dtype is not None or is_value else self.dtype,
+            "initializer": explicit,
+            "regularizer": regularizer or self.regularizer,
             "reuse": self.reuse if reuse is None else reuse,
+            "trainable": trainable,
+            "collections": collections,
+            "caching_device": caching_device or self.caching_device,
             "partitioner": partitioner or self.partitioner,
-            **how,
+            "validate_shape": validate_shape,
+            "use_resource": self.use_resource if use_resource is None else use_resource,
+            "constraint": constraint or self.constraint,
+            "synchronization": synchronization,
+            "aggregation": aggregation,
         }
 
         def plain(name: str, **given: Any) -> Any:
@@ -159,12 +173,24 @@ class VariableScope:
 
 
 def _found(
-    store: VariableStore, name: str, *, partitioner: Any = None, **how: Any
+    store: VariableStore,
+    name: str,
+    *,
+    shape: Any = None,
+    partitioner: Any = None,
+    use_resource: bool | None = None,
+    **how: Any,
 ) -> Any:
-    if partitioner is None:
-        return store.get(name, **how)
-    found: PartitionedVariable = partitioned(store, name, partitioner, **how)
-    return found
+    # A scalar has no axis along which it could be cut.
+    is_scalar = isinstance(shape, list | tuple) and not shape
+    is_known = how.get("reuse") is True and name in store.partitioned
+    if (partitioner is None or is_scalar) and not is_known:
+        if f"{name}/part_0" in store.variables:
+            raise ValueError(
+                f"No partitioner was provided, but the variable {name} is in parts."
+            )
+        return store.get(name, shape, **how)
+    return partitioned(store, name, partitioner, shape=shape, **how)
 
 
 def _chained(inner: Any, outer: Any) -> Callable[..., Any]:
@@ -401,10 +427,14 @@ def get_variable(
         regularizer=regularizer,
         trainable=trainable,
         collections=collections,
+        caching_device=caching_device,
         partitioner=partitioner,
         validate_shape=validate_shape,
+        use_resource=use_resource,
         custom_getter=custom_getter,
         constraint=constraint,
+        synchronization=synchronization,
+        aggregation=aggregation,
     )
 
 

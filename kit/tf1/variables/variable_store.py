@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys
@@ -18,12 +18,16 @@ from kit.tf1.variables.initial_values import default_initializer
 from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variables import Variable
 
+if TYPE_CHECKING:
+    from kit.tf1.variables.partitioned import PartitionedVariable
+
 
 class VariableStore:
     """A graph's variables by full name, and how often each scope was opened."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
+        self.partitioned: dict[str, PartitionedVariable] = {}
         self._opened: dict[str, int] = {}
 
     def open_scope(self, name: str) -> None:
@@ -41,7 +45,12 @@ class VariableStore:
         return self._opened.get(name, 0)
 
     def get(
-        self, name: str, shape: Any, dtype: Any, reuse: Any, **how: Any
+        self,
+        name: str,
+        shape: Any,
+        dtype: Any = None,
+        reuse: Any = None,
+        **how: Any,
     ) -> Variable:
         """Return a variable by its full name.
 
@@ -67,7 +76,7 @@ class VariableStore:
                 f"reuse=True or reuse=tf.AUTO_REUSE in VarScope? It was made at "
                 f"{found.op.place}."
             )
-        _check(found, TensorShape(shape), wanted)
+        check_same(found, name, TensorShape(shape), wanted)
         return found
 
 
@@ -77,16 +86,22 @@ def store_of(graph: Graph) -> VariableStore:
     return store
 
 
-def _check(found: Variable, shape: TensorShape, dtype: DType | None) -> None:
+def check_same(
+    found: Variable | PartitionedVariable,
+    name: str,
+    shape: TensorShape,
+    dtype: DType | None,
+) -> None:
+    """Raise `ValueError` for another shape or dtype than a variable has."""
     if not shape.is_compatible_with(found.shape):
         raise ValueError(
-            f"Trying to share variable {found.op.name}, but specified shape {shape} "
-            f"and found shape {found.shape}."
+            f"Trying to share variable {name}, but specified shape {shape} and found "
+            f"shape {found.shape}."
         )
     if dtype is not None and not dtype.is_compatible_with(found.dtype):
         raise ValueError(
-            f"Trying to share variable {found.op.name}, but specified dtype "
-            f"{dtype.name} and found dtype {found.dtype.base_dtype.name}."
+            f"Trying to share variable {name}, but specified dtype {dtype.name} and "
+            f"found dtype {found.dtype.base_dtype.name}."
         )
 
 
@@ -102,7 +117,7 @@ def _new(
     trainable: bool | None = None,
     collections: Sequence[Any] | None = None,
     validate_shape: bool = True,
-    constraint: Callable[[Any], Any] | None = None,
+    **options: Any,
 ) -> Variable:
     chosen = dtype or as_dtype("float32")
     if initializer is None:
@@ -129,7 +144,7 @@ def _new(
         validate_shape=validate_shape,
         name=name,
         dtype=of_variable,
-        constraint=constraint,
+        **options,
     )
     if regularizer is not None:
         _regularize(made, regularizer)

@@ -1,6 +1,7 @@
 """`tf.Variable`: state on a task, with the original's names and methods.
 
-A variable has one copy, on its task: options about several copies change nothing.
+A variable has one copy, on its task: of options about several copies only what they say
+about training counts, as in the original without a distribution strategy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kit.tf1.variables import assigning
 
 
 class VariableSynchronization(enum.Enum):
-    """When the copies of a variable are synchronised; without effect here."""
+    """When the copies of a variable are synchronised; ON_READ is not trained."""
 
     AUTO = 0
     NONE = 1
@@ -71,15 +72,18 @@ class Variable(Operators, NativeVariable):
         `initial_value` is anything that can be a tensor, or a function that returns it.
         Raises `ValueError` without one, for one of an unknown shape (unless
         `validate_shape` is False), and for `collections` that are not a list.
+        `caching_device` is where its value is read: once a run for all that use it.
         """
         keys = _collections(collections)
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
-        self.trainable = trainable is None or bool(trainable)
-        self.constraint = constraint
-        self.synchronization, self.aggregation = synchronization, aggregation
+        self.synchronization = _mode(VariableSynchronization, synchronization)
+        self.aggregation = _mode(VariableAggregation, aggregation)
+        if trainable is None:
+            trainable = self.synchronization != VariableSynchronization.ON_READ
+        self.trainable, self.constraint = bool(trainable), constraint
         self._graph: Graph = get_default_graph()
         self._save_slice_info: Any = None
         wanted = None if dtype is None else as_dtype(dtype).base_dtype
@@ -92,6 +96,13 @@ class Variable(Operators, NativeVariable):
             graph.name_scope("Variable" if name is None else name) as scope,
         ):
             self._build(scope, initial_value, wanted, validate_shape)
+            place = (
+                graph.colocate_with(self.op)
+                if caching_device is None
+                else graph.device(caching_device)
+            )
+            with place:
+                self._snapshot = create("Identity", self.ref, name="read")
         if self.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
             keys = [*keys, GraphKeys.TRAINABLE_VARIABLES]
         graph.add_to_collections(keys, self)
@@ -114,11 +125,11 @@ class Variable(Operators, NativeVariable):
         )
         self.ref: Tensor = self.op.outputs[0]
         self._initial_value = initial
+        others = {one.op: one._safe_initial_value for one in graph.variables}
+        self._safe_initial_value = assigning.from_initial_values(initial, others)
         self.initializer = assigning.assign(
-            self.ref, initial, validate_shape=validate
+            self.ref, self._safe_initial_value, validate_shape=validate
         ).op
-        with graph.colocate_with(self.op):
-            self._snapshot = create("Identity", self.ref, name="read")
 
     # -- what it is --------------------------------------------------------------------
 
@@ -177,12 +188,8 @@ class Variable(Operators, NativeVariable):
             return create("Identity", self.ref, name="read")
 
     def initialized_value(self) -> Any:
-        """Return the value, or the initial value while there is none.
-
-        Use it where another variable's initial value depends on this one: initializers
-        run in any order.
-        """
-        return assigning.value_or(self.ref, self._initial_value)
+        """Return the value, or the initial value while there is none."""
+        return assigning.value_or(self.ref, self._safe_initial_value)
 
     def eval(self, session: Any = None) -> Any:
         """Return the value, computed by `session` or the default one."""
@@ -273,6 +280,21 @@ class Variable(Operators, NativeVariable):
 
     def __repr__(self) -> str:
         return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+
+def _mode(kind: type[enum.Enum], given: Any) -> Any:
+    """Return one of the modes; None is the usual one.
+
+    Raises `ValueError` for what is none of them.
+    """
+    try:
+        return kind(0 if given is None else given)
+    except ValueError as exc:
+        what = kind.__name__.removeprefix("Variable").lower()
+        known = ", ".join(one.name for one in kind)
+        raise ValueError(
+            f"Invalid variable {what} mode: {given!r}; the modes are {known}."
+        ) from exc
 
 
 def _collections(given: Any) -> list[Any]:
