@@ -202,3 +202,27 @@ def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> 
             seen = [float(session.run(after)) for _ in range(20)]
 
     assert seen == [10.0 * (number + 1) for number in range(20)]
+
+
+def test_servers_at_ipv6_addresses_are_targets_and_tasks() -> None:
+    servers = [tf.train.Server({"local": ["[::1]:0"]}) for _ in range(2)]
+    places = [one.target.removeprefix("grpc://") for one in servers]
+    with tf.Graph().as_default():
+        with tf.device("/job:worker/task:1"):
+            three = tf.constant(1.0) + 2.0
+        spec = tf.train.ClusterSpec({"worker": places})
+        config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
+
+        with tf.Session(servers[0].target, config=config) as session:
+            found = session.run(three)
+
+    assert all(one.startswith("[::1]:") for one in places)
+    assert found == 3.0
+
+
+@pytest.mark.parametrize("target", ["[::1]:1", "grpc://::1:1", "grpc://[::1]"])
+def test_an_ipv6_target_that_cannot_be_one_is_refused_in_words(target: str) -> None:
+    wanted = tf.errors.NotFoundError, tf.errors.InvalidArgumentError
+
+    with pytest.raises(wanted, match=r"write a server's target|'\[::1\]:port'"):
+        tf.Session(target)

@@ -95,8 +95,7 @@ class Server:
     @property
     def target(self) -> str:
         """The address that sessions connect to: `grpc://host:port`."""
-        host, port = self._place()
-        return f"grpc://{host}:{port}"
+        return f"{PROTOCOL}://{TcpAddress(*self._place())}"
 
     def start(self) -> None:
         """Start serving other processes; a second call changes nothing."""
