@@ -143,10 +143,10 @@ def check_shape(tensor: Fed, shape: Shape) -> None:
 
 def _array(tensor: Fed, value: Any) -> Array:
     dtype = tensor.static.dtype
+    if dtype == STRING:  # also an array of objects: they may be str
+        return to_array(value, dtype)
     if type(value) is np.ndarray and value.dtype == dtype:
         return value
-    if dtype == STRING:
-        return to_array(value, dtype)
     if isinstance(value, int) and not isinstance(value, bool):
         _check_fits(tensor, value, dtype)
     try:

@@ -28,6 +28,7 @@ from kit.graph.table import OpDef, lookup
 from kit.session.master.devices import Device
 from kit.session.master.partition import DONE, READ_FOR, Segment, TensorMove
 from kit.session.worker.call import StepCall
+from kit.session.worker.side_by_side import OrderOfNeeds, SideBySide
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
@@ -71,6 +72,13 @@ class SegmentProgram:
         for move in segment.sends:
             self._sends.setdefault(move.edge[0], []).append(move)
         self._guards: tuple[tuple[int, bool], ...] = ()  # of the node that is added
+        # By instruction what it needs; by register and by node what must be done first.
+        self._needs: list[set[int]] = []
+        self._filled: dict[int, set[int]] = {}
+        self._ended: dict[str, set[int]] = {}
+        self._before: set[int] = set()  # what all of the node that is added follows
+        waiting = [node for node in segment.nodes if lookup(node.type).blocking]
+        self._may_wait = {node.name for node in waiting} if len(waiting) > 1 else set()
         self._has_guards = any(node.guards for node in segment.nodes)
         self._nodes = {node.name: node for node in segment.nodes}
         self._fed = set(segment.feeds)
@@ -78,9 +86,12 @@ class SegmentProgram:
             self._new(edge, None)
         for node, device in zip(segment.nodes, segment.devices, strict=True):
             self._add(node, device)
+        self._before = set()
         self._outputs = tuple(self._value(edge, None) for edge in segment.fetches)
         self._feeds = tuple(self._slots[edge, None] for edge in segment.feeds)
-        self._code = _with_frees(self._code, {*self._outputs}, len(self._initial))
+        self._order = self._order_of_needs() if self._may_wait else None
+        if self._order is None:  # the last use of a register is only known in order
+            self._code = _with_frees(self._code, {*self._outputs}, len(self._initial))
 
     def run(self, step: Step, feeds: Sequence[Any]) -> list[Any]:
         """Run once; `feeds` in the order of the segment's. Returns its fetches.
@@ -96,6 +107,21 @@ class SegmentProgram:
         for slot, value in zip(self._feeds, feeds, strict=True):
             registers[slot] = value
         code = self._code if step.records is None else self._traced(step)
+        if self._order is None:
+            self._run_in_order(step, code, registers)
+        else:
+            self._run_side_by_side(self._order, step, code, registers)
+        found = [registers[slot] for slot in self._outputs]
+        if self._has_guards and any(one is None for one in found):
+            raise InvalidArgumentError(
+                "a tensor was fetched that has no value in this run, as it is in a "
+                "branch that was not taken; fetch what tf.cond returned."
+            )
+        return found
+
+    def _run_in_order(
+        self, step: Step, code: Sequence[Instruction], registers: Registers
+    ) -> None:
         instruction = None
         try:
             with np.errstate(all="ignore"):  # around all ops: entering it takes time
@@ -112,13 +138,40 @@ class SegmentProgram:
                 raise
             node = self._nodes.get(instruction.label)
             raise of_node(exc, node, instruction.device, step.me) from exc
-        found = [registers[slot] for slot in self._outputs]
-        if self._has_guards and any(one is None for one in found):
-            raise InvalidArgumentError(
-                "a tensor was fetched that has no value in this run, as it is in a "
-                "branch that was not taken; fetch what tf.cond returned."
-            )
-        return found
+
+    def _run_side_by_side(
+        self,
+        order: OrderOfNeeds,
+        step: Step,
+        code: Sequence[Instruction],
+        registers: Registers,
+    ) -> None:
+        def execute(number: int) -> None:
+            _execute(code[number], step, registers)
+
+        parts = SideBySide(order, step, execute)
+        with np.errstate(all="ignore"):
+            failed = parts.run(lambda number: f"the end of {code[number].label!r}")
+        if failed is None:
+            return
+        number, error = failed
+        if not isinstance(error, Exception):
+            raise error
+        node = self._nodes.get(code[number].label)
+        raised = of_node(error, node, code[number].device, step.me)
+        parts.end(raised)
+        raise raised from error
+
+    def _order_of_needs(self) -> OrderOfNeeds:
+        numbers = range(len(self._code))
+        waits = {
+            i
+            for i in numbers
+            if self._code[i].is_node and self._code[i].label in self._may_wait
+        }
+        # What is received says of no device that it is computed there.
+        in_order = {i for i in numbers if not self._code[i].device}
+        return OrderOfNeeds(self._needs, waits, in_order)
 
     def _traced(self, step: Step) -> list[Instruction]:
         """Return the code with each op timed into the step's records."""
@@ -127,10 +180,7 @@ class SegmentProgram:
 
         def timed(one: Instruction, step: Step, registers: Registers) -> None:
             begin = step.clock()
-            if one.plain is not None:
-                registers[one.output] = one.plain(*[registers[i] for i in one.inputs])
-            elif one.special is not None:
-                one.special(step, registers)
+            _execute(one, step, registers)
             records.nodes.append((one.label, one.device, begin, step.clock()))
 
         now = step.clock()
@@ -156,9 +206,11 @@ class SegmentProgram:
     def _add(self, node: Node, device: Device) -> None:
         op_def = lookup(node.type)
         # First what it must follow: inputs may be read only after that.
+        self._before = set().union(*[self._ended.get(one, ()) for one in node.control])
         for name in node.control:
             if (name, DONE) in self._receivable:
-                self._value((name, DONE), None)
+                slot = self._value((name, DONE), None)
+                self._before |= self._filled[slot]
         self._guards = tuple(
             (self._value(edge, None), wanted) for edge, wanted in node.guards
         )
@@ -178,15 +230,20 @@ class SegmentProgram:
             value = self._runtime.move(None, device, node.attrs["value"])
             self._initial[slots[0]] = value
             self._constants.append((node.name, device.name))
+            # It may have to follow others.
+            self._filled[slots[0]] = self._ended[node.name] = set(self._before)
         elif op_def.stateful or outputs != 1:
             special = self._special(node, op_def, device, inputs, slots)
             self._emit(None, special, inputs, -1, node.name, device, is_node=True)
+            self._filled |= {slot: {len(self._code) - 1} for slot in slots}
         else:
             plain = op_def.kernel(self._runtime.module(device), node.attrs)
             plain = self._runtime.on(device, plain)
             is_own = READ_FOR not in node.name
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
         self._guards = ()
+        if node.type != "Const":
+            self._ended[node.name] = {len(self._code) - 1}
         for move in self._sends.get(node.name, ()):
             self._send(move, device)
 
@@ -231,6 +288,12 @@ class SegmentProgram:
         if self._guards and (is_node or is_own):
             special = _if_guards_hold(self._guards, plain, special, inputs, output)
             plain, inputs = None, (*inputs, *(slot for slot, _ in self._guards))
+        number = len(self._code)
+        needs = self._before.union(*[self._filled.get(slot, ()) for slot in inputs])
+        self._needs.append(needs)
+        self._before.add(number)
+        if output >= 0:
+            self._filled[output] = {number}
         self._code.append(
             Instruction(plain, special, inputs, output, (), label, where, is_node)
         )
@@ -243,7 +306,10 @@ class SegmentProgram:
         """
         numbers = range(len(node.inputs))
         order = sorted(numbers, key=lambda i: node.inputs[i] in self._refs)
-        slots = {i: self._input(node.inputs[i], i, op_def, device) for i in order}
+        slots = dict[int, int]()
+        for i in order:
+            slots[i] = self._input(node.inputs[i], i, op_def, device)
+            self._before |= self._filled.get(slots[i], set())
         return tuple(slots[i] for i in numbers)
 
     def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
@@ -326,6 +392,13 @@ def _if_guards_hold(
             registers[output] = plain(*[registers[i] for i in inputs])
 
     return guarded
+
+
+def _execute(one: Instruction, step: Step, registers: Registers) -> None:
+    if one.plain is not None:
+        registers[one.output] = one.plain(*[registers[i] for i in one.inputs])
+    elif one.special is not None:
+        one.special(step, registers)
 
 
 def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:

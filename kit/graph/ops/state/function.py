@@ -244,6 +244,7 @@ register(
         _call,
         stateful=True,
         hosted=True,
+        blocking=True,  # it may wait for what another function does
         n_outputs=lambda attrs: len(attrs["dtypes"]),
     )
 )
