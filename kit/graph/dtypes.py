@@ -91,6 +91,8 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
         )
     try:
         array = np.asarray(value)
+    except UnicodeDecodeError:  # bytes beside a str, which numpy reads as ASCII
+        array = np.asarray(value, object)
     except ValueError as exc:
         raise ValueError(
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."

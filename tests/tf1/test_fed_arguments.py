@@ -81,3 +81,35 @@ def test_a_feed_that_could_not_count_is_refused(name: str) -> None:
         for one in (first, argument):
             with pytest.raises(ValueError, match="when the line was written"):
                 session.run(found, {one: fed})
+
+
+def test_a_constant_that_a_loop_takes_from_outside_can_be_fed() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        factor, limit = tf.constant(2.0), tf.constant(3)
+        _, power = tf.while_loop(
+            lambda i, _: i < limit, lambda i, x: (i + 1, x * factor), [0, 1.0]
+        )
+
+        assert session.run(power) == 8.0
+        assert session.run(power, {factor: 3.0}) == 27.0
+        assert session.run(power, {factor: 3.0, limit: 2}) == 9.0
+
+
+@pytest.mark.parametrize(
+    "fed",
+    [
+        np.array(["a", "\xe9"], object),
+        np.array([b"a", "\xe9"], object),
+        np.array(["a", "\xe9"]),
+        ["a", b"\xc3\xa9"],
+    ],
+    ids=["str", "both", "numpy", "list"],
+)
+def test_fed_texts_are_bytes_in_utf_8_however_they_come(fed: Any) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.string, [2])
+
+        found, same = session.run([tf.identity(x), tf.equal(x, "\xe9")], {x: fed})
+
+    assert found.tolist() == [b"a", b"\xc3\xa9"]
+    assert same.tolist() == [False, True]

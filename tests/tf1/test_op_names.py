@@ -120,3 +120,11 @@ def test_a_function_of_python_may_return_several_tensors() -> None:
 
     with tf.Session() as session:
         assert session.run([low, high]) == [1.0, 3.0]
+
+
+def test_a_range_that_no_memory_holds_has_a_shape() -> None:
+    assert tf.range(2**40, dtype=tf.int64).shape.as_list() == [2**40]
+    assert tf.range(7, -(2**40), -3, tf.int64).shape.as_list() == [366503875928]
+    assert tf.range(0.0, 1e12, 2.0, tf.float64).shape.as_list() == [5 * 10**11]
+    with pytest.raises(ValueError, match="no end"):
+        tf.range(0.0, float("inf"))

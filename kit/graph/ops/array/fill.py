@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -174,19 +175,27 @@ def _infer_range(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     values = [one.value for one in inputs]
     if any(value is None for value in values):
         return [Static((None,), dtype)]
-    found = _range(np, *values)
-    return [Static(found.shape, dtype)]
+    first, last, by = _bounds(*values)
+    # Not by making it: it may be too long for the memory of this process.
+    is_whole = dtype.kind in "iu"
+    size = -((first - last) // by) if is_whole else math.ceil((last - first) / by)
+    return [Static((size,), dtype)]
 
 
 def _range(xp: ModuleType, start: Any, stop: Any, step: Any) -> Any:
-    dtype = start.dtype
+    return xp.arange(*_bounds(start, stop, step), dtype=start.dtype)
+
+
+def _bounds(start: Any, stop: Any, step: Any) -> tuple[Any, Any, Any]:
     first, last, by = start.item(), stop.item(), step.item()
     if by == 0 or (first > last and by > 0) or (first < last and by < 0):
         raise ValueError(
             f"a range from {first} to {last} cannot go by {by}; the step must lead "
             f"from the first to the last."
         )
-    return xp.arange(first, last, by, dtype=dtype)
+    if not math.isfinite((last - first) / by):
+        raise ValueError(f"a range from {first} to {last} by {by} has no end.")
+    return first, last, by
 
 
 def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
