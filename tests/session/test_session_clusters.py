@@ -15,7 +15,8 @@ from kit.server.target import JoinedTarget
 from kit.session.client.options import SessionCluster
 from kit.session.client.session import Session
 from kit.task import Task
-from tests.session.scene import at, failure, in_thread, never, until
+from kit.testing.task_process import until
+from tests.session.scene import at, failure, in_thread, never
 
 A, B = Task("a", 0), Task("b", 0)
 

@@ -128,3 +128,10 @@ def test_a_range_that_no_memory_holds_has_a_shape() -> None:
     assert tf.range(0.0, 1e12, 2.0, tf.float64).shape.as_list() == [5 * 10**11]
     with pytest.raises(ValueError, match="no end"):
         tf.range(0.0, float("inf"))
+
+
+def test_the_bounds_of_a_range_of_float64_are_not_rounded_first() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(tf.range(0.0, 0.3, 0.1, tf.float64))
+
+    assert found.tolist() == [0.0, 0.1, 0.2]  # in float32 0.3 / 0.1 is more than 3

@@ -232,6 +232,8 @@ def _highest(bounds: Iterable[Any]) -> Any:
 def _bound(given: Any, dtype: Any, name: str) -> Any:
     if not isinstance(given, ArrayProtocol):
         value = to_constant(given)
+        # Not from a float32, which would be another number in float64.
+        value = np.asarray(given) if value.dtype.kind == "f" else value
         return convert_to_tensor(value.astype(dtype.as_numpy_dtype), name=name)
     found = convert_to_tensor(given)
     if found.dtype.base_dtype == dtype:

@@ -12,6 +12,7 @@ import numpy as np
 from kit.graph.arguments import Ints, given_or_input, number, numbers, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import make, operands, tensor
+from kit.graph.default import graph_of
 from kit.graph.dtypes import STRING, DType, dtype_of, name_of
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
@@ -78,7 +79,17 @@ def arange(
     """Return start, start + step, ... below stop; with one bound it begins at 0."""
     if stop is None:
         start, stop = 0, start
-    bounds = operands(start, stop, step)
+    given = [start, stop, step]
+    if dtype is not None and dtype_of(dtype).kind == "f":
+        # At once: a float32 in between would be another number in float64.
+        graph = graph_of(given)
+        given = [
+            cast(one, dtype)
+            if isinstance(one, ArrayProtocol)
+            else tensor(np.asarray(one, dtype_of(dtype)), graph=graph)
+            for one in given
+        ]
+    bounds = operands(*given)
     if dtype is not None:
         bounds = [cast(one, dtype) for one in bounds]
     return make("Range", *bounds, name=name)
