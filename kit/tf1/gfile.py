@@ -70,7 +70,7 @@ def _told(name: str) -> Iterator[None]:
         raise kind(f"{name}; {error.strerror or error}") from error
 
 
-def _path(name: Any) -> str:
+def local_path(name: Any) -> str:
     """Return a name as a path of this host; raises for what lies elsewhere."""
     text = os.fsdecode(name)
     scheme, mark, rest = text.partition("://")
@@ -98,17 +98,17 @@ class FileStatistics(NamedTuple):
 
 def Exists(filename: Any) -> bool:
     """Return whether there is such a file or folder."""
-    return Path(_path(filename)).exists()
+    return Path(local_path(filename)).exists()
 
 
 def IsDirectory(dirname: Any) -> bool:
     """Return whether there is such a folder."""
-    return Path(_path(dirname)).is_dir()
+    return Path(local_path(dirname)).is_dir()
 
 
 def Stat(filename: Any) -> FileStatistics:
     """Return the size and the time of a file; raises `NotFoundError`."""
-    path = _path(filename)
+    path = local_path(filename)
     with _told(path):
         status = os.stat(path)  # noqa: PTH116 - the path as it is written
     return FileStatistics(status.st_size, status.st_mtime_ns, Path(path).is_dir())
@@ -116,28 +116,28 @@ def Stat(filename: Any) -> FileStatistics:
 
 def MkDir(dirname: Any) -> None:
     """Make a folder; raises `AlreadyExistsError`, `NotFoundError` without a parent."""
-    path = _path(dirname)
+    path = local_path(dirname)
     with _told(path):
         Path(path).mkdir()
 
 
 def MakeDirs(dirname: Any) -> None:
     """Make a folder and those above it; nothing happens if it is there."""
-    path = _path(dirname)
+    path = local_path(dirname)
     with _told(path):
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def Remove(filename: Any) -> None:
     """Remove a file; raises `NotFoundError`, `FailedPreconditionError` for a folder."""
-    path = _path(filename)
+    path = local_path(filename)
     with _told(path):
         Path(path).unlink()
 
 
 def DeleteRecursively(dirname: Any) -> None:
     """Remove a folder with all that is in it, or a file; raises `NotFoundError`."""
-    path = _path(dirname)
+    path = local_path(dirname)
     with _told(path):
         if Path(path).is_dir() and not Path(path).is_symlink():
             shutil.rmtree(path)
@@ -150,7 +150,7 @@ def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
 
     Raises `AlreadyExistsError` if the new name is taken and not `overwrite`.
     """
-    old, new = _path(oldname), _path(newname)
+    old, new = local_path(oldname), local_path(newname)
     _check_free(new, overwrite)
     with _told(old):
         Path(old).replace(new)
@@ -161,7 +161,7 @@ def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
 
     Raises `AlreadyExistsError` if the new path is taken and not `overwrite`.
     """
-    old, new = _path(oldpath), _path(newpath)
+    old, new = local_path(oldpath), local_path(newpath)
     _check_free(new, overwrite)
     with _told(old):
         shutil.copyfile(old, new)
@@ -183,14 +183,14 @@ def Glob(filename: Any) -> list[str]:
     matches = [
         path
         for pattern in patterns
-        for path in _glob.glob(_path(pattern), include_hidden=True)  # noqa: PTH207
+        for path in _glob.glob(local_path(pattern), include_hidden=True)  # noqa: PTH207
     ]
     return sorted(matches)
 
 
 def ListDirectory(dirname: Any) -> list[str]:
     """Return the names in a folder, sorted; raises `NotFoundError` for no folder."""
-    path = _path(dirname)
+    path = local_path(dirname)
     if not Path(path).is_dir():
         raise NotFoundError(f"Could not find directory {path}")
     with _told(path):
@@ -202,7 +202,7 @@ def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list
 
     Before what is in it, or after it if not `in_order`. Nothing for no folder.
     """
-    for folder, folders, files in os.walk(_path(top), topdown=in_order):
+    for folder, folders, files in os.walk(local_path(top), topdown=in_order):
         folders.sort()
         yield folder, list(folders), sorted(files)
 
@@ -229,7 +229,7 @@ class GFile:
             raise InvalidArgumentError(
                 f"mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+': {mode!r}"
             )
-        self._path = _path(name)
+        self._path = local_path(name)
         self._file: Any = None
 
     @property

@@ -175,3 +175,38 @@ def test_what_cannot_be_done_raises_an_error_of_the_original(
 
 def test_scheme_of_this_host_is_none(folder: Path) -> None:
     assert tf.gfile.Exists(f"file://{folder}/a.txt")
+
+
+@pytest.mark.parametrize(
+    "open_at",
+    [
+        tf.summary.FileWriter,
+        tf.train.latest_checkpoint,
+        lambda folder: tf.train.MonitoredTrainingSession(checkpoint_dir=folder),
+        lambda folder: tf.train.MonitoredTrainingSession(summary_dir=folder),
+        lambda folder: tf.train.Supervisor(logdir=folder),
+        lambda folder: tf.train.Saver([tf.Variable(1.0)]).save(tf.Session(), folder),
+        lambda folder: tf.train.Saver([tf.Variable(1.0)]).restore(tf.Session(), folder),
+    ],
+    ids=["writer", "latest", "session", "summaries", "supervisor", "save", "restore"],
+)
+def test_a_folder_on_another_file_system_is_refused_at_once(open_at: Any) -> None:
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(tf.errors.UnimplementedError, match="Mount it on this host"),
+    ):
+        open_at("hdfs://namenode/run")
+
+
+def test_a_prefix_with_the_scheme_of_files_is_a_path(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(3.0)
+        session.run(v.initializer)
+        saver = tf.train.Saver([v])
+        prefix = saver.save(session, f"file://{tmp_path}/model")
+        session.run(v.assign(0.0))
+        saver.restore(session, f"file://{tmp_path}/model")
+
+        assert session.run(v) == 3.0
+        assert prefix == f"{tmp_path}/model"
+        assert tf.train.latest_checkpoint(f"file://{tmp_path}") == prefix

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from kit.errors import InvalidArgumentError
 from kit.regular_file import create_regular, write_error
 from kit.tf1 import logging
+from kit.tf1.gfile import local_path
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.summary.messages import check_installed, message, parsed, record_writer
 
@@ -42,11 +43,12 @@ class FileWriter:
 
         `max_queue` and `flush_secs` change nothing, because nothing waits. `session` is
         that of a program whose graph does not matter here. Raises `NotFoundError` if
-        TensorBoard is not installed. Where no file can be made it is
+        TensorBoard is not installed, `UnimplementedError` for a folder that is not of
+        this host, such as hdfs://. Where no file can be made it is
         `PermissionDeniedError`, `FailedPreconditionError` or `UnknownError`.
         """
         check_installed()
-        self._folder = os.fspath(logdir)
+        self._folder = local_path(logdir)
         self._suffix = filename_suffix or ""
         self._lock = threading.Lock()
         self._records: Any = None
@@ -173,7 +175,7 @@ class FileWriterCache:
     @staticmethod
     def get(logdir: Any) -> FileWriter:
         """Return the writer of a folder, which is made the first time."""
-        folder = os.fspath(logdir)
+        folder = local_path(logdir)
         with FileWriterCache._lock:
             writers = FileWriterCache._writers
             if folder not in writers:

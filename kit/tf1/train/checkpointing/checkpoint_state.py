@@ -21,6 +21,7 @@ from kit.checkpoint.files import replace_file
 from kit.errors import NotFoundError
 from kit.regular_file import read_regular
 from kit.tf1 import logging
+from kit.tf1.gfile import local_path
 from kit.tf1.graph.message import CheckedMessage
 
 
@@ -165,6 +166,7 @@ def get_checkpoint_state(
     Raises `ValueError` for a file that names no latest checkpoint, and
     `InvalidArgumentError` for what is not a regular file, or too large.
     """
+    checkpoint_dir = local_path(checkpoint_dir)
     path = _state_path(checkpoint_dir, latest_filename)
     if path.is_dir():
         return None
@@ -196,6 +198,7 @@ def latest_checkpoint(
     checkpoint_dir: str, latest_filename: str | None = None
 ) -> str | None:
     """Return the prefix of a folder's latest checkpoint, None if it has none."""
+    checkpoint_dir = local_path(checkpoint_dir)
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None

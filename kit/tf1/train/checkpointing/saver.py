@@ -17,6 +17,7 @@ from kit.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
+from kit.tf1.gfile import local_path
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
@@ -263,7 +264,7 @@ class Saver:
         file_name = STATE_FILE if latest_filename is None else latest_filename
         if folder_of(file_name):
             raise ValueError("'latest_filename' must not contain path components")
-        path = os.fspath(save_path)
+        path = local_path(save_path)
         prefix = self._prefix(sess, path, global_step, file_name)
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
@@ -343,7 +344,7 @@ class Saver:
             raise ValueError("Can't load save_path when it is None.")
         if not isinstance(save_path, str | bytes | os.PathLike):
             raise TypeError(f"Expected binary or unicode string, got {save_path!r}")
-        prefix = os.fsdecode(save_path)
+        prefix = local_path(save_path)
         if not checkpoint_exists(prefix):
             raise ValueError(
                 f"The passed save_path is not a valid checkpoint: {prefix}"

@@ -17,6 +17,7 @@ from kit.hooks.hook import SessionRunHook
 from kit.hooks.steps import StepCounterHook
 from kit.hooks.writers import SummarySaverHook
 from kit.tf1 import logging
+from kit.tf1.gfile import local_path
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.train.monitored.hook_environment import known_global_step_read
@@ -325,10 +326,13 @@ def MonitoredTrainingSession(
     say; two None: never) and at the end. A worker waits for it,
     at most `max_wait_secs` (None is no limit), and calls only `hooks`.
 
-    Raises `RuntimeError` with `checkpoint_dir` but without a global step, and as
+    Raises `RuntimeError` with `checkpoint_dir` but without a global step,
+    `UnimplementedError` for a folder that is not of this host, such as hdfs://, and as
     `MonitoredSession` does.
     """
     scaffold = scaffold or Scaffold()
+    checkpoint_dir = local_path(checkpoint_dir) if checkpoint_dir else None
+    summary_dir = local_path(summary_dir) if summary_dir else None
     if not is_chief:
         waiting = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
         return MonitoredSession(waiting, hooks, stop_grace_period_secs)

@@ -21,6 +21,7 @@ from kit.checkpoint.files import replace_file
 from kit.errors import InvalidArgumentError
 from kit.graph.ops.state.summaries import scalar_summary
 from kit.tf1 import logging
+from kit.tf1.gfile import local_path
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.session import Session
@@ -105,7 +106,7 @@ class Supervisor:
         self._is_chief, self._coord = is_chief, Coordinator()
         self._stop_grace_secs = stop_grace_secs
         self._init_feed_dict, self._init_fn = init_feed_dict, init_fn
-        self._logdir = os.fspath(logdir) if is_chief and logdir else None
+        self._logdir = local_path(logdir) if is_chief and logdir else None
         self._save_path: str | None = None
         if self._logdir is not None:  # as it is written: not made a Path
             self._save_path = f"{self._logdir.rstrip('/')}/{checkpoint_basename}"
