@@ -138,9 +138,9 @@ def prune(
 def _ordered(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> list[Node]:
     """Sort so that each node follows what it needs; blocking ones come last.
 
-    A segment runs in one thread. An op that waits for another run, as one that takes
-    from an empty queue does, would hold up all ops after it, and what other tasks wait
-    for.
+    A segment runs in one thread, unless it has several such ops. An op that waits for
+    another run, as one that takes from an empty queue does, would hold up all ops after
+    it, and what other tasks wait for.
     """
     left = {node.name: node for node in nodes}
     ordered: dict[str, Node] = {}

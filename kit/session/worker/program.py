@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
 
 Registers = list[Any]
+
+_NOTHING: Final = frozenset[int]()
 
 
 class Instruction(NamedTuple):
@@ -206,11 +208,12 @@ class SegmentProgram:
     def _add(self, node: Node, device: Device) -> None:
         op_def = lookup(node.type)
         # First what it must follow: inputs may be read only after that.
-        self._before = set().union(*[self._ended.get(one, ()) for one in node.control])
+        self._before = set()
         for name in node.control:
+            self._before |= self._ended.get(name, _NOTHING)
             if (name, DONE) in self._receivable:
                 slot = self._value((name, DONE), None)
-                self._before |= self._filled[slot]
+                self._before |= self._filled.get(slot, _NOTHING)
         self._guards = tuple(
             (self._value(edge, None), wanted) for edge, wanted in node.guards
         )
@@ -230,19 +233,20 @@ class SegmentProgram:
             value = self._runtime.move(None, device, node.attrs["value"])
             self._initial[slots[0]] = value
             self._constants.append((node.name, device.name))
-            # It may have to follow others.
-            self._filled[slots[0]] = self._ended[node.name] = set(self._before)
+            if self._before:  # it may have to follow others
+                self._filled[slots[0]] = self._ended[node.name] = set(self._before)
         elif op_def.stateful or outputs != 1:
             special = self._special(node, op_def, device, inputs, slots)
             self._emit(None, special, inputs, -1, node.name, device, is_node=True)
-            self._filled |= {slot: {len(self._code) - 1} for slot in slots}
+            if self._may_wait:
+                self._filled |= {slot: {len(self._code) - 1} for slot in slots}
         else:
             plain = op_def.kernel(self._runtime.module(device), node.attrs)
             plain = self._runtime.on(device, plain)
             is_own = READ_FOR not in node.name
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
         self._guards = ()
-        if node.type != "Const":
+        if self._may_wait and node.type != "Const":
             self._ended[node.name] = {len(self._code) - 1}
         for move in self._sends.get(node.name, ()):
             self._send(move, device)
@@ -288,12 +292,13 @@ class SegmentProgram:
         if self._guards and (is_node or is_own):
             special = _if_guards_hold(self._guards, plain, special, inputs, output)
             plain, inputs = None, (*inputs, *(slot for slot, _ in self._guards))
-        number = len(self._code)
-        needs = self._before.union(*[self._filled.get(slot, ()) for slot in inputs])
-        self._needs.append(needs)
-        self._before.add(number)
-        if output >= 0:
-            self._filled[output] = {number}
+        if self._may_wait:
+            number = len(self._code)
+            filled = [self._filled.get(slot, _NOTHING) for slot in inputs]
+            self._needs.append(self._before.union(*filled))
+            self._before.add(number)
+            if output >= 0:
+                self._filled[output] = {number}
         self._code.append(
             Instruction(plain, special, inputs, output, (), label, where, is_node)
         )
@@ -309,7 +314,8 @@ class SegmentProgram:
         slots = dict[int, int]()
         for i in order:
             slots[i] = self._input(node.inputs[i], i, op_def, device)
-            self._before |= self._filled.get(slots[i], set())
+            if slots[i] in self._filled:
+                self._before |= self._filled[slots[i]]
         return tuple(slots[i] for i in numbers)
 
     def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
