@@ -34,7 +34,8 @@ def gradients(
     Parameters
     ----------
     ys, xs : Tensor, or a list of these
-        Floating point.
+        Floating point. A complex y needs `grad_ys`. The gradient by a complex x + iy is
+        that by x plus i times that by y: conj(f'(z)) of an ordinary function f.
     grad_ys : Tensor or array-like, or a list of these, optional
         Weights of the elements of each y; by default 1.
     colocate : bool, default True
@@ -58,6 +59,8 @@ def gradients(
     ------
     LookupError
         An op on the way has no gradient.
+    TypeError
+        A y is not floating point, or is complex and has no weights.
     ValueError
         A y or x belongs to another graph, or `grad_ys` has another length than `ys`.
 
