@@ -33,8 +33,8 @@ from kit.training.member.member import Member
 from kit.wire.message import pack_message, unpack_message
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 
-# 2,000 frames of each transport, 4,000 in CI, 80,000 at night.
-N_FRAMES = max(2_000, 40 * hypothesis.settings().max_examples)
+# 1,000 frames of each transport, 1,600 in CI, 80,000 at night.
+N_FRAMES = max(1_000, 40 * hypothesis.settings().max_examples)
 
 
 @pytest.mark.slow

@@ -53,9 +53,10 @@ LAYERS = {
 
 # Where a dependency may be imported, at the top of a file or inside a function.
 DOORS: dict[str, tuple[str, ...]] = {
-    # What runs inside an engine before it is one is the other side of that door.
+    # What runs in the processes that it starts is the other side of that door.
     "ipyparallel": (
         "kit/cluster/processes/engines.py",
+        "kit/cluster/processes/controller.py",
         "kit/cluster/processes/engine_process.py",
         "kit/cluster/processes/launch.py",
     ),

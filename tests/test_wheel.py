@@ -120,15 +120,16 @@ def test_the_demonstration_says_what_it_needs(installed: Installed) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_with_extras_all_modules_import_and_the_demonstration_runs(
+def test_with_extras_all_modules_import_and_the_demonstration_runs_without_a_server(
     installed: Installed,
 ) -> None:
     installed.pip("[dask,demo]")
 
     assert installed.run("python", "-c", IMPORT, *modules_of_the_tree()) == "False"
-    shown = installed.run("psring", "demo", "--steps", "40", "--text-steps", "4")
-    assert "accuracy" in shown
-    assert (installed.cwd / "build" / "demo").is_dir()
+    options = ["--ps", "0", "--worker", "2", "--steps", "30", "--text-steps", "2"]
+    assert "accuracy" in installed.run("psring", "demo", *options)
+    assert (installed.cwd / "build" / "demo" / "report.html").exists()
+    assert not (installed.cwd / "build" / "demo" / "trainer").exists()
 
 
 def modules_of_the_tree() -> list[str]:

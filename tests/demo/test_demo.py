@@ -15,16 +15,15 @@ from kit.trace.trace import Trace
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
 
 
-def demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kit", "demo", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
 @pytest.mark.timeout(330)
 def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "kit", "demo", "--out", str(tmp_path)]
+    options = ["--steps", "330", "--text-steps", "4", "--json", str(figures)]
 
-    done = demo(tmp_path, "--steps", "330", "--text-steps", "4", "--json", str(figures))
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=300
+    )
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert "agrees with the formulas" in done.stdout
@@ -56,17 +55,6 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     assert "lost its server ps:1" in report
     trace = Trace.load(tmp_path / "trace.json")
     assert [switch.label for switch in trace.switches()] == ["ps to ring", "ring to ps"]
-
-
-@pytest.mark.timeout(330)
-def test_the_demo_runs_without_a_parameter_server(tmp_path: Path) -> None:
-    options = ["--ps", "0", "--worker", "2", "--steps", "30", "--text-steps", "2"]
-
-    done = demo(tmp_path, *options)
-
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert (tmp_path / "report.html").exists()
-    assert not (tmp_path / "trainer").exists()
 
 
 def test_a_link_speed_that_cannot_be_read_is_one_sentence(

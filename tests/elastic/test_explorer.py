@@ -33,7 +33,7 @@ LONGER = [
     Bound(4, delays=0, kinds=("kill", "restart")),
     Bound(4, standby=3, delays=0),
     Bound(3, losses=2, delays=0, depth=12, kinds=("kill",)),
-    Bound(3, losses=2, delays=0, depth=7 + DEEPER, standby=1),
+    Bound(3, losses=2, delays=0, depth=6 + DEEPER, standby=1),
     Bound(3, losses=2, delays=0, depth=6 + DEEPER, kinds=("leave", "kill", "restart")),
     Bound(3, standby=1, delays=1, depth=12, kinds=("leave",)),
     Bound(4, losses=2, delays=0, depth=12, kinds=("leave",)),

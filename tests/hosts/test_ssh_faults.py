@@ -252,19 +252,6 @@ def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
     assert one in str(caught.value)
 
 
-def test_missing_python_is_told_with_the_host(hosts: TwoHosts) -> None:
-    message = refused(hosts, python="/nowhere/python3")
-
-    assert "cannot run tasks with '/nowhere/python3'" in message
-    assert "No such file" in message
-
-
-def test_python_without_the_kit_is_told_with_the_host(hosts: TwoHosts) -> None:
-    message = refused(hosts, python=os.path.realpath(sys.executable))
-
-    assert "No module named" in message
-
-
 def test_python_that_one_of_two_hosts_lacks_is_told_with_that_host(
     hosts: TwoHosts,
 ) -> None:

@@ -38,7 +38,7 @@ from kit.cluster.cells import user_code
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform, pack
 from kit.cluster.loop import in_thread, to_the_end
-from kit.cluster.processes import reaper
+from kit.cluster.processes import controller, reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks, Report
 from kit.cluster.processes.launch import ForkServerLauncher
 from kit.cluster.processes.processes import Processes, why
@@ -108,7 +108,7 @@ class Engines:
         config = Config()
         # -P: else a file `random.py` in the working folder would make the start fail.
         config.LocalControllerLauncher.controller_cmd = [
-            *(python, "-P", "-m", "ipyparallel.controller")
+            *(python, "-P", controller.__file__)
         ]
         curve = {"IPP_ENABLE_CURVE": "1"}
         config.LocalControllerLauncher.environment = environment | curve
