@@ -191,7 +191,9 @@ from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
 from kit.tf1.ops.shape import transpose as transpose
 from kit.tf1.queues import FIFOQueue as FIFOQueue
+from kit.tf1.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from kit.tf1.queues import QueueBase as QueueBase
+from kit.tf1.queues import RandomShuffleQueue as RandomShuffleQueue
 from kit.tf1.session.config import ConfigProto as ConfigProto
 from kit.tf1.session.config import GPUOptions as GPUOptions
 from kit.tf1.session.config import GraphOptions as GraphOptions
@@ -236,6 +238,7 @@ from kit.tf1.variables import initializers as initializers
 from kit.tf1.variables.assigning import assign as assign
 from kit.tf1.variables.assigning import assign_add as assign_add
 from kit.tf1.variables.assigning import assign_sub as assign_sub
+from kit.tf1.variables.assigning import count_up_to as count_up_to
 from kit.tf1.variables.assigning import (
     is_variable_initialized as is_variable_initialized,
 )

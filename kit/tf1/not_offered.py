@@ -45,8 +45,7 @@ _INSTEAD: dict[str, str] = {
         [
             *("io.", "python_io.", "image.", "parse_example"),
             *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
-            *("train.batch", "train.shuffle_batch", "train.string_input_producer"),
-            *("train.slice_input_producer", "train.Example", "train.Feature"),
+            *("train.Example", "train.Feature"),
             *("TextLineReader", "TFRecordReader", "WholeFileReader"),
         ],
         _INPUT,
@@ -143,8 +142,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
         GRAPH_DEF_VERSION_MIN_PRODUCER IdentityReader IndexedSlicesSpec
         LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
-        NotDifferentiable OptionalSpec PaddingFIFOQueue PriorityQueue QUANTIZED_DTYPES
-        RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
+        NotDifferentiable OptionalSpec PriorityQueue QUANTIZED_DTYPES
+        RaggedTensor RaggedTensorSpec ReaderBase RegisterGradient
         SparseFeature SparseTensorSpec TensorArray
         TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
         add_check_numerics_ops angle argsort as_string asin asinh
@@ -156,7 +155,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
         broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
         cholesky_solve complex confusion_matrix conj control_flow_v2_enabled
-        convert_to_tensor_or_sparse_tensor cosh count_up_to
+        convert_to_tensor_or_sparse_tensor cosh
         create_partitioned_variables cross cumprod custom_gradient decode_base64
         decode_compressed decode_json_example delete_session_tensor depth_to_space
         dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index
@@ -256,12 +255,12 @@ _BY_MODULE: Final[dict[str, str]] = {
         AdagradDAOptimizer BytesList CheckpointManager FeatureList
         FeatureLists Features FloatList Int64List
         ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
-        VocabInfo batch_join checkpoints_iterator cosine_decay_restarts
-        do_quantize_training_on_graphdef init_from_checkpoint input_producer
-        limit_epochs linear_cosine_decay match_filenames_once maybe_batch
+        VocabInfo checkpoints_iterator cosine_decay_restarts
+        do_quantize_training_on_graphdef init_from_checkpoint
+        linear_cosine_decay match_filenames_once maybe_batch
         maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join
-        noisy_linear_cosine_decay range_input_producer sdca_fprint sdca_optimizer
-        sdca_shrink_l1 shuffle_batch_join summary_iterator warm_start
+        noisy_linear_cosine_decay sdca_fprint sdca_optimizer
+        sdca_shrink_l1 summary_iterator warm_start
     """,
 }
 

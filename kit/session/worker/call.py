@@ -19,7 +19,13 @@ from kit.session.worker.accumulators import (
     RowAccumulator,
 )
 from kit.session.worker.datasets import DatasetIterator
-from kit.session.worker.queues import Element, FifoQueue, stacked
+from kit.session.worker.queues import (
+    Element,
+    FifoQueue,
+    PaddingQueue,
+    ShuffleQueue,
+    stacked,
+)
 from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
@@ -84,16 +90,25 @@ class StepCall:
         dtypes: Sequence[DType],
         shapes: Sequence[Shape] | None,
         shared_name: str,
+        *,
+        pads: bool = False,
+        n_kept: int | None = None,
+        seeds: Sequence[int] | None = None,
     ) -> FifoQueue:
-        """Return the queue that this op stands for."""
+        """Return the queue that this op stands for; one with `n_kept` shuffles."""
         name = shared_name or self._node.name
+        plain = PaddingQueue if pads else FifoQueue
 
         def make() -> FifoQueue:
-            return FifoQueue(name, capacity, dtypes, shapes)
+            if n_kept is None:
+                return plain(name, capacity, dtypes, shapes)
+            draws = seeds or [self.entropy()]
+            return ShuffleQueue(name, capacity, dtypes, shapes, n_kept, draws)
 
         # Without a shared name it belongs to this session alone, as in TensorFlow.
         found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
-        found.check(capacity, dtypes, shapes)
+        kind = plain if n_kept is None else ShuffleQueue
+        found.check(kind, capacity, dtypes, shapes)
         return found
 
     def accumulator(

@@ -121,6 +121,15 @@ from kit.tf1.train.optimizers.sync_replicas import (
 )
 from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
 from kit.tf1.train.queues.coordinator import LooperThread as LooperThread
+from kit.tf1.train.queues.inputs import batch as batch
+from kit.tf1.train.queues.inputs import batch_join as batch_join
+from kit.tf1.train.queues.inputs import input_producer as input_producer
+from kit.tf1.train.queues.inputs import limit_epochs as limit_epochs
+from kit.tf1.train.queues.inputs import range_input_producer as range_input_producer
+from kit.tf1.train.queues.inputs import shuffle_batch as shuffle_batch
+from kit.tf1.train.queues.inputs import shuffle_batch_join as shuffle_batch_join
+from kit.tf1.train.queues.inputs import slice_input_producer as slice_input_producer
+from kit.tf1.train.queues.inputs import string_input_producer as string_input_producer
 from kit.tf1.train.queues.queue_runner import QueueRunner as QueueRunner
 from kit.tf1.train.queues.queue_runner import QueueRunnerDef as QueueRunnerDef
 from kit.tf1.train.queues.queue_runner import add_queue_runner as add_queue_runner
@@ -179,6 +188,8 @@ __all__ = [
     "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
+    "batch",
+    "batch_join",
     "checkpoint_exists",
     "cosine_decay",
     "create_global_step",
@@ -189,8 +200,10 @@ __all__ = [
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "input_producer",
     "inverse_time_decay",
     "latest_checkpoint",
+    "limit_epochs",
     "list_variables",
     "load_checkpoint",
     "load_variable",
@@ -198,9 +211,14 @@ __all__ = [
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "range_input_producer",
     "remove_checkpoint",
     "replica_device_setter",
+    "shuffle_batch",
+    "shuffle_batch_join",
+    "slice_input_producer",
     "start_queue_runners",
+    "string_input_producer",
     "update_checkpoint_state",
     "write_graph",
 ]
