@@ -25,6 +25,7 @@ from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
 from kit.tf1 import losses as losses
 from kit.tf1 import math as math
+from kit.tf1 import metrics as metrics
 from kit.tf1 import nn as nn
 from kit.tf1 import random as random
 from kit.tf1 import summary as summary
@@ -149,6 +150,7 @@ from kit.tf1.ops.index import gather as gather
 from kit.tf1.ops.index import gather_nd as gather_nd
 from kit.tf1.ops.index import scatter_nd as scatter_nd
 from kit.tf1.ops.index import slice as slice
+from kit.tf1.ops.index import strided_slice as strided_slice
 from kit.tf1.ops.index import where as where
 from kit.tf1.ops.join import concat as concat
 from kit.tf1.ops.join import meshgrid as meshgrid

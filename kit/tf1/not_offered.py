@@ -194,7 +194,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         sparse_reorder sparse_reset_shape sparse_reshape sparse_retain
         sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum sparse_slice
         sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_tensor_to_dense
-        sparse_to_dense sparse_to_indicator sparse_transpose strided_slice string_join
+        sparse_to_dense sparse_to_indicator sparse_transpose string_join
         string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
         string_to_hash_bucket_strong string_to_number substr svd switch_case tan
         tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
@@ -229,7 +229,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
         collapse_repeated compute_accidental_hits
         compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
-        conv2d_backprop_input conv2d_transpose conv3d conv3d_backprop_filter
+        conv2d_backprop_input conv3d conv3d_backprop_filter
         conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
         ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss
         ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
