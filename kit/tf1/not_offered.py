@@ -43,10 +43,7 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
     **dict.fromkeys(
         [
-            *("io.", "python_io.", "image.", "parse_example"),
-            *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
-            *("train.Example", "train.Feature"),
-            *("TextLineReader", "TFRecordReader", "WholeFileReader"),
+            *("io.", "python_io.", "image."),
         ],
         _INPUT,
     ),
@@ -137,15 +134,15 @@ def _advice(path: str) -> str | None:
 
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
-        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection FixedLenFeature
-        FixedLenSequenceFeature FixedLengthRecordReader
+        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection
+        FixedLenSequenceFeature
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
-        GRAPH_DEF_VERSION_MIN_PRODUCER IdentityReader IndexedSlicesSpec
+        GRAPH_DEF_VERSION_MIN_PRODUCER IndexedSlicesSpec
         LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
         NotDifferentiable OptionalSpec PriorityQueue QUANTIZED_DTYPES
-        RaggedTensor RaggedTensorSpec ReaderBase RegisterGradient
+        RaggedTensor RaggedTensorSpec RegisterGradient
         SparseFeature SparseTensorSpec TensorArray
-        TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
+        TensorArraySpec TensorInfo TensorSpec TypeSpec acos acosh
         add_check_numerics_ops angle argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
         assert_less_equal assert_near assert_negative assert_non_negative
@@ -174,7 +171,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         init_scope is_non_decreasing is_numeric_tensor
         is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
         load_library load_op_library log_sigmoid make_ndarray make_template
-        make_tensor_proto matching_files matrix_band_part matrix_determinant
+        make_tensor_proto matrix_band_part matrix_determinant
         matrix_diag matrix_diag_part matrix_inverse matrix_set_diag matrix_solve
         matrix_solve_ls matrix_square_root matrix_triangular_solve multinomial
         no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
@@ -252,12 +249,12 @@ _BY_MODULE: Final[dict[str, str]] = {
         all_v2_summary_ops audio get_summary_description initialize tensor_summary
     """,
     "train": """
-        AdagradDAOptimizer BytesList CheckpointManager FeatureList
-        FeatureLists Features FloatList Int64List
+        AdagradDAOptimizer CheckpointManager FeatureList
+        FeatureLists
         ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
         VocabInfo checkpoints_iterator cosine_decay_restarts
         do_quantize_training_on_graphdef init_from_checkpoint
-        linear_cosine_decay match_filenames_once maybe_batch
+        linear_cosine_decay maybe_batch
         maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join
         noisy_linear_cosine_decay sdca_fprint sdca_optimizer
         sdca_shrink_l1 summary_iterator warm_start

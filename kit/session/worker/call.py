@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,7 @@ from kit.graph.node import Node, from_plain
 from kit.graph.static import Shape
 from kit.session.master.devices import Device
 from kit.session.master.partition import Segment
+from kit.session.worker import record_files
 from kit.session.worker.accumulators import (
     Accumulator,
     DenseAccumulator,
@@ -26,6 +28,7 @@ from kit.session.worker.queues import (
     ShuffleQueue,
     stacked,
 )
+from kit.session.worker.readers import Reader
 from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
@@ -34,8 +37,9 @@ from kit.session.worker.task_runtime import TaskRuntime
 class StepCall:
     """The call of one node in one step; `xp` is numpy, or cupy on a GPU."""
 
-    # What saves and restores tensors on the disk of this task.
+    # What saves and restores tensors on the disk of this task, and reads its files.
     disk = bundle
+    files = record_files
     __slots__ = ("_device", "_make", "_node", "_runtime", "step", "xp")
 
     def __init__(
@@ -109,6 +113,16 @@ class StepCall:
         found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
         kind = plain if n_kept is None else ShuffleQueue
         found.check(kind, capacity, dtypes, shapes)
+        return found
+
+    def reader(self, shared_name: str, settings: dict[str, Any]) -> Reader:
+        """Return the reader that this op stands for, made at the first use."""
+        name, op_type = shared_name or self._node.name, self._node.type
+
+        def make() -> Reader:
+            return Reader(name, partial(record_files.READERS[op_type], **settings))
+
+        found: Reader = self.state("reader", make) if shared_name else self.own(make)
         return found
 
     def accumulator(

@@ -67,6 +67,12 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
 )
 from kit.tf1.train.checkpointing.saver import Saver as Saver
 from kit.tf1.train.checkpointing.saver_ops import SaverDef as SaverDef
+from kit.tf1.train.example import BytesList as BytesList
+from kit.tf1.train.example import Example as Example
+from kit.tf1.train.example import Feature as Feature
+from kit.tf1.train.example import Features as Features
+from kit.tf1.train.example import FloatList as FloatList
+from kit.tf1.train.example import Int64List as Int64List
 from kit.tf1.train.global_step import assert_global_step as assert_global_step
 from kit.tf1.train.global_step import create_global_step as create_global_step
 from kit.tf1.train.global_step import get_global_step as get_global_step
@@ -125,6 +131,7 @@ from kit.tf1.train.queues.inputs import batch as batch
 from kit.tf1.train.queues.inputs import batch_join as batch_join
 from kit.tf1.train.queues.inputs import input_producer as input_producer
 from kit.tf1.train.queues.inputs import limit_epochs as limit_epochs
+from kit.tf1.train.queues.inputs import match_filenames_once as match_filenames_once
 from kit.tf1.train.queues.inputs import range_input_producer as range_input_producer
 from kit.tf1.train.queues.inputs import shuffle_batch as shuffle_batch
 from kit.tf1.train.queues.inputs import shuffle_batch_join as shuffle_batch_join
@@ -139,6 +146,7 @@ __all__ = [
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "BytesList",
     "CheckpointReader",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
@@ -147,12 +155,17 @@ __all__ = [
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
+    "Example",
     "ExponentialMovingAverage",
+    "Feature",
+    "Features",
     "FeedFnHook",
     "FinalOpsHook",
+    "FloatList",
     "FtrlOptimizer",
     "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
+    "Int64List",
     "JobDef",
     "LoggingTensorHook",
     "LooperThread",
@@ -207,6 +220,7 @@ __all__ = [
     "list_variables",
     "load_checkpoint",
     "load_variable",
+    "match_filenames_once",
     "natural_exp_decay",
     "piecewise_constant",
     "piecewise_constant_decay",

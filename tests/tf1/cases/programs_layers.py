@@ -112,7 +112,7 @@ def case_a_decoder_that_reads_what_it_wrote(tf: Any) -> Any:
     return names, run(tf, [outputs, last])
 
 
-def parts(*what: Any, **masks: int) -> Callable[[Any], Any]:
+def parts(*what: Any, **masks: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         cube = tf.constant(np.arange(24).reshape(2, 3, 4))
         found = tf.strided_slice(cube, *what, **masks)

@@ -18,6 +18,7 @@ from kit.tf1.ops.index import gather
 from kit.tf1.ops.random import random_shuffle
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from kit.tf1.readers import matching_files
 from kit.tf1.summary.ops import scalar
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import float32, int64, string
@@ -52,6 +53,21 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -
         )
         with control_dependencies([count_up_to(epochs, num_epochs)]):
             return identity(tensor, name=scope)
+
+
+def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+    """Return the names of matching files, a local variable; see `tf.matching_files`.
+
+    Run `tf.local_variables_initializer()`.
+    """
+    with name_scope(name, "matching_filenames", [pattern]) as scope:
+        return Variable(
+            matching_files(pattern),
+            trainable=False,
+            collections=[GraphKeys.LOCAL_VARIABLES],
+            validate_shape=False,
+            name=scope,
+        )
 
 
 def input_producer(
