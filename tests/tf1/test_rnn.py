@@ -266,12 +266,34 @@ def test_a_cell_of_the_users_own_gets_the_same_variable_at_each_time(
     np.testing.assert_allclose(session.run(state), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_no_times_at_all_give_no_outputs_and_the_state_as_it_was(session: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    cell = tf.nn.rnn_cell.BasicRNNCell(UNITS)
+    outputs, last = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    values(session)
+
+    rows, state = session.run([outputs, last], {x: INPUTS[:, :0]})
+
+    assert rows.shape == (BATCH, 0, UNITS)
+    np.testing.assert_array_equal(state, np.zeros((BATCH, UNITS)))
+
+
+def test_dropout_has_no_gradient_in_a_network_of_any_length(session: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.BasicRNNCell(UNITS), 0.5)
+    outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    values(session)
+
+    found = session.run(outputs, {x: INPUTS})
+
+    assert found.shape == (BATCH, TIMES, UNITS)
+    with pytest.raises(LookupError, match="has no gradient, for which it runs again"):
+        tf.gradients(outputs, tf.trainable_variables())
+
+
 def test_what_cannot_be_unrolled_says_what_is_missing() -> None:
     cell = tf.nn.rnn_cell.BasicRNNCell(2)
-    open_ended = tf.placeholder(tf.float32, [None, None, 3])
 
-    with pytest.raises(ValueError, match=r"number of times, axis 1 .* must be known"):
-        tf.nn.dynamic_rnn(cell, open_ended, dtype=tf.float32)
     with pytest.raises(ValueError, match="you must give a dtype"):
         tf.nn.dynamic_rnn(cell, tf.constant(INPUTS))
     with pytest.raises(TypeError, match="inputs must be a sequence"):
