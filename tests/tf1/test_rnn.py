@@ -278,15 +278,36 @@ def test_no_times_at_all_give_no_outputs_and_the_state_as_it_was(session: Any) -
     np.testing.assert_array_equal(state, np.zeros((BATCH, UNITS)))
 
 
-def test_dropout_has_no_gradient_in_a_network_of_any_length(session: Any) -> None:
+def test_dropout_in_a_network_of_any_length_differs_by_time_and_has_its_gradient(
+    session: Any,
+) -> None:
     x = tf.placeholder(tf.float32, [None, None, WIDTH])
-    cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.BasicRNNCell(UNITS), 0.5)
-    outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
-    values(session)
+    cell = tf.nn.rnn_cell.BasicRNNCell(UNITS, activation=tf.identity)
+    outputs, _ = tf.nn.dynamic_rnn(
+        tf.nn.rnn_cell.DropoutWrapper(cell, output_keep_prob=0.5), x, dtype=tf.float32
+    )
+    slope = tf.gradients(tf.reduce_sum(outputs), tf.trainable_variables())[1]
+    session.run(tf.global_variables_initializer())
+    kernel, bias = tf.trainable_variables()
+    kernel.load(np.zeros(kernel.shape.as_list()), session)
+    bias.load(np.ones(UNITS), session)
 
-    found = session.run(outputs, {x: INPUTS})
+    found, of_bias = session.run([outputs, slope], {x: INPUTS})
 
-    assert found.shape == (BATCH, TIMES, UNITS)
+    # Each output is the bias, kept and doubled or dropped.
+    assert set(np.unique(found)) == {0.0, 2.0}
+    assert any((found[:, 0] != found[:, time]).any() for time in range(1, TIMES))
+    np.testing.assert_array_equal(of_bias, found.sum((0, 1)))
+
+
+def test_cell_that_draws_by_itself_has_no_gradient_in_a_network_of_any_length() -> None:
+    class Noisy(tf.nn.rnn_cell.BasicRNNCell):
+        def call(self, inputs: Any, state: Any) -> Any:
+            return super().call(tf.nn.dropout(inputs, 0.5), state)
+
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    outputs, _ = tf.nn.dynamic_rnn(Noisy(UNITS), x, dtype=tf.float32)
+
     with pytest.raises(LookupError, match="has no gradient, for which it runs again"):
         tf.gradients(outputs, tf.trainable_variables())
 

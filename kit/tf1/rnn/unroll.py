@@ -17,6 +17,7 @@ from kit.tf1.ops.loop import while_loop
 from kit.tf1.ops.shape import expand_dims, reverse, transpose
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.rnn.cells import check_cell
+from kit.tf1.rnn.noise import LoopNoise
 from kit.tf1.rnn.states import mapped
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import int32
@@ -64,8 +65,9 @@ def dynamic_rnn(
     """Return the outputs for a batch [example, time, ...], and the last state.
 
     With `time_major` inputs and outputs are [time, example, ...]. If the number of
-    times is unknown, a cell that draws random numbers, such as a `DropoutWrapper`, has
-    no gradient. Raises `ValueError` where neither `initial_state` nor `dtype` is given.
+    times is unknown, a cell of yours that draws random numbers has no gradient; that of
+    a `DropoutWrapper` has. Raises `ValueError` where neither `initial_state` nor
+    `dtype` is given.
     """
     check_cell(cell)
     with variable_scope(scope or "rnn"):
@@ -202,14 +204,17 @@ def _looped(
     )
     state = mapped(convert_to_tensor, state)
     # This call makes the variables, outside of the loop, and shows the shapes.
-    output, new = cell(steps[0], state)
+    noise = LoopNoise(n_times, batch_size)
+    with noise.drawn():
+        output, new = cell(steps[0], state)
     get_variable_scope().reuse_variables()
     sizes = output.shape.as_list()
     empty = zeros(stack([n_times, batch_size, *sizes[1:]]), output.dtype)
     empty.set_shape([None, *sizes])
 
     def step(time: Any, outputs: Any, old: Any) -> list[Any]:
-        output, new = cell(gather(steps, time), old)
+        with noise.drawn(time):
+            output, new = cell(gather(steps, time), old)
         if lengths is not None:
             output, new = _before_the_end(time, lengths, output, new, old)
         return [time + 1, create("WithRow", outputs, output, time, name=None), new]
