@@ -81,7 +81,7 @@ def stacked(rnn: Any) -> Any:
     return rnn.MultiRNNCell([rnn.BasicLSTMCell(3), rnn.GRUCell(2)])
 
 
-FLOAT = {"dtype": "float32"}
+FLOAT: dict[str, Any] = {"dtype": "float32"}
 CASES: dict[str, Callable[[Any], Any]] = {
     "a_plain_cell": network(lambda rnn: rnn.BasicRNNCell(2), **FLOAT),
     "an_lstm": network(lambda rnn: rnn.BasicLSTMCell(2), **FLOAT),
