@@ -32,6 +32,8 @@ class QueueBase:
         """Users make a `tf.FIFOQueue` or one of the others."""
         self._dtypes, self._shapes, self._names = dtypes, shapes, names
         self.queue_ref = ref
+        # Where its operations are added, that scope is before their names.
+        self._name = ref.op.name.split("/")[-1]
         self._attrs = {
             "dtypes": tuple(one._base for one in dtypes),
             "shapes": shapes,
@@ -104,11 +106,11 @@ class QueueBase:
         names. Raises `ValueError` for other components than the queue's. In a run:
         `CancelledError` on a closed queue.
         """
-        return self._put("QueueEnqueueV2", vals, name, f"{self.name}_enqueue")
+        return self._put("QueueEnqueueV2", vals, name, f"{self._name}_enqueue")
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
         """Return an operation that enqueues the rows of each component, one by one."""
-        default = f"{self.name}_EnqueueMany"
+        default = f"{self._name}_EnqueueMany"
         return self._put("QueueEnqueueManyV2", vals, name, default)
 
     def _put(self, op_type: str, vals: Any, name: str | None, default: str) -> Any:
@@ -143,7 +145,7 @@ class QueueBase:
         One component comes as a tensor, several as a list, named ones as a dict. Raises
         in a run: `OutOfRangeError` on a closed queue that is empty.
         """
-        with op_scope(name, f"{self.name}_Dequeue", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Dequeue", [self.queue_ref]) as scope:
             found = create("QueueDequeueV2", self.queue_ref, name=scope, **self._attrs)
         return self._element(found)
 
@@ -153,11 +155,11 @@ class QueueBase:
         Raises in a run: `InvalidArgumentError` for a queue without shapes,
         `OutOfRangeError` on a closed queue with fewer.
         """
-        return self._many(n, name, f"{self.name}_DequeueMany", at_most=False)
+        return self._many(n, name, f"{self._name}_DequeueMany", at_most=False)
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """Return `n` elements at once, or those that a closed queue still has."""
-        return self._many(n, name, f"{self.name}_DequeueUpTo", at_most=True)
+        return self._many(n, name, f"{self._name}_DequeueUpTo", at_most=True)
 
     def _many(self, n: Any, name: str | None, default: str, *, at_most: bool) -> Any:
         op_type = "QueueDequeueManyV2"
@@ -179,12 +181,12 @@ class QueueBase:
 
     def size(self, name: str | None = None) -> Any:
         """Return the number of elements in it."""
-        with op_scope(name, f"{self.name}_Size", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Size", [self.queue_ref]) as scope:
             return create("QueueSizeV2", self.queue_ref, name=scope)
 
     def is_closed(self, name: str | None = None) -> Any:
         """Return whether it was closed."""
-        with op_scope(name, f"{self.name}_Is_Closed", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Is_Closed", [self.queue_ref]) as scope:
             return create("QueueIsClosedV2", self.queue_ref, name=scope)
 
     def close(
@@ -194,7 +196,7 @@ class QueueBase:
 
         Raises in a run: `CancelledError` for a queue that is closed.
         """
-        with op_scope(name, f"{self.name}_Close", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Close", [self.queue_ref]) as scope:
             return create_op(
                 "QueueCloseV2",
                 self.queue_ref,

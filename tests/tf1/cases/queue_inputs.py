@@ -120,6 +120,20 @@ def case_names_in_the_graph(tf: Any) -> Any:
     ]
 
 
+def case_names_of_what_is_done_to_a_queue(tf: Any) -> Any:
+    def ops(queue: Any) -> list[Any]:
+        return [
+            *(queue.enqueue(1), queue.enqueue_many([[1]]), queue.dequeue().op),
+            *(queue.dequeue_many(1).op, queue.dequeue_up_to(1).op, queue.size().op),
+            *(queue.is_closed().op, queue.close()),
+        ]
+
+    with tf.name_scope("scope"):
+        queue = tf.FIFOQueue(2, tf.int32, shapes=[[]])
+        inside = ops(queue)
+    return [one.name for one in (*inside, *ops(queue))]
+
+
 def case_names_that_a_program_gives(tf: Any) -> Any:
     (row,) = tf.train.slice_input_producer([ROWS], name="source")
     found = tf.train.batch([row], 2, name="mine")
