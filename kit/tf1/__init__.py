@@ -25,7 +25,9 @@ from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
 from kit.tf1 import losses as losses
 from kit.tf1 import math as math
+from kit.tf1 import metrics as metrics
 from kit.tf1 import nn as nn
+from kit.tf1 import python_io as python_io
 from kit.tf1 import random as random
 from kit.tf1 import summary as summary
 from kit.tf1 import train as train
@@ -154,6 +156,7 @@ from kit.tf1.ops.index import gather as gather
 from kit.tf1.ops.index import gather_nd as gather_nd
 from kit.tf1.ops.index import scatter_nd as scatter_nd
 from kit.tf1.ops.index import slice as slice
+from kit.tf1.ops.index import strided_slice as strided_slice
 from kit.tf1.ops.index import where as where
 from kit.tf1.ops.join import concat as concat
 from kit.tf1.ops.join import meshgrid as meshgrid
@@ -195,8 +198,24 @@ from kit.tf1.ops.shape import size as size
 from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
 from kit.tf1.ops.shape import transpose as transpose
+from kit.tf1.parsing import FixedLenFeature as FixedLenFeature
+from kit.tf1.parsing import VarLenFeature as VarLenFeature
+from kit.tf1.parsing import decode_csv as decode_csv
+from kit.tf1.parsing import decode_raw as decode_raw
+from kit.tf1.parsing import parse_example as parse_example
+from kit.tf1.parsing import parse_single_example as parse_single_example
 from kit.tf1.queues import FIFOQueue as FIFOQueue
+from kit.tf1.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from kit.tf1.queues import QueueBase as QueueBase
+from kit.tf1.queues import RandomShuffleQueue as RandomShuffleQueue
+from kit.tf1.readers import FixedLengthRecordReader as FixedLengthRecordReader
+from kit.tf1.readers import IdentityReader as IdentityReader
+from kit.tf1.readers import ReaderBase as ReaderBase
+from kit.tf1.readers import TextLineReader as TextLineReader
+from kit.tf1.readers import TFRecordReader as TFRecordReader
+from kit.tf1.readers import WholeFileReader as WholeFileReader
+from kit.tf1.readers import matching_files as matching_files
+from kit.tf1.readers import read_file as read_file
 from kit.tf1.session.config import ConfigProto as ConfigProto
 from kit.tf1.session.config import GPUOptions as GPUOptions
 from kit.tf1.session.config import GraphOptions as GraphOptions
@@ -241,6 +260,7 @@ from kit.tf1.variables import initializers as initializers
 from kit.tf1.variables.assigning import assign as assign
 from kit.tf1.variables.assigning import assign_add as assign_add
 from kit.tf1.variables.assigning import assign_sub as assign_sub
+from kit.tf1.variables.assigning import count_up_to as count_up_to
 from kit.tf1.variables.assigning import (
     is_variable_initialized as is_variable_initialized,
 )

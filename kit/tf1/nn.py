@@ -21,6 +21,7 @@ from kit.tf1.ops.nn_layer import avg_pool as avg_pool
 from kit.tf1.ops.nn_layer import batch_normalization as batch_normalization
 from kit.tf1.ops.nn_layer import bias_add as bias_add
 from kit.tf1.ops.nn_layer import conv2d as conv2d
+from kit.tf1.ops.nn_layer import conv2d_transpose as conv2d_transpose
 from kit.tf1.ops.nn_layer import dropout as dropout
 from kit.tf1.ops.nn_layer import embedding_lookup as embedding_lookup
 from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize

@@ -43,11 +43,7 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
     **dict.fromkeys(
         [
-            *("io.", "python_io.", "image.", "parse_example"),
-            *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
-            *("train.batch", "train.shuffle_batch", "train.string_input_producer"),
-            *("train.slice_input_producer", "train.Example", "train.Feature"),
-            *("TextLineReader", "TFRecordReader", "WholeFileReader"),
+            *("io.", "python_io.", "image."),
         ],
         _INPUT,
     ),
@@ -138,16 +134,15 @@ def _advice(path: str) -> str | None:
 
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
-        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection FixedLenFeature
-        FixedLenSequenceFeature FixedLengthRecordReader
+        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection
+        FixedLenSequenceFeature
         GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
-        GRAPH_DEF_VERSION_MIN_PRODUCER IdentityReader IndexedSlicesSpec
+        GRAPH_DEF_VERSION_MIN_PRODUCER IndexedSlicesSpec
         LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
-        NotDifferentiable OptionalSpec PaddingFIFOQueue PriorityQueue QUANTIZED_DTYPES
-        RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
+        NotDifferentiable OptionalSpec PriorityQueue QUANTIZED_DTYPES
+        RaggedTensor RaggedTensorSpec RegisterGradient
         SparseFeature SparseTensorSpec TensorArray
-        TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
-        add_check_numerics_ops argsort as_string asin asinh
+        TensorArraySpec TensorInfo TensorSpec TypeSpec acos acosh add_check_numerics_ops argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
         assert_less_equal assert_near assert_negative assert_non_negative
         assert_non_positive assert_none_equal assert_positive assert_proper_iterable
@@ -155,8 +150,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         assert_scalar assert_type atan atan2 atanh batch_gather batch_scatter_update
         batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
         broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
-        cholesky_solve confusion_matrix control_flow_v2_enabled
-        convert_to_tensor_or_sparse_tensor cosh count_up_to
+        cholesky_solve confusion_matrix control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cosh
         create_partitioned_variables cross cumprod custom_gradient decode_base64
         decode_compressed decode_json_example delete_session_tensor depth_to_space
         dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index
@@ -175,7 +169,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         init_scope is_non_decreasing is_numeric_tensor
         is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
         load_library load_op_library log_sigmoid make_ndarray make_template
-        make_tensor_proto matching_files matrix_band_part matrix_determinant
+        make_tensor_proto matrix_band_part matrix_determinant
         matrix_diag matrix_diag_part matrix_inverse matrix_set_diag matrix_solve
         matrix_solve_ls matrix_square_root matrix_triangular_solve multinomial
         no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
@@ -195,7 +189,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         sparse_reorder sparse_reset_shape sparse_reshape sparse_retain
         sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum sparse_slice
         sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_tensor_to_dense
-        sparse_to_dense sparse_to_indicator sparse_transpose strided_slice string_join
+        sparse_to_dense sparse_to_indicator sparse_transpose string_join
         string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
         string_to_hash_bucket_strong string_to_number substr svd switch_case tan
         tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
@@ -230,7 +224,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
         collapse_repeated compute_accidental_hits
         compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
-        conv2d_backprop_input conv2d_transpose conv3d conv3d_backprop_filter
+        conv2d_backprop_input conv3d conv3d_backprop_filter
         conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
         ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss
         ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
@@ -253,15 +247,15 @@ _BY_MODULE: Final[dict[str, str]] = {
         all_v2_summary_ops audio get_summary_description initialize tensor_summary
     """,
     "train": """
-        AdagradDAOptimizer BytesList CheckpointManager FeatureList
-        FeatureLists Features FloatList Int64List
+        AdagradDAOptimizer CheckpointManager FeatureList
+        FeatureLists
         ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
-        VocabInfo batch_join checkpoints_iterator cosine_decay_restarts
-        do_quantize_training_on_graphdef init_from_checkpoint input_producer
-        limit_epochs linear_cosine_decay match_filenames_once maybe_batch
+        VocabInfo checkpoints_iterator cosine_decay_restarts
+        do_quantize_training_on_graphdef init_from_checkpoint
+        linear_cosine_decay maybe_batch
         maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join
-        noisy_linear_cosine_decay range_input_producer sdca_fprint sdca_optimizer
-        sdca_shrink_l1 shuffle_batch_join summary_iterator warm_start
+        noisy_linear_cosine_decay sdca_fprint sdca_optimizer
+        sdca_shrink_l1 summary_iterator warm_start
     """,
 }
 

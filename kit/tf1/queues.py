@@ -1,6 +1,6 @@
-"""`tf.FIFOQueue`: elements that wait on a task, in order, until they are taken.
+"""`tf.FIFOQueue` and others: elements that wait on a task until they are taken.
 
-It lives where its operation is placed; equal `shared_name`s mean the same queue.
+A queue lives where its operation is placed; equal `shared_name`s mean the same queue.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from kit.errors import InvalidArgumentError
 from kit.tf1.graph.graph import Graph
+from kit.tf1.ops.random import get_seed
 from kit.tf1.ops.write import settled
 from kit.tf1.tensor.convert import (
     argument,
@@ -21,14 +22,18 @@ from kit.tf1.tensor.convert import (
 from kit.tf1.tensor.dtypes import DType, as_dtype, int32
 from kit.tf1.tensor.shape import TensorShape, static_of
 
+_PADDING = "PaddingFIFOQueueV2"
+
 
 class QueueBase:
     """What all queues have in common."""
 
     def __init__(self, dtypes: list[DType], shapes: Any, names: Any, ref: Any) -> None:
-        """Users make a `tf.FIFOQueue`."""
+        """Users make a `tf.FIFOQueue` or one of the others."""
         self._dtypes, self._shapes, self._names = dtypes, shapes, names
         self.queue_ref = ref
+        # Where its operations are added, that scope is before their names.
+        self._name = ref.op.name.split("/")[-1]
         self._attrs = {
             "dtypes": tuple(one._base for one in dtypes),
             "shapes": shapes,
@@ -101,11 +106,11 @@ class QueueBase:
         names. Raises `ValueError` for other components than the queue's. In a run:
         `CancelledError` on a closed queue.
         """
-        return self._put("QueueEnqueueV2", vals, name, f"{self.name}_enqueue")
+        return self._put("QueueEnqueueV2", vals, name, f"{self._name}_enqueue")
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
         """Return an operation that enqueues the rows of each component, one by one."""
-        default = f"{self.name}_EnqueueMany"
+        default = f"{self._name}_EnqueueMany"
         return self._put("QueueEnqueueManyV2", vals, name, default)
 
     def _put(self, op_type: str, vals: Any, name: str | None, default: str) -> Any:
@@ -140,7 +145,7 @@ class QueueBase:
         One component comes as a tensor, several as a list, named ones as a dict. Raises
         in a run: `OutOfRangeError` on a closed queue that is empty.
         """
-        with op_scope(name, f"{self.name}_Dequeue", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Dequeue", [self.queue_ref]) as scope:
             found = create("QueueDequeueV2", self.queue_ref, name=scope, **self._attrs)
         return self._element(found)
 
@@ -150,11 +155,11 @@ class QueueBase:
         Raises in a run: `InvalidArgumentError` for a queue without shapes,
         `OutOfRangeError` on a closed queue with fewer.
         """
-        return self._many(n, name, f"{self.name}_DequeueMany", at_most=False)
+        return self._many(n, name, f"{self._name}_DequeueMany", at_most=False)
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """Return `n` elements at once, or those that a closed queue still has."""
-        return self._many(n, name, f"{self.name}_DequeueUpTo", at_most=True)
+        return self._many(n, name, f"{self._name}_DequeueUpTo", at_most=True)
 
     def _many(self, n: Any, name: str | None, default: str, *, at_most: bool) -> Any:
         op_type = "QueueDequeueManyV2"
@@ -176,12 +181,12 @@ class QueueBase:
 
     def size(self, name: str | None = None) -> Any:
         """Return the number of elements in it."""
-        with op_scope(name, f"{self.name}_Size", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Size", [self.queue_ref]) as scope:
             return create("QueueSizeV2", self.queue_ref, name=scope)
 
     def is_closed(self, name: str | None = None) -> Any:
         """Return whether it was closed."""
-        with op_scope(name, f"{self.name}_Is_Closed", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Is_Closed", [self.queue_ref]) as scope:
             return create("QueueIsClosedV2", self.queue_ref, name=scope)
 
     def close(
@@ -191,7 +196,7 @@ class QueueBase:
 
         Raises in a run: `CancelledError` for a queue that is closed.
         """
-        with op_scope(name, f"{self.name}_Close", [self.queue_ref]) as scope:
+        with op_scope(name, f"{self._name}_Close", [self.queue_ref]) as scope:
             return create_op(
                 "QueueCloseV2",
                 self.queue_ref,
@@ -214,33 +219,117 @@ class FIFOQueue(QueueBase):
     ) -> None:
         """Add the queue's operation to the default graph.
 
-        Raises `ValueError` for shapes or names that are not one for each dtype, and
-        without a dtype.
+        Raises `ValueError` for shapes or names that are not one for each dtype, for
+        shapes with an unknown size, and without a dtype.
         """
-        kinds = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
-        components = [as_dtype(one) for one in kinds]
-        if not components:
-            raise ValueError("a queue has at least one component.")
-        if isinstance(capacity, str):
-            raise TypeError(f"the capacity is a whole number, not {capacity!r}.")
-        known = _shapes(shapes, len(components))
-        labels = _names(names, len(components))
-        ref = create(
-            "FIFOQueueV2",
-            name=name,
-            capacity=int(capacity),
-            dtypes=tuple(one._base for one in components),
-            shapes=known,
-            shared_name=shared_name or "",
+        queue = _made("FIFOQueueV2", capacity, dtypes, shapes, names, shared_name, name)
+        super().__init__(*queue)
+
+
+class PaddingFIFOQueue(QueueBase):
+    """Like `tf.FIFOQueue`; of elements taken together, shorter ones end with zeros."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "padding_fifo_queue",
+    ) -> None:
+        """Add the queue's operation to the default graph; see `tf.FIFOQueue`.
+
+        A size in `shapes` may be None. What is short there is padded with zeros, empty
+        texts or False. Raises `ValueError` for an unknown number of axes.
+        """
+        super().__init__(
+            *_made(
+                *(_PADDING, capacity, dtypes, shapes, names, shared_name, name),
+                {"pads": True},
+            )
         )
-        super().__init__(components, known, labels, ref)
+
+
+class RandomShuffleQueue(QueueBase):
+    """Gives its elements in random order; at most `capacity` are in it."""
+
+    def __init__(
+        self,
+        capacity: int,
+        min_after_dequeue: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        seed: int | None = None,
+        shared_name: str | None = None,
+        name: str = "random_shuffle_queue",
+    ) -> None:
+        """Add the queue's operation to the default graph; see `tf.FIFOQueue`.
+
+        `min_after_dequeue` elements stay in it until it is closed, so that there is a
+        choice. Equal seeds repeat an order, which is not the original's. Raises
+        `InvalidArgumentError` if that many do not fit.
+        """
+        if not 0 <= min_after_dequeue < capacity:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"min_after_dequeue is {min_after_dequeue}; it must be 0 or more, and "
+                f"less than the capacity, {capacity}.",
+            )
+        one, two = get_seed(seed)
+        seeds = None if one is None else (int(one), int(two or 0))
+        super().__init__(
+            *_made(
+                *("RandomShuffleQueueV2", capacity, dtypes, shapes, names, shared_name),
+                *(name, {"n_kept": int(min_after_dequeue), "seeds": seeds}),
+            )
+        )
+
+
+def _made(
+    op_type: str,
+    capacity: int,
+    dtypes: Any,
+    shapes: Any,
+    names: Any,
+    shared_name: str | None,
+    name: str,
+    kind: dict[str, Any] | None = None,
+) -> tuple[list[DType], Any, Any, Any]:
+    """Add a queue's operation, and return what `QueueBase` is made of."""
+    kinds = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
+    components = [as_dtype(one) for one in kinds]
+    if not components:
+        raise ValueError("a queue has at least one component.")
+    if isinstance(capacity, str):
+        raise TypeError(f"the capacity is a whole number, not {capacity!r}.")
+    known = _shapes(shapes, len(components))
+    for one in known or ():
+        if one is None or (None in one and op_type != _PADDING):
+            raise ValueError(
+                f"All shapes must be fully defined: {shapes!r}. A "
+                f"tf.PaddingFIFOQueue takes elements of different sizes."
+            )
+    labels = _names(names, len(components))
+    ref = create(
+        op_type,
+        name=name,
+        capacity=int(capacity),
+        dtypes=tuple(one._base for one in components),
+        shapes=known,
+        shared_name=shared_name or "",
+        **(kind or {}),
+    )
+    return components, known, labels, ref
 
 
 def _shapes(given: Any, count: int) -> tuple[Any, ...] | None:
     if given is None:
         return None
     is_one = isinstance(given, TensorShape) or not any(
-        isinstance(one, list | tuple | TensorShape) for one in given
+        one is None or isinstance(one, list | tuple | TensorShape) for one in given
     )
     shapes = [given] if is_one and count == 1 else list(given)
     if len(shapes) != count:

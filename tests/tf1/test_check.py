@@ -71,7 +71,7 @@ def test_what_is_offered_needs_no_advice(name: str) -> None:
         ("train.SummaryWriter", "write tf.summary.FileWriter"),
         ("moon.sun", "has no 'moon'"),
         ("python.eager.context", "private module"),
-        ("examples.tutorials.mnist.mnist", "has no"),
+        ("examples.tutorials.moon", "has no"),
         ("train.*", "cannot be followed"),
         ("train.Saver.moon", "has no attribute 'moon'"),
     ],

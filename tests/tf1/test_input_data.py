@@ -14,7 +14,7 @@ from PIL import Image
 from kit import tf1 as tf
 from kit.demo.digits import load_images
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.tf1.examples.tutorials.mnist import input_data
+from kit.tf1.examples.tutorials.mnist import input_data, mnist
 from kit.tf1.examples.tutorials.mnist.input_data import DataSet
 from tests.cases import for_each
 
@@ -186,3 +186,27 @@ def test_digits_of_contrib_learn_are_read_by_their_name(
     assert "MNIST-data has no train-images" in caplog.text
     with pytest.raises(NotFoundError, match="'mnist'"):
         tf.contrib.learn.datasets.load_dataset("iris")
+
+
+def test_the_tutorials_network_trains_by_the_gradient_of_its_loss() -> None:
+    labels = np.array([0, 0, 0, 1, 2])
+    with tf.Graph().as_default(), tf.Session() as session:
+        images = tf.placeholder(tf.float32, [None, mnist.IMAGE_PIXELS])
+        wanted = tf.placeholder(tf.int32, [None])
+        logits = mnist.inference(images, 4, 3)
+        loss, right = mnist.loss(logits, wanted), mnist.evaluation(logits, wanted)
+        step = mnist.training(loss, 0.1)
+        feeds = {images: np.ones([5, 784]), wanted: labels}
+        session.run(tf.global_variables_initializer())
+        for one in tf.trainable_variables():
+            one.load(np.zeros(one.shape.as_list()), session)
+
+        first = session.run(loss, feeds)
+        session.run(step, feeds)
+        *_, biases, count = session.run(tf.global_variables())
+        n_right = session.run(right, feeds)
+
+    assert first == pytest.approx(np.log(mnist.NUM_CLASSES))
+    # Of zeros the softmax is uniform, and all that moves are the last biases.
+    assert biases == pytest.approx(0.1 * (np.eye(10)[labels].mean(0) - 0.1), abs=1e-7)
+    assert (count, n_right) == (1, 3)

@@ -266,12 +266,55 @@ def test_a_cell_of_the_users_own_gets_the_same_variable_at_each_time(
     np.testing.assert_allclose(session.run(state), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_no_times_at_all_give_no_outputs_and_the_state_as_it_was(session: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    cell = tf.nn.rnn_cell.BasicRNNCell(UNITS)
+    outputs, last = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    values(session)
+
+    rows, state = session.run([outputs, last], {x: INPUTS[:, :0]})
+
+    assert rows.shape == (BATCH, 0, UNITS)
+    np.testing.assert_array_equal(state, np.zeros((BATCH, UNITS)))
+
+
+def test_dropout_in_a_network_of_any_length_differs_by_time_and_has_its_gradient(
+    session: Any,
+) -> None:
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    cell = tf.nn.rnn_cell.BasicRNNCell(UNITS, activation=tf.identity)
+    outputs, _ = tf.nn.dynamic_rnn(
+        tf.nn.rnn_cell.DropoutWrapper(cell, output_keep_prob=0.5), x, dtype=tf.float32
+    )
+    slope = tf.gradients(tf.reduce_sum(outputs), tf.trainable_variables())[1]
+    session.run(tf.global_variables_initializer())
+    kernel, bias = tf.trainable_variables()
+    kernel.load(np.zeros(kernel.shape.as_list()), session)
+    bias.load(np.ones(UNITS), session)
+
+    found, of_bias = session.run([outputs, slope], {x: INPUTS})
+
+    # Each output is the bias, kept and doubled or dropped.
+    assert set(np.unique(found)) == {0.0, 2.0}
+    assert any((found[:, 0] != found[:, time]).any() for time in range(1, TIMES))
+    np.testing.assert_array_equal(of_bias, found.sum((0, 1)))
+
+
+def test_cell_that_draws_by_itself_has_no_gradient_in_a_network_of_any_length() -> None:
+    class Noisy(tf.nn.rnn_cell.BasicRNNCell):
+        def call(self, inputs: Any, state: Any) -> Any:
+            return super().call(tf.nn.dropout(inputs, 0.5), state)
+
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    outputs, _ = tf.nn.dynamic_rnn(Noisy(UNITS), x, dtype=tf.float32)
+
+    with pytest.raises(LookupError, match="has no gradient, for which it runs again"):
+        tf.gradients(outputs, tf.trainable_variables())
+
+
 def test_what_cannot_be_unrolled_says_what_is_missing() -> None:
     cell = tf.nn.rnn_cell.BasicRNNCell(2)
-    open_ended = tf.placeholder(tf.float32, [None, None, 3])
 
-    with pytest.raises(ValueError, match=r"number of times, axis 1 .* must be known"):
-        tf.nn.dynamic_rnn(cell, open_ended, dtype=tf.float32)
     with pytest.raises(ValueError, match="you must give a dtype"):
         tf.nn.dynamic_rnn(cell, tf.constant(INPUTS))
     with pytest.raises(TypeError, match="inputs must be a sequence"):

@@ -11,11 +11,16 @@ from tests.cases import for_each
 
 OUTSIDE = [
     *("keras", "layers.conv3d", "data.experimental.CsvDataset", "estimator"),
-    *("scan", "map_fn", "train.basic_train_loop", "train.Example"),
-    *("data.TFRecordDataset", "train.batch", "train.export_meta_graph"),
-    *("contrib.layers.bow_encoder", "contrib.seq2seq", "distribute"),
-    *("import_graph_def", "losses.mean_pairwise_squared_error", "metrics", "einsum"),
-    *("RandomShuffleQueue", "nn.conv3d", "math.erf", "initializers.orthogonal"),
+    *("scan", "map_fn", "train.basic_train_loop", "train.SequenceExample"),
+    *("data.TFRecordDataset", "train.maybe_batch", "train.export_meta_graph"),
+    *("contrib.layers.bow_encoder", "contrib.seq2seq.AttentionWrapper", "distribute"),
+    *(
+        "import_graph_def",
+        "losses.mean_pairwise_squared_error",
+        "metrics.auc",
+        "einsum",
+    ),
+    *("PriorityQueue", "nn.conv3d", "math.erf", "initializers.orthogonal"),
     "train.AdagradDAOptimizer",
 ]
 

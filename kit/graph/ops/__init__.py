@@ -37,6 +37,7 @@ from kit.graph.ops.state import function as function
 from kit.graph.ops.state import loop as loop
 from kit.graph.ops.state import printing as printing
 from kit.graph.ops.state import queues as queues
+from kit.graph.ops.state import readers as readers
 from kit.graph.ops.state import saving as saving
 from kit.graph.ops.state import source as source
 from kit.graph.ops.state import state as state

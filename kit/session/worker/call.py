@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -13,13 +14,21 @@ from kit.graph.node import Node, from_plain
 from kit.graph.static import Shape
 from kit.session.master.devices import Device
 from kit.session.master.partition import Segment
+from kit.session.worker import record_files
 from kit.session.worker.accumulators import (
     Accumulator,
     DenseAccumulator,
     RowAccumulator,
 )
 from kit.session.worker.datasets import DatasetIterator
-from kit.session.worker.queues import Element, FifoQueue, stacked
+from kit.session.worker.queues import (
+    Element,
+    FifoQueue,
+    PaddingQueue,
+    ShuffleQueue,
+    stacked,
+)
+from kit.session.worker.readers import Reader
 from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
@@ -28,8 +37,9 @@ from kit.session.worker.task_runtime import TaskRuntime
 class StepCall:
     """The call of one node in one step; `xp` is numpy, or cupy on a GPU."""
 
-    # What saves and restores tensors on the disk of this task.
+    # What saves and restores tensors on the disk of this task, and reads its files.
     disk = bundle
+    files = record_files
     __slots__ = ("_device", "_make", "_node", "_runtime", "step", "xp")
 
     def __init__(
@@ -84,16 +94,35 @@ class StepCall:
         dtypes: Sequence[DType],
         shapes: Sequence[Shape] | None,
         shared_name: str,
+        *,
+        pads: bool = False,
+        n_kept: int | None = None,
+        seeds: Sequence[int] | None = None,
     ) -> FifoQueue:
-        """Return the queue that this op stands for."""
+        """Return the queue that this op stands for; one with `n_kept` shuffles."""
         name = shared_name or self._node.name
+        plain = PaddingQueue if pads else FifoQueue
 
         def make() -> FifoQueue:
-            return FifoQueue(name, capacity, dtypes, shapes)
+            if n_kept is None:
+                return plain(name, capacity, dtypes, shapes)
+            draws = seeds or [self.entropy()]
+            return ShuffleQueue(name, capacity, dtypes, shapes, n_kept, draws)
 
         # Without a shared name it belongs to this session alone, as in TensorFlow.
         found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
-        found.check(capacity, dtypes, shapes)
+        kind = plain if n_kept is None else ShuffleQueue
+        found.check(kind, capacity, dtypes, shapes)
+        return found
+
+    def reader(self, shared_name: str, settings: dict[str, Any]) -> Reader:
+        """Return the reader that this op stands for, made at the first use."""
+        name, op_type = shared_name or self._node.name, self._node.type
+
+        def make() -> Reader:
+            return Reader(name, partial(record_files.READERS[op_type], **settings))
+
+        found: Reader = self.state("reader", make) if shared_name else self.own(make)
         return found
 
     def accumulator(

@@ -45,6 +45,8 @@ def turn(waiting: deque[object], changed: threading.Condition) -> Iterator[objec
 class FifoQueue:
     """At most `capacity` elements, without bound if that is negative."""
 
+    pads = False
+
     def __init__(
         self,
         name: str,
@@ -123,16 +125,24 @@ class FifoQueue:
     def _await_some(self, call: CanWait, me: object, n: int, n_taken: int) -> bool:
         """Wait for our turn and an element; return whether `n` may still be reached."""
         call.wait(
-            lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
+            lambda: self._takers[0] is me and bool(self._n_free or self._is_closed),
             self._changed,
             lambda: self._lacking(n, n_taken + self.size),
         )
         return not self._is_closed or n_taken + self.size >= n
 
     def _move(self, found: list[Element], n: int) -> None:
-        while self._elements and len(found) < n:
-            found.append(self._elements.popleft())
+        while self._n_free and len(found) < n:
+            found.append(self._next())
         self._changed.notify_all()
+
+    @property
+    def _n_free(self) -> int:
+        """How many elements may be taken now."""
+        return self.size
+
+    def _next(self) -> Element:
+        return self._elements.popleft()
 
     def end(self, call: CanWait, *, cancel_pending: bool) -> None:
         """Accept no more elements; those that are there can still be taken.
@@ -159,15 +169,20 @@ class FifoQueue:
         )
 
     def check(
-        self, capacity: int, dtypes: Sequence[DType], shapes: Sequence[Shape] | None
+        self,
+        kind: type[FifoQueue],
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape] | None,
     ) -> None:
         """Raise `InvalidArgumentError` unless the queue was made with the same."""
-        ours = self.capacity, self.dtypes, self.shapes
-        if ours != (capacity, tuple(dtypes), shapes):
+        ours = type(self), self.capacity, self.dtypes, self.shapes
+        if ours != (kind, capacity, tuple(dtypes), shapes):
             raise InvalidArgumentError(
-                f"the queue {self.name!r} exists with capacity {self.capacity} and the "
-                f"components {[str(one) for one in self.dtypes]}, not with what is "
-                f"asked for here; give yours another name."
+                f"the queue {self.name!r} exists as a {type(self).__name__} with "
+                f"capacity {self.capacity} and the components "
+                f"{[str(one) for one in self.dtypes]}, not with what is asked for "
+                f"here; give yours another name."
             )
 
     def _has_room(self) -> bool:
@@ -191,12 +206,60 @@ class FifoQueue:
                 )
 
 
+class PaddingQueue(FifoQueue):
+    """Elements that are taken together may differ in size: the shorter are padded."""
+
+    pads = True
+
+
+class ShuffleQueue(FifoQueue):
+    """Gives its elements in random order, and keeps some back to have a choice."""
+
+    def __init__(
+        self,
+        name: str,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape] | None,
+        n_kept: int,
+        seeds: Sequence[int],
+    ) -> None:
+        """`n_kept` elements stay in it until it is closed."""
+        super().__init__(name, capacity, dtypes, shapes)
+        self._n_kept = n_kept
+        self._draws = np.random.default_rng([abs(int(one)) for one in seeds])
+
+    @property
+    def _n_free(self) -> int:
+        return self.size if self._is_closed else max(0, self.size - self._n_kept)
+
+    def _next(self) -> Element:
+        chosen = int(self._draws.integers(self.size))
+        self._elements[0], self._elements[chosen] = (
+            self._elements[chosen],
+            self._elements[0],
+        )
+        return self._elements.popleft()
+
+
 def stacked(elements: Sequence[Element], queue: FifoQueue) -> tuple[Array, ...]:
     """Return elements as one array for each component, with a new first axis."""
     if elements:
-        return tuple(np.stack(parts) for parts in zip(*elements, strict=True))
+        stack = _padded if queue.pads else np.stack
+        return tuple(stack(parts) for parts in zip(*elements, strict=True))
     shapes = queue.shapes or [()] * len(queue.dtypes)
     return tuple(
         np.zeros((0, *(size or 0 for size in shape or ())), dtype)
         for shape, dtype in zip(shapes, queue.dtypes, strict=True)
     )
+
+
+def _padded(parts: Sequence[Array]) -> Array:
+    """Return arrays as one, where they are shorter than the longest with zeros."""
+    sizes = tuple(map(max, zip(*[one.shape for one in parts], strict=True)))
+    empty = b"" if parts[0].dtype == object else 0
+    found = np.full((len(parts), *sizes), empty, parts[0].dtype)
+    for row, one in enumerate(parts):
+        where: Any = (row, *map(slice, one.shape))
+        found[where] = one[()]
+    return found

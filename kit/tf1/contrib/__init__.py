@@ -7,13 +7,25 @@ from typing import Any
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learn as learn
+from kit.tf1.contrib import legacy_seq2seq as legacy_seq2seq
 from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib import rnn as rnn
+from kit.tf1.contrib import seq2seq as seq2seq
 from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 
-__all__ = ["framework", "layers", "learn", "losses", "rnn", "slim", "training"]
+__all__ = [
+    "framework",
+    "layers",
+    "learn",
+    "legacy_seq2seq",
+    "losses",
+    "rnn",
+    "seq2seq",
+    "slim",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:

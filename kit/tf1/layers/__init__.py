@@ -12,9 +12,11 @@ from kit.tf1.layers.core import dropout as dropout
 from kit.tf1.layers.core import flatten as flatten
 from kit.tf1.layers.images import AveragePooling2D as AveragePooling2D
 from kit.tf1.layers.images import Conv2D as Conv2D
+from kit.tf1.layers.images import Conv2DTranspose as Conv2DTranspose
 from kit.tf1.layers.images import MaxPooling2D as MaxPooling2D
 from kit.tf1.layers.images import average_pooling2d as average_pooling2d
 from kit.tf1.layers.images import conv2d as conv2d
+from kit.tf1.layers.images import conv2d_transpose as conv2d_transpose
 from kit.tf1.layers.images import max_pooling2d as max_pooling2d
 from kit.tf1.layers.layer import Layer as Layer
 from kit.tf1.layers.normalization import BatchNormalization as BatchNormalization
@@ -25,6 +27,7 @@ __all__ = [
     "AveragePooling2D",
     "BatchNormalization",
     "Conv2D",
+    "Conv2DTranspose",
     "Dense",
     "Dropout",
     "Flatten",
@@ -33,6 +36,7 @@ __all__ = [
     "average_pooling2d",
     "batch_normalization",
     "conv2d",
+    "conv2d_transpose",
     "dense",
     "dropout",
     "flatten",

@@ -7,6 +7,7 @@ from typing import Any
 
 from kit.tf1.layers.layer import Layer, size_of_axis
 from kit.tf1.ops import nn_layer
+from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.variables.initial_values import Zeros
 
 _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
@@ -56,7 +57,7 @@ class Conv2D(Layer):
         """Make kernel [rows, columns, channels, filters] and bias [filters]."""
         n_channels = size_of_axis(self, input_shape, -1)
         of_kernel, of_bias = self._constraints
-        shape = [*self.kernel_size, n_channels, self.filters]
+        shape = self._kernel_shape(n_channels)
         self.kernel = self.add_variable(
             "kernel", shape, *self._of_kernel, constraint=of_kernel
         )
@@ -67,10 +68,57 @@ class Conv2D(Layer):
 
     def call(self, inputs: Any) -> Any:
         """Return the images of the filters."""
-        outputs = nn_layer.conv2d(inputs, self.kernel, **self._how)
+        return self._finished(nn_layer.conv2d(inputs, self.kernel, **self._how))
+
+    def _kernel_shape(self, n_channels: int) -> list[int]:
+        return [*self.kernel_size, n_channels, self.filters]
+
+    def _finished(self, outputs: Any) -> Any:
         if self.use_bias:
             outputs = nn_layer.bias_add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
+
+
+class Conv2DTranspose(Conv2D):
+    """activation(inputs spread by kernel + bias): larger images."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Take what `Conv2D` takes, without `dilation_rate`."""
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, (1, 1), *args),
+            **kwargs,
+        )
+
+    def _kernel_shape(self, n_channels: int) -> list[int]:
+        return [*self.kernel_size, self.filters, n_channels]
+
+    def call(self, inputs: Any) -> Any:
+        """Return images of size x stride; "valid" adds what the kernel is longer."""
+        _, *steps, _ = self._how["strides"]
+        sizes, batch = inputs.shape.as_list()[1:3], shape_of(inputs)
+        wanted = [
+            (batch[axis + 1] if size is None else size) * step
+            + (max(length - step, 0) if self._how["padding"] == "VALID" else 0)
+            for axis, (size, step, length) in enumerate(
+                zip(sizes, steps, self.kernel_size, strict=True)
+            )
+        ]
+        n_images = inputs.shape.as_list()[0]
+        wanted = [batch[0] if n_images is None else n_images, *wanted, self.filters]
+        how = {key: self._how[key] for key in ("strides", "padding", "data_format")}
+        outputs = nn_layer.conv2d_transpose(inputs, self.kernel, wanted, **how)
+        known = [one if isinstance(one, int) else None for one in wanted]
+        outputs.set_shape(known)
+        return self._finished(outputs)
 
 
 class _Pooling2D(Layer):
@@ -139,6 +187,48 @@ def conv2d(
         padding,
         data_format,
         dilation_rate,
+        activation,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activity_regularizer,
+        kernel_constraint,
+        bias_constraint,
+        trainable,
+        name,
+        _reuse=reuse,
+    )(inputs)
+
+
+def conv2d_transpose(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = Zeros,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Return larger images; see `Conv2DTranspose`."""
+    return Conv2DTranspose(
+        filters,
+        kernel_size,
+        strides,
+        padding,
+        data_format,
         activation,
         use_bias,
         kernel_initializer,

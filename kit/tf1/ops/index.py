@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.graph.ops.array import blocks
+from kit.graph.ops.array import blocks, slicing
 from kit.graph.static import merge
 from kit.tf1.ops.reduce import reduce_prod
 from kit.tf1.ops.shape import reshape, squeeze
@@ -76,6 +77,61 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
             if any(count != rank for count in counts):
                 raise
             raise InvalidArgumentError(str(exc)) from exc
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return `input_[begin:end:strides]` along the first axes.
+
+    Bit i of a mask: axis i has no begin, no end, is all axes between, is a new one, or
+    is one index. Raises `ValueError` for an unknown number of axes.
+    """
+    with op_scope(name, "StridedSlice", [input_, begin, end, strides]) as scope:
+        begins, ends = (
+            _numbers(what, one) for what, one in (("begin", begin), ("end", end))
+        )
+        steps = [1] * len(begins) if strides is None else _numbers("strides", strides)
+        key: list[Any] = []
+        for axis, (low, high, step) in enumerate(zip(begins, ends, steps, strict=True)):
+            bit = 1 << axis
+            if ellipsis_mask & bit:
+                key.append(...)
+            elif new_axis_mask & bit:
+                key.append(None)
+            elif shrink_axis_mask & bit:
+                key.append(low)
+            else:
+                low = None if begin_mask & bit else low
+                high = None if end_mask & bit else high
+                key.append(builtins.slice(low, high, step))
+        return slicing.strided_slice(
+            convert_to_tensor(input_, name="input"), tuple(key), name=scope
+        )
+
+
+def _numbers(what: str, given: Any) -> list[Any]:
+    """Return a vector of known length as numbers, or as tensors without axes."""
+    if isinstance(given, list | tuple):
+        return list(given)
+    found = convert_to_tensor(given, name=what)
+    known = found.static.value
+    if known is not None:
+        return [int(one) for one in known]
+    (count,) = found.shape.as_list()
+    if count is None:
+        raise ValueError(f"the number of axes of `{what}` must be known.")
+    return [found[i] for i in range(count)]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.kernels import conv
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn import embedding, images
-from kit.graph.static import is_known
+from kit.graph.static import is_known, merge, text
 from kit.tf1.ops.arithmetic import (
     cast,
     identity,
@@ -23,6 +24,7 @@ from kit.tf1.ops.arithmetic import (
     stop_gradient,
 )
 from kit.tf1.ops.clip import clip_by_norm
+from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.nn_activation import relu
 from kit.tf1.ops.reduce import reduce_mean, reduce_sum
 from kit.tf1.ops.shape import reshape, squeeze
@@ -96,6 +98,42 @@ def conv2d(
         x = argument("Conv2D", "input", input)
         w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
         return images.conv2d(x, w, strides, padding, name=scope)
+
+
+def conv2d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: str = "SAME",
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """Return images of `output_shape`: what `conv2d` does to gradients.
+
+    Filters are [row, column, channel out, channel in]. Raises `ValueError` for shapes
+    that do not go together, in a run `InvalidArgumentError`.
+    """
+    images_in = one_of("input", input, "value", value)
+    given = one_of("filters", filters, "filter", filter)
+    _check_images(data_format, padding)
+    with op_scope(name, "conv2d_transpose", [images_in, given, output_shape]) as scope:
+        dy = argument("Conv2DBackpropInput", "input", images_in)
+        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
+        like = zeros(output_shape, dy.dtype.base_dtype)
+        how = {"strides": images.four(strides, "strides"), "padding": padding}
+        _check_like_convolved(like.static, w.static, dy.static, **how)
+        return create("Conv2DBackpropInput", like, w, dy, name=scope, **how)
+
+
+def _check_like_convolved(x: Any, w: Any, dy: Any, **how: Any) -> None:
+    """Raise `ValueError` if `conv2d` would not make the shape of `dy` from `x`."""
+    if x.shape is not None and len(x.shape) != 4:
+        raise ValueError(f"output_shape must be of 4 sizes, not {text(x.shape)}.")
+    merge(conv.conv2d_shape(x.shape, w.shape, **how), dy.shape, "conv2d_transpose")
 
 
 def max_pool(

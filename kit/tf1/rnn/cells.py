@@ -10,10 +10,11 @@ from typing import Any
 
 from kit.tf1.layers.layer import Layer, size_of_axis
 from kit.tf1.ops import nn_layer
-from kit.tf1.ops.arithmetic import matmul, sigmoid, tanh
+from kit.tf1.ops.arithmetic import cast, less, matmul, sigmoid, tanh
 from kit.tf1.ops.clip import clip_by_value
 from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.join import concat, split
+from kit.tf1.rnn.noise import noise_like
 from kit.tf1.rnn.states import LSTMStateTuple, mapped
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.shape import TensorShape
@@ -357,7 +358,11 @@ class DropoutWrapper(RNNCell):
     def _dropped(self, value: Any, kept: Any) -> Any:
         if isinstance(kept, int | float) and kept == 1.0:
             return value
-        return nn_layer.dropout(value, keep_prob=kept, seed=self._seed)
+        noise = noise_like(value, self._seed)
+        if noise is None:
+            return nn_layer.dropout(value, keep_prob=kept, seed=self._seed)
+        is_kept = cast(less(noise, cast(kept, noise.dtype)), value.dtype)
+        return value / cast(kept, value.dtype) * is_kept
 
 
 def check_cell(cell: Any) -> None:

@@ -67,6 +67,12 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
 )
 from kit.tf1.train.checkpointing.saver import Saver as Saver
 from kit.tf1.train.checkpointing.saver_ops import SaverDef as SaverDef
+from kit.tf1.train.example import BytesList as BytesList
+from kit.tf1.train.example import Example as Example
+from kit.tf1.train.example import Feature as Feature
+from kit.tf1.train.example import Features as Features
+from kit.tf1.train.example import FloatList as FloatList
+from kit.tf1.train.example import Int64List as Int64List
 from kit.tf1.train.global_step import assert_global_step as assert_global_step
 from kit.tf1.train.global_step import create_global_step as create_global_step
 from kit.tf1.train.global_step import get_global_step as get_global_step
@@ -121,6 +127,16 @@ from kit.tf1.train.optimizers.sync_replicas import (
 )
 from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
 from kit.tf1.train.queues.coordinator import LooperThread as LooperThread
+from kit.tf1.train.queues.inputs import batch as batch
+from kit.tf1.train.queues.inputs import batch_join as batch_join
+from kit.tf1.train.queues.inputs import input_producer as input_producer
+from kit.tf1.train.queues.inputs import limit_epochs as limit_epochs
+from kit.tf1.train.queues.inputs import match_filenames_once as match_filenames_once
+from kit.tf1.train.queues.inputs import range_input_producer as range_input_producer
+from kit.tf1.train.queues.inputs import shuffle_batch as shuffle_batch
+from kit.tf1.train.queues.inputs import shuffle_batch_join as shuffle_batch_join
+from kit.tf1.train.queues.inputs import slice_input_producer as slice_input_producer
+from kit.tf1.train.queues.inputs import string_input_producer as string_input_producer
 from kit.tf1.train.queues.queue_runner import QueueRunner as QueueRunner
 from kit.tf1.train.queues.queue_runner import QueueRunnerDef as QueueRunnerDef
 from kit.tf1.train.queues.queue_runner import add_queue_runner as add_queue_runner
@@ -130,6 +146,7 @@ __all__ = [
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "BytesList",
     "CheckpointReader",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
@@ -138,12 +155,17 @@ __all__ = [
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
+    "Example",
     "ExponentialMovingAverage",
+    "Feature",
+    "Features",
     "FeedFnHook",
     "FinalOpsHook",
+    "FloatList",
     "FtrlOptimizer",
     "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
+    "Int64List",
     "JobDef",
     "LoggingTensorHook",
     "LooperThread",
@@ -179,6 +201,8 @@ __all__ = [
     "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
+    "batch",
+    "batch_join",
     "checkpoint_exists",
     "cosine_decay",
     "create_global_step",
@@ -189,18 +213,26 @@ __all__ = [
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "input_producer",
     "inverse_time_decay",
     "latest_checkpoint",
+    "limit_epochs",
     "list_variables",
     "load_checkpoint",
     "load_variable",
+    "match_filenames_once",
     "natural_exp_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "range_input_producer",
     "remove_checkpoint",
     "replica_device_setter",
+    "shuffle_batch",
+    "shuffle_batch_join",
+    "slice_input_producer",
     "start_queue_runners",
+    "string_input_producer",
     "update_checkpoint_state",
     "write_graph",
 ]

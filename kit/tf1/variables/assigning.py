@@ -40,6 +40,16 @@ def assign_sub(
     return _changed("AssignSub", ref, value, name, {})
 
 
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
+    """Return a tensor that adds 1 to a variable when it is run: the value before.
+
+    Raises `OutOfRangeError` in the run where the variable has reached `limit`.
+    """
+    target = ref_of(ref, "CountUpTo")
+    with op_scope(name, "CountUpTo", [target]) as scope:
+        return create("CountUpTo", target, name=scope, limit=int(limit))
+
+
 def scatter(
     op_type: str, ref: Any, indices: Any, updates: Any, name: str | None = None
 ) -> Any:

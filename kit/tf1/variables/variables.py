@@ -235,6 +235,10 @@ class Variable(Operators, NativeVariable):
         made = assigning.assign_sub(self.ref, delta, use_locking=use_locking, name=name)
         return made if read_value else made.op
 
+    def count_up_to(self, limit: int) -> Any:
+        """Return a tensor that adds 1 when it is run; see `tf.count_up_to`."""
+        return assigning.count_up_to(self, limit)
+
     def is_initialized(self, name: str | None = None) -> Any:
         """Return whether it has a value."""
         return assigning.is_variable_initialized(self, name)

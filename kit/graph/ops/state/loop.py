@@ -161,6 +161,26 @@ def _loop_back(call: Any, *inputs: Any, **attrs: Any) -> Any:
     return tuple(made) if len(made) != 1 else made[0]
 
 
+def _infer_row(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [inputs[0]]
+
+
+def _with_row(_: Any, rows: Any, row: Any, number: Any) -> Any:
+    # The rows are this loop's own from its first iteration on, so they are changed in
+    # place: a copy each time would take memory as the square of their number.
+    made = rows.copy() if int(number) == 0 else rows
+    made[int(number)] = row
+    return made
+
+
+def _row_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    # Earlier iterations read other rows, so this one need not be emptied for them.
+    (given,) = gradients
+    return [given, make("GatherV2", dense(given), op.inputs[2], axis=0), None]
+
+
+# Of a loop's variable that collects a row an iteration, numbered 0, 1, 2 ...
+register(OpDef("WithRow", _infer_row, _with_row, _row_gradient, hosted=True))
 register(
     OpDef(
         *("While", _infer, _loop, _gradient),

@@ -1,6 +1,7 @@
-"""Queues: elements that wait on a task, in order, until they are taken.
+"""Queues: elements that wait on a task, in order or not, until they are taken.
 
-A `FIFOQueueV2` gives the queue itself; the others take it as such, and run where it is.
+A `FIFOQueueV2` and its like give the queue itself; the others take it as such, and run
+where it is.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ def _queue(
     dtypes: Sequence[DType],
     shapes: Sequence[Shape] | None,
     shared_name: str = "",
+    **kind: Any,
 ) -> Any:
-    return call.queue(capacity, dtypes, shapes, shared_name)
+    return call.queue(capacity, dtypes, shapes, shared_name, **kind)
 
 
 def _check(inputs: Sequence[Static], attrs: Attrs, extra: int) -> None:
@@ -132,9 +134,8 @@ _TAKES: dict[str, Any] = {**_USES, "blocking": True, "n_outputs": _n_components}
 _QUEUE, _SIZE = Static((), STRING), Static((), np.dtype(np.int32))
 _FLAG = Static((), np.dtype(bool))
 
-register(
-    OpDef("FIFOQueueV2", infer_fixed(_QUEUE), _queue, stateful=True, gives_ref=True)
-)
+for _type in ("FIFOQueueV2", "PaddingFIFOQueueV2", "RandomShuffleQueueV2"):
+    register(OpDef(_type, infer_fixed(_QUEUE), _queue, stateful=True, gives_ref=True))
 register(OpDef("QueueEnqueueV2", _infer_enqueue, _enqueue, **_PUTS))
 register(OpDef("QueueEnqueueManyV2", _infer_enqueue_many, _enqueue_many, **_PUTS))
 register(OpDef("QueueDequeueV2", _infer_dequeue, _dequeue, **_TAKES))

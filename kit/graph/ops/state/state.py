@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kit.errors import OutOfRangeError
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import DType, name_of
 from kit.graph.kernels import segments
@@ -101,6 +102,27 @@ def _sub(_: Any, ref: Ref, value: Any) -> Any:
     return ref.update(lambda old: old - value)
 
 
+def _infer_count(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    (ref,) = inputs
+    merge(ref.shape, (), "variable and count")
+    if name_of(ref.dtype) not in ("int32", "int64"):
+        raise TypeError(f"a count is int32 or int64, not {name_of(ref.dtype)}.")
+    return [Static((), ref.dtype)]
+
+
+def _count_up_to(_: Any, ref: Ref, *, limit: int) -> Any:
+    before: list[Any] = []
+
+    def counted(old: Any) -> Any:
+        if old >= limit:
+            raise OutOfRangeError(f"Reached limit of {limit}")
+        before.append(old)
+        return old + 1
+
+    ref.update(counted)
+    return before[0]
+
+
 def _is_initialized(call: Any, ref: Ref) -> Any:
     return call.xp.asarray(ref.is_initialized)
 
@@ -121,6 +143,7 @@ register(OpDef("VariableV2", _infer_variable, _variable, stateful=True, gives_re
 register(OpDef("Assign", _infer_assign, _assign, **_STATE))
 register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
 register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
+register(OpDef("CountUpTo", _infer_count, _count_up_to, **_STATE))
 register(
     OpDef(
         "IsVariableInitialized",

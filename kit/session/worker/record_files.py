@@ -1,0 +1,146 @@
+"""What files of training data hold: lines, records of a length, TFRecords.
+
+A TFRecord is its length, 8 bytes, their checksum, the record and its checksum, 4 bytes
+each. Of the two checksums that of the length is compared, so that a wrong length is no
+order to read the whole disk.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from kit.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnknownError,
+)
+
+Record = tuple[bytes, bytes]  # a key, which tells the place in the file, and the value
+
+
+def read_whole(path: bytes) -> bytes:
+    """Return a file's bytes.
+
+    Raises `NotFoundError`, `PermissionDeniedError` and, for anything else that the
+    system says, `UnknownError`.
+    """
+    with opened(path) as file:
+        return file.read()
+
+
+def opened(path: bytes, compression: str = "") -> BinaryIO:
+    """Return a file to read from, made plain if it is compressed: GZIP or ZLIB."""
+    name = path.decode()
+    try:
+        if compression == "GZIP":
+            return cast(BinaryIO, gzip.open(name, "rb"))
+        if compression == "ZLIB":
+            return BytesIO(zlib.decompress(Path(name).read_bytes()))
+        if not compression:
+            return Path(name).open("rb")
+    except FileNotFoundError as exc:
+        raise NotFoundError(f"{name}; No such file or directory") from exc
+    except PermissionError as exc:
+        raise PermissionDeniedError(f"{name}; Permission denied") from exc
+    except (OSError, zlib.error) as exc:
+        raise UnknownError(f"{name} cannot be read: {exc}") from exc
+    raise InvalidArgumentError(
+        f"there is no compression {compression!r}; give 'GZIP', 'ZLIB' or ''."
+    )
+
+
+def matching(pattern: bytes) -> list[bytes]:
+    """Return the paths that match a pattern such as `/data/*.txt`."""
+    return [os.fsencode(path) for path in glob.glob(os.fsdecode(pattern))]  # noqa: PTH207
+
+
+def _whole(path: bytes) -> Iterator[Record]:
+    yield path, read_whole(path)
+
+
+def _itself(path: bytes) -> Iterator[Record]:
+    yield path, path
+
+
+def _lines(path: bytes, skip_header_lines: int = 0) -> Iterator[Record]:
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if number > skip_header_lines:
+                value = line.removesuffix(b"\n").replace(b"\r", b"")
+                yield path + b":%d" % number, value
+
+
+def _pieces(
+    path: bytes,
+    record_bytes: int,
+    header_bytes: int = 0,
+    footer_bytes: int = 0,
+    hop_bytes: int = 0,
+) -> Iterator[Record]:
+    content = read_whole(path)
+    last = len(content) - footer_bytes - record_bytes
+    begins = range(header_bytes, last + 1, hop_bytes or record_bytes)
+    for number, begin in enumerate(begins):
+        yield path + b":%d" % number, content[begin : begin + record_bytes]
+
+
+def records(path: bytes, compression: str = "") -> Iterator[Record]:
+    """Yield the records of a file; raises `DataLossError` where it is damaged."""
+    at = 0
+    with opened(path, compression) as file:
+        # A head that is cut is the end, as in the original.
+        while len(head := file.read(12)) == 12:
+            if masked(head[:8]) != head[8:]:
+                raise DataLossError(f"corrupted record at {at} of {path.decode()}")
+            (size,) = struct.unpack("<Q", head[:8])
+            body = file.read(size + 4)
+            if len(body) < size + 4:
+                raise DataLossError(f"truncated record at {at} of {path.decode()}")
+            yield path + b":%d" % at, body[:size]
+            at += 12 + len(body)
+
+
+# The kinds of readers, by the type of their op.
+READERS: Final[Mapping[str, Callable[..., Iterator[Record]]]] = {
+    "WholeFileReaderV2": _whole,
+    "IdentityReaderV2": _itself,
+    "TextLineReaderV2": _lines,
+    "FixedLengthRecordReaderV2": _pieces,
+    "TFRecordReaderV2": records,
+}
+
+
+@cache
+def _table() -> tuple[int, ...]:
+    """Return what each byte adds to a CRC-32C, the checksum of Castagnoli."""
+    found = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F6_3B78 if byte & 1 else 0)
+        found.append(byte)
+    return tuple(found)
+
+
+def masked(data: Any) -> bytes:
+    """Return the checksum that a TFRecord has of some bytes.
+
+    >>> masked(bytes(32)).hex()  # 8a9136aa in RFC 3720, B.4
+    'faffd70f'
+    """
+    table, value = _table(), 0xFFFF_FFFF
+    for byte in data:
+        value = table[(value ^ byte) & 255] ^ value >> 8
+    value ^= 0xFFFF_FFFF
+    turned = (value >> 15 | value << 17) + 0xA282_EAD8
+    return struct.pack("<I", turned & 0xFFFF_FFFF)

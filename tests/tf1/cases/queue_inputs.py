@@ -1,0 +1,241 @@
+"""Input from queues: producers, batches, queues that shuffle or pad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.cases.queues import ran, steps
+
+ROWS = np.arange(6, dtype=np.int32)
+
+
+def to_the_end(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case that tells all that comes until the error at the end."""
+
+    def case(tf: Any) -> Any:
+        fetch = make(tf)
+        coord = tf.train.Coordinator()
+        found: list[Any] = []
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(tf.local_variables_initializer())
+            threads = tf.train.start_queue_runners(session, coord)
+            while not isinstance(found[-1] if found else None, str):
+                found.append(ran(session, fetch))
+            coord.request_stop()
+            coord.join(threads)
+        return found
+
+    return case
+
+
+def sorted_rows(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case that tells which rows come, in whatever order."""
+
+    def case(tf: Any) -> Any:
+        *batches, error = to_the_end(make)(tf)
+        return [len(one) for one in batches], sorted(np.concatenate(batches)), error
+
+    return case
+
+
+def produced(tf: Any) -> Any:
+    return tf.train.input_producer(
+        ROWS.reshape(3, 2), num_epochs=2, shuffle=False
+    ).dequeue()
+
+
+def names_of_files(tf: Any) -> Any:
+    queue = tf.train.string_input_producer(["a", "b"], num_epochs=2, shuffle=False)
+    return queue.dequeue()
+
+
+def numbers(tf: Any) -> Any:
+    return tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue()
+
+
+def slices(tf: Any) -> Any:
+    return tf.train.slice_input_producer(
+        [ROWS, ROWS * 0.5], num_epochs=1, shuffle=False
+    )
+
+
+def one_by_one(tf: Any, **how: Any) -> Any:
+    (row,) = tf.train.slice_input_producer([ROWS], num_epochs=1, shuffle=False)
+    return tf.train.batch([row], 4, **how)
+
+
+def batch_of_two(tf: Any) -> Any:
+    return tf.train.batch(slices(tf), 2)
+
+
+def batch_as_a_dict(tf: Any) -> Any:
+    row, half = slices(tf)
+    return tf.train.batch({"row": row, "half": half}, 3)
+
+
+def padded(tf: Any) -> Any:
+    n = tf.train.range_input_producer(4, num_epochs=1, shuffle=False).dequeue()
+    ones, words = tf.ones([n, 2]), tf.fill([n], "w")
+    return tf.train.batch([ones, words], 2, dynamic_pad=True)
+
+
+def shuffled(tf: Any) -> Any:
+    (row,) = tf.train.slice_input_producer([ROWS], num_epochs=2)
+    return tf.train.shuffle_batch([row], 5, 8, 3, allow_smaller_final_batch=True)
+
+
+def shuffled_many(tf: Any) -> Any:
+    rows = tf.train.limit_epochs(tf.constant(ROWS), 2)
+    return tf.train.shuffle_batch(
+        [rows], 4, 8, 3, enqueue_many=True, allow_smaller_final_batch=True
+    )
+
+
+def joined(tf: Any) -> Any:
+    rows = [tf.train.limit_epochs(tf.constant(one), 2) for one in (1, 2)]
+    return tf.train.batch_join([[one] for one in rows], 2)
+
+
+def joined_in_random_order(tf: Any) -> Any:
+    rows = [tf.train.limit_epochs(tf.constant(one), 2) for one in (1, 2)]
+    return tf.train.shuffle_batch_join([[one] for one in rows], 2, 4, 1)
+
+
+def case_names_in_the_graph(tf: Any) -> Any:
+    row, half = tf.train.slice_input_producer([ROWS, ROWS * 0.5], num_epochs=1)
+    found = tf.train.shuffle_batch([row, half], 2, 10, 5)
+    graph = tf.get_default_graph()
+    kinds = ("FIFOQueueV2", "RandomShuffleQueueV2", "CountUpTo", "ScalarSummary")
+    return [
+        [one.name for one in found],
+        [one.shape.as_list() for one in found],
+        [one.name for one in graph.get_operations() if one.type in kinds],
+        [one.op.name for one in tf.local_variables()],
+        [one.name for one in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)],
+        [one.op.name for one in tf.get_collection(tf.GraphKeys.SUMMARIES)],
+    ]
+
+
+def case_names_of_what_is_done_to_a_queue(tf: Any) -> Any:
+    def ops(queue: Any) -> list[Any]:
+        return [
+            *(queue.enqueue(1), queue.enqueue_many([[1]]), queue.dequeue().op),
+            *(queue.dequeue_many(1).op, queue.dequeue_up_to(1).op, queue.size().op),
+            *(queue.is_closed().op, queue.close()),
+        ]
+
+    with tf.name_scope("scope"):
+        queue = tf.FIFOQueue(2, tf.int32, shapes=[[]])
+        inside = ops(queue)
+    return [one.name for one in (*inside, *ops(queue))]
+
+
+def case_names_that_a_program_gives(tf: Any) -> Any:
+    (row,) = tf.train.slice_input_producer([ROWS], name="source")
+    found = tf.train.batch([row], 2, name="mine")
+    return found.name, [
+        one.name for one in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)
+    ]
+
+
+def case_a_batch_that_may_be_smaller_has_no_known_size(tf: Any) -> Any:
+    return one_by_one(tf, allow_smaller_final_batch=True).shape.as_list()
+
+
+def kept_back(tf: Any) -> list[Any]:
+    queue = tf.RandomShuffleQueue(10, 2, tf.int32, shapes=[[]])
+    put = queue.enqueue_many(([7, 7, 7, 7],))
+    return [
+        *(put, queue.dequeue(), queue.size(), queue.dequeue_many(1), queue.close()),
+        *(queue.dequeue_many(3), queue.dequeue_up_to(3), queue.dequeue()),
+    ]
+
+
+def case_an_order_is_random(tf: Any) -> Any:
+    queue = tf.RandomShuffleQueue(100, 0, tf.int64, shapes=[[]], seed=3)
+    put, taken = queue.enqueue_many((np.arange(100),)), queue.dequeue_many(100)
+    with tf.Session() as session:
+        session.run(put)
+        values = session.run(taken)
+    return sorted(values) == list(range(100)), list(values) == list(range(100))
+
+
+def padding_queue(tf: Any) -> list[Any]:
+    queue = tf.PaddingFIFOQueue(10, [tf.int32, tf.string], shapes=[[None, 2], []])
+    puts = [
+        queue.enqueue((np.full([size, 2], size), str(size))) for size in (1, 3, 0, 2)
+    ]
+    return [*puts, queue.dequeue_many(3), queue.dequeue()]
+
+
+def case_what_is_known_of_a_padding_queue(tf: Any) -> Any:
+    queue = tf.PaddingFIFOQueue(10, tf.int32, shapes=[[None, 2]])
+    return queue.dequeue().shape.as_list(), queue.dequeue_many(3).shape.as_list()
+
+
+def case_waiting_for_enough_to_choose_from(tf: Any) -> Any:
+    queue = tf.RandomShuffleQueue(10, 2, tf.int32, shapes=[[]])
+    put, taken = queue.enqueue(1), queue.dequeue()
+    options = tf.RunOptions(timeout_in_ms=300)
+    with tf.Session() as session:
+        session.run(put)
+        session.run(put)
+        try:
+            session.run(taken, options=options)
+        except tf.errors.DeadlineExceededError:
+            return session.run(queue.size())
+    return None
+
+
+def counted(tf: Any) -> list[Any]:
+    count = tf.Variable(0)
+    up = count.count_up_to(2)
+    return [count.initializer, up, up, count, up, tf.count_up_to(count, 9), count]
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "no_epochs": lambda tf: tf.train.limit_epochs(tf.constant(1), 0),
+    "rows_of_an_unknown_shape": lambda tf: tf.train.input_producer(
+        tf.placeholder(tf.float32, [None, None])
+    ),
+    "no_texts": lambda tf: tf.train.string_input_producer([]),
+    "no_slices": lambda tf: tf.train.slice_input_producer([]),
+    "shapes_not_known": lambda tf: tf.train.batch(
+        [tf.placeholder(tf.float32, [None])], 2
+    ),
+    "a_shuffle_larger_than_the_queue": lambda tf: tf.train.shuffle_batch(
+        [tf.constant(1)], 2, 10, 10
+    ),
+    "sizes_of_a_fifo_queue": lambda tf: tf.FIFOQueue(2, tf.int32, shapes=[[None]]),
+    "axes_of_a_padding_queue": lambda tf: tf.PaddingFIFOQueue(
+        2, tf.int32, shapes=[None]
+    ),
+    "a_count_of_floats": lambda tf: tf.count_up_to(tf.Variable(1.0), 2),
+    "a_count_of_a_vector": lambda tf: tf.count_up_to(tf.Variable([1]), 2),
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "rows_for_two_epochs": to_the_end(produced),
+    "texts_for_two_epochs": to_the_end(names_of_files),
+    "numbers_for_an_epoch": to_the_end(numbers),
+    "slices_for_an_epoch": to_the_end(slices),
+    "a_last_batch_that_is_not_full": to_the_end(one_by_one),
+    "a_last_batch_that_may_be_smaller": to_the_end(
+        lambda tf: one_by_one(tf, allow_smaller_final_batch=True)
+    ),
+    "batches_of_two_components": to_the_end(batch_of_two),
+    "batches_as_a_dict": to_the_end(batch_as_a_dict),
+    "batches_that_are_padded": to_the_end(padded),
+    "shuffled_batches": sorted_rows(shuffled),
+    "shuffled_batches_of_rows": sorted_rows(shuffled_many),
+    "batches_from_two_sources": sorted_rows(joined),
+    "shuffled_batches_from_two_sources": sorted_rows(joined_in_random_order),
+    "elements_kept_back": steps(kept_back),
+    "a_padding_queue": steps(padding_queue),
+    "a_count": steps(counted),
+    **{f"refused_{name}": made for name, made in REFUSED.items()},
+}

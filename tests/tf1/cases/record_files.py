@@ -1,0 +1,335 @@
+"""Files of training data: readers, examples, and what their bytes hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory as scratch
+from typing import Any
+
+from tests.tf1.cases.queues import ran
+
+EXAMPLES: list[dict[str, Any]] = [
+    {"n": [1, -2], "x": [0.5], "s": [b"a", b""], "more": [7]},
+    {"n": [3, 4], "x": [1.5], "s": [b"c", b"d"], "more": []},
+    {"n": [5, 6], "x": [-1.0], "s": [b"e", b"f"], "more": [1, 2, 3]},
+]
+
+
+def example(tf: Any, values: dict[str, Any]) -> Any:
+    train = tf.train
+    lists = {
+        int: lambda one: train.Feature(int64_list=train.Int64List(value=one)),
+        float: lambda one: train.Feature(float_list=train.FloatList(value=one)),
+        bytes: lambda one: train.Feature(bytes_list=train.BytesList(value=one)),
+    }
+    feature = {
+        name: lists[type(one[0]) if one else int](one) for name, one in values.items()
+    }
+    return train.Example(features=train.Features(feature=feature))
+
+
+def texts(tf: Any, *names: str) -> list[bytes]:
+    """Return the records; with several names their order in the bytes is random."""
+    return [
+        example(tf, {name: one[name] for name in names or one}).SerializeToString()
+        for one in EXAMPLES
+    ]
+
+
+def written(tf: Any, folder: str, options: Any = None) -> list[str]:
+    """Write two files of records and return their names."""
+    names = [str(Path(folder) / name) for name in ("a", "b")]
+    for number, name in enumerate(names):
+        with tf.python_io.TFRecordWriter(name, options) as writer:
+            for record in texts(tf, "n")[: number + 2]:
+                writer.write(record)
+    return names
+
+
+def lines(folder: str) -> list[str]:
+    (Path(folder) / "a").write_bytes(b"head\nx,1\r\ny,2\n")
+    (Path(folder) / "b").write_bytes(b"head\n\nlast")
+    return [str(Path(folder) / name) for name in ("a", "b")]
+
+
+def read(make: Callable[[Any, str], Any], files: Any = None) -> Callable[[Any], Any]:
+    """Return a case that tells all that a reader gives of two files."""
+
+    def case(tf: Any) -> Any:
+        with scratch() as folder:
+            names = (files or (lambda _, one: lines(one)))(tf, folder)
+            queue = tf.train.string_input_producer(names, 1, shuffle=False)
+            reader = make(tf, folder)
+            fetch = reader.read(queue)
+            state = [reader.num_records_produced(), reader.num_work_units_completed()]
+            found: list[Any] = []
+            with tf.Session() as session:
+                session.run(tf.local_variables_initializer())
+                coord = tf.train.Coordinator()
+                threads = tf.train.start_queue_runners(session, coord)
+                while not isinstance(found[-1] if found else None, str):
+                    found.append(ran(session, fetch))
+                counts = session.run(state)
+                coord.request_stop()
+                coord.join(threads)
+            return [place(one, folder) for one in found], counts
+
+    return case
+
+
+def place(one: Any, folder: str) -> Any:
+    """Return keys and values without the name of the folder."""
+    if isinstance(one, str):
+        return one
+    return [part.replace(folder.encode(), b"") for part in one]
+
+
+def case_several_records_at_once(tf: Any) -> Any:
+    with scratch() as folder:
+        queue = tf.FIFOQueue(9, tf.string, shapes=[()])
+        put = queue.enqueue_many([lines(folder)])
+        keys, values = tf.TextLineReader().read_up_to(queue, 2)
+        with tf.Session() as session:
+            session.run([put])
+            session.run(queue.close())
+            found = [session.run(values).tolist() for _ in range(4)]
+            return found, keys.shape.as_list(), ran(session, values)
+
+
+def case_a_reader_that_is_reset(tf: Any) -> Any:
+    with scratch() as folder:
+        queue = tf.FIFOQueue(9, tf.string, shapes=[()])
+        reader = tf.TextLineReader()
+        put, (_, value) = queue.enqueue_many([lines(folder)]), reader.read(queue)
+        reset, count = reader.reset(), reader.num_records_produced()
+        with tf.Session() as session:
+            session.run([put])
+            before = session.run(value)
+            session.run(reset)
+            return before, session.run(count), session.run([value, value])[0]
+
+
+def case_a_file_that_is_not_there(tf: Any) -> Any:
+    with scratch() as folder, tf.Session() as session:
+        path = str(Path(folder) / "moon")
+        queue = tf.FIFOQueue(9, tf.string, shapes=[()])
+        _, value = tf.TextLineReader().read(queue)
+        session.run(queue.enqueue(path))
+        return ran(session, value), ran(session, tf.read_file(path))
+
+
+def case_a_damaged_file(tf: Any) -> Any:
+    found: list[Any] = []
+    with scratch() as folder, tf.Session() as session:
+        name = written(tf, folder)[0]
+        whole = Path(name).read_bytes()
+        for content in (whole[:-1], b"\1" + whole[1:], whole[:5]):
+            Path(name).write_bytes(content)
+            queue = tf.FIFOQueue(9, tf.string, shapes=[()])
+            _, value = tf.TFRecordReader().read(queue)
+            session.run(queue.enqueue(name))
+            session.run(queue.close())
+            found.append(type(ran(session, value)).__name__)
+            try:
+                found.append(len(list(tf.python_io.tf_record_iterator(name))))
+            except tf.errors.DataLossError:
+                found.append("DataLossError")
+    return found
+
+
+def case_records_are_read_back(tf: Any) -> Any:
+    with scratch() as folder:
+        kinds = tf.python_io.TFRecordCompressionType
+        found = []
+        for kind in (kinds.NONE, kinds.GZIP, kinds.ZLIB):
+            options = tf.python_io.TFRecordOptions(kind)
+            name = written(tf, folder, options)[0]
+            records = list(tf.python_io.tf_record_iterator(name, options))
+            found.append(records == texts(tf, "n")[:2])
+        return found
+
+
+def case_the_bytes_of_a_file(tf: Any) -> Any:
+    """The checksums, too, are those of the original."""
+    with scratch() as folder:
+        name = str(Path(folder) / "a")
+        with tf.python_io.TFRecordWriter(name) as writer:
+            writer.write(b"one")
+            writer.write(bytes(range(256)))
+        return Path(name).read_bytes()
+
+
+def case_the_bytes_of_an_example(tf: Any) -> Any:
+    return [
+        example(tf, {name: values}).SerializeToString()
+        for one in EXAMPLES
+        for name, values in one.items()
+    ]
+
+
+def case_an_example_is_read_back(tf: Any) -> Any:
+    made = tf.train.Example.FromString(texts(tf)[0])
+    feature = made.features.feature
+    return [
+        sorted(feature),
+        list(feature["n"].int64_list.value),
+        list(feature["x"].float_list.value),
+        list(feature["s"].bytes_list.value),
+        feature["n"].WhichOneof("kind"),
+        feature["moon"].WhichOneof("kind"),
+    ]
+
+
+def case_records_that_are_no_bytes(tf: Any) -> Any:
+    with tf.python_io.TFRecordWriter(os.devnull) as writer:
+        writer.write(1)
+
+
+def case_an_example_is_filled(tf: Any) -> Any:
+    made = tf.train.Example()
+    made.features.feature["n"].int64_list.value.extend([1, 2])
+    made.features.feature["n"].int64_list.value.append(3)
+    return list(
+        tf.train.Example.FromString(made.SerializeToString())
+        .features.feature["n"]
+        .int64_list.value
+    )
+
+
+def features(tf: Any) -> dict[str, Any]:
+    return {
+        "n": tf.FixedLenFeature([2], tf.int64),
+        "x": tf.FixedLenFeature([], tf.float32),
+        "s": tf.FixedLenFeature((2, 1), tf.string),
+        "no": tf.FixedLenFeature([], tf.int64, default_value=9),
+        "no2": tf.FixedLenFeature([2], tf.float32, default_value=[1.0, 2.0]),
+        "more": tf.VarLenFeature(tf.int64),
+    }
+
+
+def parsed(tf: Any, found: dict[str, Any]) -> Any:
+    shapes = {name: one.shape.as_list() for name, one in sorted(found.items())}
+    with tf.Session() as session:
+        values = session.run(found)
+    more = values["more"]
+    values["more"] = [more.indices, more.values, more.dense_shape]
+    return shapes, [values[name] for name in sorted(values)]
+
+
+def case_one_example(tf: Any) -> Any:
+    return parsed(tf, tf.parse_single_example(tf.constant(texts(tf)[2]), features(tf)))
+
+
+def case_a_batch_of_examples(tf: Any) -> Any:
+    return parsed(tf, tf.parse_example(tf.constant(texts(tf)), features(tf)))
+
+
+def wrong(feature: Callable[[Any], Any], record: Any = None) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        text = texts(tf)[0] if record is None else record
+        found = tf.parse_example([text], {"n": feature(tf)})
+        with tf.Session() as session:
+            return ran(session, found["n"])
+
+    return case
+
+
+def case_no_features(tf: Any) -> Any:
+    return tf.parse_single_example("", {})
+
+
+def raw(text: Any, kind: str, **how: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        found = tf.decode_raw(text, getattr(tf, kind), **how)
+        with tf.Session() as session:
+            return found.name, found.shape.as_list(), ran(session, found)
+
+    return case
+
+
+def table(
+    records: Any, defaults: Callable[[Any], Any], **how: Any
+) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        found = tf.decode_csv(records, defaults(tf), **how)
+        with tf.Session() as session:
+            return [one.name for one in found], ran(session, found)
+
+    return case
+
+
+def case_files_that_match(tf: Any) -> Any:
+    with scratch() as folder:
+        lines(folder)
+        names = tf.train.match_filenames_once(str(Path(folder) / "*"))
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            found = sorted(session.run(names))
+            text = session.run(tf.read_file(found[0]))
+        return [Path(one.decode()).name for one in found], text, names.op.name
+
+
+def case_features_through_a_whole_pipeline(tf: Any) -> Any:
+    with scratch() as folder:
+        names = written(tf, folder)
+        queue = tf.train.string_input_producer(names, num_epochs=1)
+        _, record = tf.TFRecordReader().read(queue)
+        found = tf.parse_single_example(record, {"n": tf.FixedLenFeature([2], "int64")})
+        rows = tf.train.shuffle_batch(
+            [found["n"]], 2, 20, 4, num_threads=2, allow_smaller_final_batch=True
+        )
+        seen: list[Any] = []
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            coord = tf.train.Coordinator()
+            threads = tf.train.start_queue_runners(session, coord)
+            try:
+                while not coord.should_stop():
+                    seen += session.run(rows).tolist()
+            except tf.errors.OutOfRangeError:
+                coord.request_stop()
+            coord.join(threads)
+        return sorted(seen)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "lines": read(lambda tf, _: tf.TextLineReader()),
+    "lines_without_the_first": read(
+        lambda tf, _: tf.TextLineReader(skip_header_lines=1)
+    ),
+    "whole_files": read(lambda tf, _: tf.WholeFileReader()),
+    "names_themselves": read(lambda tf, _: tf.IdentityReader()),
+    "pieces": read(lambda tf, _: tf.FixedLengthRecordReader(4)),
+    "pieces_between_head_and_foot": read(
+        lambda tf, _: tf.FixedLengthRecordReader(3, header_bytes=2, footer_bytes=1)
+    ),
+    "pieces_that_overlap": read(
+        lambda tf, _: tf.FixedLengthRecordReader(4, hop_bytes=3)
+    ),
+    "records": read(lambda tf, _: tf.TFRecordReader(), written),
+    "a_feature_that_is_missing": wrong(
+        lambda tf: tf.FixedLenFeature([], tf.int64), b""
+    ),
+    "a_feature_of_another_dtype": wrong(lambda tf: tf.FixedLenFeature([2], tf.float32)),
+    "a_feature_of_another_length": wrong(lambda tf: tf.FixedLenFeature([3], tf.int64)),
+    "a_list_of_another_dtype": wrong(lambda tf: tf.VarLenFeature(tf.string)),
+    "raw_bytes": raw(b"\1\2\3", "uint8"),
+    "raw_numbers": raw([b"\1\0\0\0\2\0\0\0", b"\3\0\0\0\4\0\0\0"], "int32"),
+    "raw_numbers_of_the_other_order": raw(b"\0\1\0\2", "int16", little_endian=False),
+    "raw_numbers_that_are_cut": raw(b"\1\2\3", "float32"),
+    "raw_texts_of_two_lengths": raw([b"\1", b"\1\2"], "uint8"),
+    "a_line_of_a_table": table('a,1,"x, y",2.5', lambda tf: [["?"], [0], ["?"], [0.0]]),
+    "lines_of_a_table": table(["1,2", "3,"], lambda tf: [[0], [7]]),
+    "a_line_with_another_mark": table("1|2", lambda tf: [[0], [0]], field_delim="|"),
+    "a_line_that_is_short": table("1,2", lambda tf: [[0], [0], [0]]),
+    "a_line_that_lacks_what_must_be": table(
+        "1,", lambda tf: [[0], tf.constant([], tf.int32)]
+    ),
+    "a_line_with_a_word_for_a_number": table("1,two", lambda tf: [[0], [0]]),
+    "some_columns": table("1,2,3", lambda tf: [[0], [0]], select_cols=[0, 2]),
+    "what_is_not_available": table("1,NA", lambda tf: [[0], [5]], na_value="NA"),
+    "examples_of_a_wrong_kind": lambda tf: tf.train.Int64List(value=[1.5]),
+    "texts_that_are_no_bytes": lambda tf: tf.train.BytesList(value=["a"]),
+}

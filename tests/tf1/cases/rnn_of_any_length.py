@@ -1,0 +1,102 @@
+"""Recurrent networks whose number of times is known only in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+X = np.sin(np.arange(30, dtype=np.float32)).reshape(3, 5, 2)
+
+
+def load(tf: Any, session: Any) -> None:
+    session.run(tf.global_variables_initializer())
+    for one in tf.global_variables():
+        shape = one.shape.as_list()
+        one.load(np.cos(np.arange(np.prod(shape))).reshape(shape), session)
+
+
+def parts(found: Any) -> list[Any]:
+    if isinstance(found, (list, tuple)):
+        return [one for part in found for one in parts(part)]
+    return [found]
+
+
+def network(
+    cells: Callable[[Any], Any], lengths: Any = None, by_time: bool = False, **how: Any
+) -> Callable[[Any], Any]:
+    """Return a case that feeds five times and three, with slopes."""
+
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [None, None, 2])
+        found = tf.nn.dynamic_rnn(
+            cells(tf.contrib.rnn), x, lengths, time_major=by_time, **how
+        )
+        shapes = [one.shape.as_list() for one in parts(found)]
+        total = tf.add_n([tf.reduce_sum(one * one) for one in parts(found)])
+        slopes = tf.gradients(total, [x, *tf.trainable_variables()])
+        names = [one.name for one in tf.trainable_variables()]
+        order = (1, 0, 2) if by_time else (0, 1, 2)
+        with tf.Session() as session:
+            load(tf, session)
+            values = [
+                session.run([parts(found), slopes], {x: part.transpose(order)})
+                for part in (X, X[:, :3])
+            ]
+        return names, shapes, values
+
+    return case
+
+
+def both_ways(
+    lengths: Any = None, by_time: bool = False, **how: Any
+) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [None, None, 2])
+        cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
+        found = tf.nn.bidirectional_dynamic_rnn(
+            *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
+        )
+        order = (1, 0, 2) if by_time else (0, 1, 2)
+        with tf.Session() as session:
+            load(tf, session)
+            return parts(session.run(found, {x: X.transpose(order)}))
+
+    return case
+
+
+def case_a_loss_that_falls(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, None, 2])
+    cell = tf.contrib.rnn.BasicLSTMCell(4)
+    outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    loss = tf.reduce_mean(tf.square(outputs[:, -1] - 0.3))
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+    with tf.Session() as session:
+        load(tf, session)
+        return [session.run([loss, train], {x: X})[0] for _ in range(5)]
+
+
+def stacked(rnn: Any) -> Any:
+    return rnn.MultiRNNCell([rnn.BasicLSTMCell(3), rnn.GRUCell(2)])
+
+
+FLOAT: dict[str, Any] = {"dtype": "float32"}
+CASES: dict[str, Callable[[Any], Any]] = {
+    "a_plain_cell": network(lambda rnn: rnn.BasicRNNCell(2), **FLOAT),
+    "an_lstm": network(lambda rnn: rnn.BasicLSTMCell(2), **FLOAT),
+    "an_lstm_by_time": network(
+        lambda rnn: rnn.LSTMCell(2, num_proj=3), by_time=True, **FLOAT
+    ),
+    "sequences_that_end_before": network(
+        lambda rnn: rnn.GRUCell(2), lengths=[3, 1, 0], **FLOAT
+    ),
+    "cells_over_cells": network(stacked, lengths=[3, 2, 1], **FLOAT),
+    "a_state_to_begin_with": network(
+        lambda rnn: rnn.BasicRNNCell(2), initial_state=np.ones([3, 2], np.float32)
+    ),
+    "both_ways": both_ways(),
+    "both_ways_by_time": both_ways(by_time=True),
+    "both_ways_to_the_end_of_each": both_ways([5, 2, 1]),
+    "neither_a_state_nor_a_dtype": network(lambda rnn: rnn.BasicRNNCell(2)),
+}
