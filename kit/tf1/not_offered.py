@@ -142,7 +142,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         NotDifferentiable OptionalSpec PriorityQueue QUANTIZED_DTYPES
         RaggedTensor RaggedTensorSpec RegisterGradient
         SparseFeature SparseTensorSpec TensorArray
-        TensorArraySpec TensorInfo TensorSpec TypeSpec acos acosh add_check_numerics_ops argsort as_string asin asinh
+        TensorArraySpec TensorInfo TensorSpec TypeSpec acos acosh
+        add_check_numerics_ops argsort as_string asin asinh
         assert_equal assert_greater assert_greater_equal assert_integer assert_less
         assert_less_equal assert_near assert_negative assert_non_negative
         assert_non_positive assert_none_equal assert_positive assert_proper_iterable
@@ -150,7 +151,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         assert_scalar assert_type atan atan2 atanh batch_gather batch_scatter_update
         batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
         broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
-        cholesky_solve confusion_matrix control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cosh
+        cholesky_solve confusion_matrix control_flow_v2_enabled
+        convert_to_tensor_or_sparse_tensor cosh
         create_partitioned_variables cross cumprod custom_gradient decode_base64
         decode_compressed decode_json_example delete_session_tensor depth_to_space
         dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index

@@ -53,7 +53,10 @@ def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     assert gpus[0].n_got
     for value, wanted in zip(found, expected, strict=True):
         assert value.dtype == wanted.dtype
-        assert np.array_equal(value, wanted, equal_nan=value.dtype.kind in "fc")
+        if case.op.startswith("Conv2D"):  # summed in the order that suits each device
+            np.testing.assert_allclose(value, wanted, rtol=1e-5)
+        else:
+            assert np.array_equal(value, wanted, equal_nan=value.dtype.kind in "fc")
 
 
 def test_devices_are_the_tasks_cpu_and_gpus(graph: Graph) -> None:
