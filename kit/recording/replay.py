@@ -27,13 +27,13 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.handles import handle, names_its_arguments
 from kit.recording.content import Content
 from kit.recording.loaded import content_of
-from kit.recording.recomputing.async_updates import (
+from kit.recording.recomputing.pushes import (
     Orders,
+    Pushed,
     check_losses,
     has_losses,
     orders_with_losses,
 )
-from kit.recording.recomputing.quorum_steps import Pushed
 from kit.recording.recomputing.recomputation import Recomputation, check_options
 from kit.recording.recomputing.stretches import stretches
 from kit.recording.replay_inputs import ReplayInputs, given_for
@@ -360,7 +360,7 @@ def _compute(
     checker.at_step()
     while engine.step < last and not (check and found.mismatch):
         engine.advance(last)
-        checker.advanced()
+        checker.at_step()
     found.step = engine.step
     found.params = engine.parameters()
     if found.mismatch is None and last == content.n_done and content.final is not None:
@@ -380,14 +380,6 @@ class _Checker:
         keys = zip(mine["step"].tolist(), mine["task"].tolist(), strict=True)
         self._losses = dict(zip(keys, mine["loss"].tolist(), strict=True))
         self._digests = digests(content)
-
-    def advanced(self) -> None:
-        """Compare what the last synchronous step gave."""
-        engine = self._engine
-        for worker, loss in engine.losses.items():
-            self.updated(worker, engine.step - 1, loss)
-        engine.losses = {}
-        self.at_step()
 
     def updated(self, worker: int, step: int, loss: float) -> None:
         """Compare the loss of a worker's part of a step."""

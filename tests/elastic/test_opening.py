@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kit.errors import AbortedError, DeadlineExceededError, KitError, PeerLost
+from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.port import Expected
@@ -98,8 +98,7 @@ def test_stand_in_that_is_made_while_the_training_closes_is_stopped(
     ballot = (1, "worker:0")
     assert training.promise(ballot, 0)["granted"]
 
-    with pytest.raises(AbortedError, match="was stopped"):
-        training.accept(ballot, "1" * 32, ["worker:0", "worker:0"])
+    training.accept(ballot, "1" * 32, ["worker:0", "worker:0"])
 
     assert stopped == [Task("worker", 1)]
 

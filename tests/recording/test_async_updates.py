@@ -12,7 +12,7 @@ import kit
 from kit.errors import UnimplementedError
 from kit.exchange.layout import Spec
 from kit.recording.folder import PUSH, rows_of
-from kit.recording.recomputing.async_updates import (
+from kit.recording.recomputing.pushes import (
     check_losses,
     orders_with_losses,
 )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InternalError
 from kit.exchange.plan import chain
-from kit.training.backup_workers.policy import Fate, Quorum, QuorumUpdate, order_of
+from kit.training.backup_workers.policy import Quorum, QuorumUpdate, order_of
+from kit.training.member.loops import Fate
 
 END = 5
 

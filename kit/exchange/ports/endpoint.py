@@ -107,9 +107,10 @@ class Endpoint:
         for peer, pair in scripts.items():
             port = self.ports[peer]
             port.expect(pair, first)
-            if any(pair) and not port.lost:
-                self._by_fd[port.fileno()] = port
-                self._poll.register(port.fileno(), select.POLLIN)
+            fd = port.fileno()  # none of a port that holds its messages
+            if any(pair) and not port.lost and fd >= 0:
+                self._by_fd[fd] = port
+                self._poll.register(fd, select.POLLIN)
 
     def abort(self, error: KitError) -> None:
         """End every wait of this endpoint, now and later, with `error`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import accumulate, count
 
 from kit.errors import FailedPreconditionError
 from kit.exchange.execution.bound_operations import Update
@@ -41,7 +41,8 @@ class SteppedMember:
         )
         self._ops: tuple[Op, ...] = ()
         self._programs: list[Program] = []
-        self._at = 0
+        self._at = self._end = 0
+        self._ends: list[int] = []  # of each bucket
 
     def link(self, hold: HeldMessages) -> None:
         """Open the links to all others."""
@@ -54,6 +55,7 @@ class SteppedMember:
     def take(self, plan: Plan | None, update: Update, n_slots: int = 0) -> None:
         """Take the plan of the next steps; `update` makes new values of a sum."""
         self._ops = plan.ops if plan else ()
+        self._ends = [*accumulate(map(len, plan.reduce))] if plan else []
         self._programs = [
             Program(
                 Plan(((op,),), ()),
@@ -68,15 +70,16 @@ class SteppedMember:
         ]
         self.begin()
 
-    def begin(self) -> None:
-        """Start the plan again: the next step."""
-        self._at = 0
+    def begin(self, bucket: int | None = None) -> None:
+        """Start the plan again: the next step, or one `bucket` of it alone."""
+        self._at, self._end = 0, len(self._ops)
+        if bucket is not None and self._ends:
+            self._at, self._end = [0, *self._ends][bucket : bucket + 2]
 
     def run(self) -> Iterator[Op]:
         """Carry out and yield operations in order, until a message is missing."""
-        for op, program in zip(
-            self._ops[self._at :], self._programs[self._at :], strict=True
-        ):
+        left = slice(self._at, self._end)
+        for op, program in zip(self._ops[left], self._programs[left], strict=True):
             if isinstance(op, Receive) and not self._has(op.source):
                 return
             program.reduce(0)
@@ -89,7 +92,7 @@ class SteppedMember:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
-        return self._at == len(self._ops)
+        return self._at == self._end
 
 
 @contextmanager
@@ -108,14 +111,16 @@ def linked_members(
             member.endpoint.close()
 
 
-def carry_out(members: Sequence[SteppedMember], hold: HeldMessages) -> None:
-    """Carry out all plans from the beginning; every message arrives at once.
+def carry_out(
+    members: Sequence[SteppedMember], hold: HeldMessages, bucket: int | None = None
+) -> None:
+    """Carry out all plans, or one `bucket` of each; every message arrives at once.
 
     Raises as `check_done`.
     """
     busy = members
     for member in busy:
-        member.begin()
+        member.begin(bucket)
     while busy:
         for member in busy:
             for _ in member.run():

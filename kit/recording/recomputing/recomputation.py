@@ -1,17 +1,21 @@
 """All members of a recorded training in one thread: the same parts, without a cluster.
 
-Workers compute by `TrainingWorker`, synchronous steps are exchanged by the topology's
-plans and the `Program` (`kit.exchange.stepping`), asynchronous updates are made in the
-order in which the servers took them, and each change of configuration moves the same
-state as in the training. So every bit is computed again: only the state to begin with
-and that order come from the recording.
+Theory of operation. Each member has the loop and the part that it had in the training
+(`kit.training.member`), over links that hold their messages. Here a loop goes on until
+it wants a phase for which others are needed. Members that exchange together stand there
+until all do, and then all messages arrive at once. Where servers serve workers in their
+turn, a worker computes when its push is due by the recorded order, and the servers take
+it. A change of configuration moves the same state as in the training, and begins new
+loops. So every bit is computed again: only the state to begin with and the order of
+pushes come from the recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import MISSING, dataclass, field, fields
+from copy import deepcopy
+from dataclasses import MISSING, dataclass, fields, replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -20,22 +24,34 @@ import numpy as np
 from kit.arithmetic import bound_to
 from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.exchange import state_transfer
-from kit.exchange.compression.compressor import Arrays
-from kit.exchange.compression.feedback import put
+from kit.exchange.compression.stages import hand_out
 from kit.exchange.layout import Range
-from kit.exchange.plan import GRAD, NOW, Apply, Owned, Plan
+from kit.exchange.plan import GRAD, NOW, Owned
 from kit.exchange.ports.memory import Array, unflatten
+from kit.exchange.ports.port import NO_HALT
+from kit.exchange.state_transfer import Move
 from kit.exchange.stepping.members import carry_out, linked_members
 from kit.exchange.stepping.stepped_exchange import SteppedExchange, record
 from kit.exchange.topologies.topology import Topology
-from kit.recording.recomputing.async_updates import AsyncUpdates, Orders
-from kit.recording.recomputing.compressed_sums import CompressedSums
-from kit.recording.recomputing.quorum_steps import Pushed, QuorumSteps
+from kit.faults.history import History
+from kit.recording.recomputing.pushes import (
+    Orders,
+    Pushed,
+    order_of,
+    pushed_in,
+    serving,
+)
 from kit.recording.recomputing.stretches import Stretch
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.job import Job, Work
+from kit.training.member.context import MemberContext
+from kit.training.member.epoch_runner import part_of
+from kit.training.member.loops import Begin, Commit, Exchange, Listen, Playing, Pull
+from kit.training.member.part import MemberPart
+from kit.training.member.step_events import StepEvents
+from kit.training.member.sync_steps import SyncServer
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker
@@ -77,8 +93,7 @@ class Recomputation:
         pushed: with backup workers, of each step who had pushed a gradient.
         threads: of BLAS, as in the training; 0 for those that are set.
         step: how many steps are done.
-        losses: of the last step, by worker.
-        told: called with worker, epoch and loss of each asynchronous update.
+        told: called with worker, step and loss of each share that counts.
     """
 
     job: Job
@@ -87,24 +102,24 @@ class Recomputation:
     orders: Orders
     pushed: Mapping[int, Pushed]
     threads: int = 0
-    told: Callable[[int, int, float], None] = lambda worker, epoch, loss: None
+    told: Callable[[int, int, float], None] = lambda worker, step, loss: None
     step: int = 0
-    losses: dict[int, float] = field(default_factory=dict)
 
     def __enter__(self) -> Recomputation:
-        names = [task.short for task in self.job.tasks]
+        # Nothing is written, compared or crashed here.
+        quiet = self.job.settings.replace(history="", crash="", digest_every=0)
+        self.job = job = replace(self.job, settings=quiet)
+        if job.stages and self.work.compressor is None:
+            raise FailedPreconditionError(
+                f"the training had compress={job.compress}, which is not here; give "
+                f"it to kit.replay(..., compress=...)."
+            )
         self._stack = ExitStack()
-        linked = linked_members(self.job.layout, names)
+        linked = linked_members(job.layout, [task.short for task in job.tasks])
         self.members, self._hold = self._stack.enter_context(linked)
-        n_added = 1 if self.job.stages else len(self.job.workers)
-        self._update = MeanUpdate(self.job.optimizer, n_added)
-        self._compressed: CompressedSums | None = None
-        self._quorum: QuorumSteps | None = None
-        if self.job.has_backups:
-            self._quorum = QuorumSteps(self.job, self.members, self.pushed)
-        self._n_slots = len(self.job.slots)
         self._owners: tuple[Owned, ...] = ()
         self._at = -1  # which stretch is under way
+        self._playing: dict[int, Playing] = {}
         return self
 
     def __exit__(
@@ -113,39 +128,36 @@ class Recomputation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._playing.clear()
         self._stack.close()
 
     # -- beginning --------------------------------------------------------------
 
     def begin(self, step: int, values: Mapping[str, Array]) -> None:
         """Begin with a state: parameters, slots, and what step functions keep."""
-        job, initial = self.job, {slot.name: slot.initial for slot in self._slots}
-        state = dict(values)
+        job, state = self.job, dict(values)
         for spec in job.specs:
-            for name, value in initial.items():
-                full = np.full(spec.shape, value, spec.dtype)
-                state.setdefault(f"{spec.name}/{name}", full)
-        for member in self.members:
-            fill(member.memory, NOW, job.slots, state)
-        self.step = step
-        kept = {
-            worker: kept_state.parted(kept_state.unpack(state.get(name, b"")))
-            for worker in job.workers
-            for name in [kept_state.name_of(job.tasks[worker])]
-        }
-        self._states = {worker: own for worker, (own, _) in kept.items()}
-        self._places = {
-            worker: TrainingWorker(
-                *(job, worker, self.work),
-                *(self.members[worker].memory, self.members[worker].endpoint),
-                own,
+            for slot in job.optimizer.slots:
+                full = np.full(spec.shape, slot.initial, spec.dtype)
+                state.setdefault(f"{spec.name}/{slot.name}", full)
+        self._contexts = [
+            MemberContext(
+                *(job, member.number, member.meter, member.endpoint, member.memory),
+                History("", job.tasks[member.number]),
             )
-            for worker, own in self._states.items()
-        }
-        if job.stages:
-            residuals = {worker: rest for worker, (_, rest) in kept.items()}
-            about = job, self.work.compressor, residuals
-            self._compressed = CompressedSums(*about, self._stack)
+            for member in self.members
+        ]
+        for context in self._contexts:
+            fill(context.memory, NOW, job.slots, state)
+        self._places: dict[int, TrainingWorker] = {}
+        for worker in job.workers:
+            context = self._contexts[worker]
+            context.keep(state.get(kept_state.name_of(job.tasks[worker]), b""))
+            self._places[worker] = TrainingWorker(
+                *(job, worker, self.work),
+                *(context.memory, context.endpoint, context.state),
+            )
+        self.step = step
         # Of configurations that begin at the same step, the last one is in force.
         holding = [n for n, one in enumerate(self.stretches) if one.begin <= step]
         self._at = holding[-1] if holding else 0
@@ -155,10 +167,6 @@ class Recomputation:
             self._count(-(-step // len(job.workers)))
         else:
             self._count(step)
-
-    @property
-    def _slots(self) -> Sequence[Any]:
-        return self.job.optimizer.slots
 
     def _count(self, taken: int) -> None:
         for place in self._places.values():
@@ -189,53 +197,86 @@ class Recomputation:
 
     def compute(self) -> None:
         """Let each worker compute the loss and the gradients of the next step."""
-        self.losses, busy, late = {}, {*self._places}, frozenset[int]()
-        if self._quorum is not None:
-            counted, late = self._quorum.pushed(self.step)
-            busy = {*counted, *late}
-        for member in self.members:
-            member.endpoint.stamp.step = self.step
         with bound_to(self.threads):
-            for worker, place in self._places.items():
-                if worker in busy:
-                    loss, _ = place.compute(self.step, lambda bucket: None)
-                    if worker not in late:
-                        self.losses[worker] = loss
+            if self.job.has_backups:
+                counted, late = pushed_in(self.job, self.pushed, self.step)
+                for worker in sorted(counted | late):
+                    self._let_push(worker, self.step)
+                return
+            for member in self._playing:
+                self._go_on(member, Exchange)
 
     def complete(self) -> None:
         """Exchange what was computed and update: the end of a synchronous step."""
         with bound_to(self.threads):
-            if self._quorum is not None:
-                self._quorum.complete(self.step)
+            if self.job.has_backups:
+                counted = pushed_in(self.job, self.pushed, self.step).counted
+                for worker in sorted(counted):
+                    for server in self.job.ps:
+                        self._serve(server, worker)
+                for worker in sorted(counted):
+                    self._go_on(worker, Begin)
             else:
-                self._exchange()
-                self._mix()
-                for member in self.members:
-                    member.endpoint.stamp.parity ^= 1
+                self._meet()
+                for member, playing in self._playing.items():
+                    playing.tell(None)  # the exchange is done
+                    self._go_on(member, Begin)
         self.step += 1
+
+    def _go_on(self, member: int, until: type[Any]) -> None:
+        """Let a member go on until it wants a phase of this kind, or has ended."""
+        playing = self._playing[member]
+        while (wanted := playing.wanted) is not None and type(wanted) is not until:
+            playing.do(wanted)
+            if isinstance(wanted, Commit) and member in self.job.workers:
+                number, _, loss = wanted
+                if number is not None:  # else it came too late to count
+                    self.told(member, number, loss)
+
+    def _meet(self) -> list[list[Array]]:
+        """Carry out an exchange; returns what each worker sent in each stage."""
+        job, sent = self.job, list[list[Array]]()
+        parts = [one.part for one in self._playing.values()]
+        together = [part for part in parts if isinstance(part, SyncServer)]
+        for stage in range(max(1, len(job.stages))):
+            for part in together:
+                part.offer(self.step, stage)
+            if job.stages:
+                lo = job.layout.edges[stage]
+                size = job.stages[stage].layout.n_bytes
+                sent.append(self._given(Range(lo, lo + size)))
+            carry_out(self.members, self._hold, stage if job.stages else None)
+            for part in together:
+                part.take(self.step, stage)
+        return sent
+
+    def _given(self, part: Range) -> list[Array]:
+        """Return a range of what each worker gives to the exchange, as bytes."""
+        members = [self.members[worker] for worker in self.job.workers]
+        raws = [
+            bytes(one.memory.raw(one.endpoint.stamp.where(GRAD), part))
+            for one in members
+        ]
+        return [np.frombuffer(raw, np.uint8) for raw in raws]
 
     def gradients(self) -> list[Array]:
         """Return what `compute` has computed, as the flat bytes of each worker.
 
         With backup workers, nothing but zeros of those whose gradients do not count.
         """
-        whole = Range(0, self.job.layout.n_bytes)
-        found = []
-        for worker in self.job.workers:
-            if worker not in self.losses:
-                found.append(np.zeros(whole.size, np.uint8))
-                continue
-            member = self.members[worker]
-            region = member.endpoint.stamp.where(GRAD)
-            raw = bytes(member.memory.raw(region, whole))
-            found.append(np.frombuffer(raw, np.uint8))
-        return found
+        found = self._given(Range(0, self.job.layout.n_bytes))
+        if not self.job.has_backups:
+            return found
+        counted = pushed_in(self.job, self.pushed, self.step).counted
+        pairs = zip(self.job.workers, found, strict=True)
+        return [one if worker in counted else one * 0 for worker, one in pairs]
 
     def exchanges(self, gradients: Sequence[Array], most: int) -> list[SteppedExchange]:
-        """Return the exchange of a step, message by message; nothing moves on.
+        """Return the exchange of a step, message by message.
 
-        With compressed gradients there is one for each stage. `gradients` are flat, as
-        `gradients` gives them; of a column `most` numbers are written down.
+        With compressed gradients there is one for each stage; the members cannot go on
+        from there. `gradients` are flat, as `gradients` gives them; of a column `most`
+        numbers are written down.
         """
         job, topology = self.job, self.topology()
         if job.has_backups:
@@ -244,22 +285,33 @@ class Recomputation:
                 f"came: each worker pushes to the servers and pulls what they have "
                 f"then. Messages can be looked at in trainings without aggregate."
             )
-        if self._compressed is None:
-            names = [task.short for task in job.tasks]
-            about = topology, job.layout, job.group, names
-            return [record(*about, gradients, most)]
-        by_worker = {
-            worker: unflatten(job.layout, flat.tobytes())
-            for worker, flat in zip(job.workers, gradients, strict=True)
-        }
+        names = [task.short for task in job.tasks]
+        if not job.stages:
+            return [record(topology, job.layout, job.group, names, gradients, most)]
         with bound_to(self.threads):
-            return self._compressed.record(self.step, by_worker, topology, most)
+            sent = self._sent_in_stages(gradients)
+        return [
+            record(topology, stage.layout, stage.group, names, values, most)
+            for stage, values in zip(job.stages, sent, strict=True)
+        ]
+
+    def _sent_in_stages(self, gradients: Sequence[Array]) -> list[list[Array]]:
+        contexts = [self._contexts[worker] for worker in self.job.workers]
+        before = [deepcopy(context.compression) for context in contexts]
+        for context, flat in zip(contexts, gradients, strict=True):
+            region = context.endpoint.stamp.where(GRAD)
+            context.memory.raw(region, Range(0, len(flat)))[:] = flat.data
+        sent = self._meet()
+        for context, kept in zip(contexts, before, strict=True):
+            context.compression.clear()
+            context.compression.update(kept)
+        return sent
 
     def flat(self) -> Array:
         """Return the flat parameters: a worker's, or the servers' where they lead."""
         job = self.job
         found = self._now(job.coordinator, Range(0, job.layout.n_bytes)).copy()
-        if self.stretches[self._at].row.is_asynchronous:
+        if job.has_backups or self.stretches[self._at].row.is_asynchronous:
             for server, shard in zip(job.ps, job.group.shards, strict=True):
                 for part in shard:
                     found[part.lo : part.hi] = self._now(server, part)
@@ -282,10 +334,88 @@ class Recomputation:
         region = one.endpoint.stamp.where(NOW)
         return np.frombuffer(one.memory.raw(region, part), np.uint8)
 
+    # -- workers that are served in their turn ----------------------------------
+
+    def _let_push(self, worker: int, step: int) -> bool:
+        """Let a worker compute and push; returns False if it has no step to do."""
+        playing, stretch = self._playing.get(worker), self.stretches[self._at]
+        if playing is None:
+            if step > stretch.begin:  # it has slept so far, and begins where all are
+                self._carry(state_transfer.refresh(self._owners, [worker]))
+            part = self._part(worker, stretch.row)
+            self._playing[worker] = playing = Playing(part, step)
+        elif isinstance(playing.wanted, Pull):
+            self._answer_late(worker)
+        self._go_on(worker, Pull)
+        return isinstance(playing.wanted, Pull)
+
+    def _answer_late(self, worker: int) -> None:
+        for server in self.job.ps:
+            self._serve(server, worker)
+        self._go_on(worker, Begin)
+
+    def _serve(self, server: int, worker: int) -> None:
+        """Let a server take a worker's push: it is its turn."""
+        self._hold.let_all_go()
+        playing = self._playing[server]
+        self._go_on(server, Listen)
+        playing.tell((worker, playing.part.take(worker)))
+        self._go_on(server, Listen)
+        self._hold.let_all_go()
+
+    def _asynchronous(self, stretch: Stretch, until: int) -> None:
+        job = self.job
+        servers = serving(job)
+        orders = {one: order_of(job, self.orders, stretch, one) for one in servers}
+        if len(servers) > 1 and (until < stretch.end or self.step > stretch.begin):
+            raise FailedPreconditionError(
+                f"steps {stretch.begin} to {stretch.end} were asynchronous, at "
+                f"{len(servers)} servers that took the pushes in orders of their "
+                f"own: there is no state after step {until} that all had at one time. "
+                f"Give {stretch.begin} or {stretch.end}."
+            )
+        # By worker, the servers that have not taken its current push yet.
+        waiting: dict[int, set[int]] = {}
+
+        def take(server: int, step: int) -> bool:
+            worker = orders[server][step - stretch.begin]
+            left = waiting.setdefault(worker, set())
+            if not left and self._let_push(worker, stretch.begin):
+                left.update(servers)
+                for idle in {*job.ps} - left:  # it holds nothing: any order will do
+                    self._serve(idle, worker)
+            if server not in left:
+                return False
+            self._serve(server, worker)
+            left.discard(server)
+            if not left:
+                self._go_on(worker, Begin)
+            return True
+
+        # A server's next push may not be computed before another server has taken one:
+        # go round until no server can take any more.
+        done = dict.fromkeys(servers, self.step)
+        moves = True
+        while moves:
+            moves = False
+            for server in servers:
+                while done[server] < until and take(server, done[server]):
+                    done[server] += 1
+                    moves = True
+        if any(step < until for step in done.values()):
+            raise FailedPreconditionError(
+                f"the recorded orders of pushes in the steps {stretch.begin} to "
+                f"{stretch.end} contradict each other."
+            )
+        self.step = until
+
     # -- changing the configuration ---------------------------------------------
 
     def _enter_next(self) -> Stretch:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
+        for member, playing in self._playing.items():
+            if isinstance(playing.wanted, Pull):  # it was late in the last step
+                self._answer_late(member)
         self._at += 1
         self._take(after, moves=True)
         if after.row.generation != before.row.generation:  # it begins as one resumes
@@ -300,76 +430,60 @@ class Recomputation:
     def _owned(self, row: EpochRow) -> tuple[Owned, ...]:
         return self.job.owners_on(self._topology(row))
 
-    def _leaves(self) -> dict[int, Arrays]:
-        """Return where the gradients of each worker lie, by name."""
-        found = {worker: self.members[worker] for worker in self.job.workers}
-        return {
-            worker: member.memory.leaves(member.endpoint.stamp.where(GRAD))
-            for worker, member in found.items()
-        }
-
-    def _plan(self, topology: Topology, member: int) -> Plan | None:
-        """Return what a member does once the gradients are there."""
-        job = self.job
-        if not job.stages:
-            return topology.plan(job.layout, job.group, member)
-        if member not in job.workers:
-            return None
-        return Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
+    def _part(self, member: int, row: EpochRow) -> MemberPart:
+        """Return what a member does in an epoch that it has a plan for."""
+        context = self._contexts[member]
+        plan = self.job.plan(self._topology(row), member)
+        assert plan is not None, "it takes part"
+        events, place = StepEvents(context, ()), self._places.get(member)
+        return part_of(context, events, plan, place, beside=False)
 
     def _take(self, stretch: Stretch, *, moves: bool) -> None:
         for name in filter(None, stretch.row.joined.split(",")):
-            self._states[self.job.tasks.index(Task.parse(name))].clear()
+            self._contexts[self.job.tasks.index(Task.parse(name))].state.clear()
         job, row, topology = self.job, stretch.row, self._topology(stretch.row)
-        owners = self._owned(row)
         whole = Range(0, job.layout.n_bytes)
-        for member in self.members:
-            stamp, memory = member.endpoint.stamp, member.memory
+        for context in self._contexts:
+            stamp, memory = context.endpoint.stamp, context.memory
             # Of the two places of the parameters, plans begin with the first.
             if stamp.parity:
-                here = stamp.where(NOW)
-                memory.raw(NOW, whole)[:] = memory.raw(here, whole)
+                memory.raw(NOW, whole)[:] = memory.raw(stamp.where(NOW), whole)
                 stamp.parity = 0
-            stamp.stays = not topology.agrees
-            plan = None
-            if not row.is_asynchronous:
-                plan = self._plan(topology, member.number)
-            member.take(plan, self._update, self._n_slots)
-        if self._compressed is not None:
-            self._compressed.take(topology)
+            stamp.stays, stamp.halt = not topology.agrees, NO_HALT
+            context.synchronous, context.topology = not row.is_asynchronous, topology
         if moves:
-            before = self.stretches[self._at - 1].row
-            # After asynchronous steps the servers are ahead of the workers.
-            is_anew = not row.is_asynchronous or row.generation != before.generation
-            moved = state_transfer.handover(
-                self._owners, owners, self._n_slots, job.group
+            self._move(self.stretches[self._at - 1].row, row)
+        self._owners = self._owned(row)
+        is_served = job.has_backups or row.is_asynchronous
+        n_added, n_slots = len(job.workers), len(job.slots)
+        self._playing = {}
+        for member in self.members:
+            plan = job.plan(topology, member.number)
+            if not is_served:
+                update = hand_out if job.stages else MeanUpdate(job.optimizer, n_added)
+                member.take(plan, update, n_slots)
+            # A worker that is served begins when its push is due.
+            waits = is_served and member.number in job.workers
+            if plan is not None and not waits:
+                part = self._part(member.number, row)
+                self._playing[member.number] = Playing(part, self.step)
+
+    def _move(self, before: EpochRow, row: EpochRow) -> None:
+        job, owners = self.job, self._owned(row)
+        moved = state_transfer.handover(self._owners, owners, len(job.slots), job.group)
+        # After asynchronous steps the servers are ahead of the workers.
+        is_anew = not row.is_asynchronous or row.generation != before.generation
+        if before.is_asynchronous and is_anew:
+            moved = (*state_transfer.refresh(self._owners, job.workers), *moved)
+        self._carry(moved)
+
+    def _carry(self, moved: Iterable[Move]) -> None:
+        """Move parameters and slots."""
+        for one in moved:
+            source, target = (
+                self.members[member].memory.raw(
+                    self.members[member].endpoint.stamp.where(one.region), one.range
+                )
+                for member in (one.source, one.target)
             )
-            if before.is_asynchronous and is_anew:
-                news = state_transfer.refresh(self._owners, job.workers)
-                moved = (*news, *moved)
-            for one in moved:
-                source = self.members[one.source].memory.raw(one.region, one.range)
-                self.members[one.target].memory.raw(one.region, one.range)[:] = source
-        self._owners = owners
-
-    # -- how a step is completed ------------------------------------------------
-
-    def _mix(self) -> None:
-        """Let each worker take its mean, in a topology in which they do not agree."""
-        topology, group = self.topology(), self.job.group
-        for worker, place in self._places.items() if not topology.agrees else ():
-            place.take_mean(len(topology.neighbourhood(group, worker)))
-
-    def _exchange(self) -> None:
-        if self._compressed is not None:
-            means = self._compressed.exchange(self.step, self._leaves())
-            for worker, places in self._leaves().items():
-                put(means[worker], places)
-        carry_out(self.members, self._hold)
-
-    def _asynchronous(self, stretch: Stretch, until: int) -> None:
-        updates = AsyncUpdates(
-            *(self.job, self.members, self._places, self.orders, stretch), self.told
-        )
-        updates.run(self.step, until)
-        self.step = until
+            target[:] = source

@@ -224,6 +224,9 @@ class ElasticTraining:
             self._now.is_closed = True
             self._now.changed.notify_all()
         self._processes.close()
+        self._stop_stand_ins()
+
+    def _stop_stand_ins(self) -> None:
         for server in [*self._stand_ins.values()]:  # another thread may add one
             server.stop()
 
@@ -345,20 +348,10 @@ class ElasticTraining:
         for member in hosted:
             task = self._now.job.tasks[member]
             if task != self._own.task and member not in self._stand_ins:
-                self._add_stand_in(member, self._neighbours.stand_in(task, run))
+                self._stand_ins[member] = self._neighbours.stand_in(task, run)
+        if self._now.is_closed:  # since: `close` may have come before they were here
+            self._stop_stand_ins()
         return {member: str(self._trainings(member).address) for member in hosted}
-
-    def _add_stand_in(self, member: int, server: StandIn) -> None:
-        # Under the lock `close` either finds it or comes before.
-        with self._now.changed:
-            if not self._now.is_closed:
-                self._stand_ins[member] = server
-                return
-        server.stop()  # without the lock: its members take it when they end
-        raise AbortedError(
-            f"{self._now.me} was stopped, and begins no other generation.",
-            task=self._now.me,
-        )
 
     def begin(
         self,

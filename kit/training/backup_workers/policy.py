@@ -19,81 +19,43 @@ added in the order of the workers in which all of them would be added.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import Enum
-
-import numpy as np
+from collections.abc import Collection, Sequence
 
 from kit.errors import InternalError
 from kit.exchange.layout import Range, intersect
 from kit.exchange.plan import (
-    GRAD,
-    NEXT,
-    NOW,
-    SELF,
-    SPARE,
-    Copy,
-    Op,
-    Receive,
-    Send,
-    Term,
     chain,
 )
 from kit.exchange.ports.memory import Array
-from kit.exchange.ports.port import Expected
-from kit.trace.traffic import TransferKind
 from kit.training.data.splits import split_bounds
 from kit.training.job import Job
+from kit.training.member.loops import Account, Fate
+from kit.training.member.served_steps import held
 from kit.training.optimizers.rule import Optimizer
 
 
-class Fate(Enum):
-    """What becomes of a gradient."""
-
-    COUNTS = "counts"  # its worker waits for the others
-    FILLS = "fills"  # it counts, and the step is complete
-    LATE = "late"  # the step was complete without it
-
-
-class Quorum:
+class Quorum(Account):
     """One server's account of the steps between two boundaries.
 
     >>> quorum = Quorum([1, 2, 3], needed=2, step=4, end=10)
     >>> [quorum.arrive(worker, 4).value for worker in (1, 3)], quorum.counted
     (['counts', 'fills'], [1, 3])
-    >>> quorum.complete(); quorum.arrive(2, 4), quorum.step
-    (<Fate.LATE: 'late'>, 5)
+    >>> quorum.complete(), quorum.arrive(2, 4), quorum.step
+    ([1, 3], <Fate.LATE: 'late'>, 5)
     """
 
     def __init__(
         self, workers: Collection[int], needed: int, step: int, end: int
     ) -> None:
         """Begin with `step`; no step is begun that is not below `end`."""
-        self.step, self.end = step, end
-        self.counted: list[int] = []  # in the step under way
-        self.alive = set(workers)
-        self._needed = needed
-        self._away = set(workers)  # those that still have something to send
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether no step is under way: workers that come are sent to the boundary."""
-        return self.step >= self.end
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everybody has been sent to the boundary or is lost."""
-        return self.is_ending and not self._away
+        super().__init__(workers, step)
+        self.alive, self._needed = set(workers), needed
+        self._end_after(end)
 
     @property
     def is_too_small(self) -> bool:
         """Whether there are steps to do and too few workers to fill one."""
         return not self.is_ending and len(self.alive) < self._needed
-
-    @property
-    def awaited(self) -> frozenset[int]:
-        """The workers that may send a gradient now."""
-        return frozenset(self._away)
 
     def arrive(self, worker: int, step: int, halts: bool = False) -> Fate:
         """Take a worker's gradient; `halts`: it asks for a boundary after its step.
@@ -101,35 +63,43 @@ class Quorum:
         If it is late, the boundary comes after the step under way. The worker is
         answered at once if it is `LATE`, else when the step is complete.
         """
-        if worker not in self._away or step > self.step:
+        if worker not in self.awaited or step > self.step:
             raise InternalError(
                 f"member {worker} sent a gradient of step {step} in step {self.step}, "
                 f"and nobody waits for it."
             )
         if halts:
-            self.end = min(self.end, self.step + 1)
-        self._away.discard(worker)
+            self._end_after(min(self.end, self.step + 1))
+        self.awaited.discard(worker)
         if step < self.step:
             self._answered(worker)
             return Fate.LATE
         self.counted.append(worker)
         return Fate.FILLS if len(self.counted) == self._needed else Fate.COUNTS
 
-    def complete(self) -> None:
-        """End the step, whose sum was applied; who counted is answered now."""
-        done, self.counted = self.counted, []
-        self.step += 1
+    def complete(self) -> list[int]:
+        """End the step, whose sum was applied; returns who is answered now.
+
+        A worker that was lost after its push counts, and gets no answer.
+        """
+        done = [worker for worker in self.counted if worker in self.alive]
+        self.step, self.counted = self.step + 1, []
+        self._end_after(self.end)
         for worker in done:
             self._answered(worker)
+        return done
 
     def lose(self, worker: int) -> None:
         """Go on without a worker. What it has sent in time counts."""
         self.alive.discard(worker)
-        self._away.discard(worker)
+        super().lose(worker)
+
+    def _end_after(self, end: int) -> None:
+        self.end, self.is_ending = end, self.step >= end
 
     def _answered(self, worker: int) -> None:
         if worker in self.alive and not self.is_ending:
-            self._away.add(worker)
+            self.awaited.add(worker)
 
 
 def order_of(chunk: int, n_workers: int, counted: Collection[int]) -> tuple[int, ...]:
@@ -141,24 +111,6 @@ def order_of(chunk: int, n_workers: int, counted: Collection[int]) -> tuple[int,
     (3, 0, 1)
     """
     return tuple(rank for rank in chain(chunk, n_workers) if rank in counted)
-
-
-class Sums:
-    """Adds up the gradients of some workers, piece by piece."""
-
-    def __init__(
-        self, n: int, pieces: Sequence[tuple[int, Array, Mapping[int, Array]]]
-    ) -> None:
-        """Each piece's chunk, where its sum goes, and what each of `n` gave."""
-        self._n, self._pieces = n, pieces
-
-    def add(self, ranks: Collection[int]) -> None:
-        """Set each sum to that of the gradients of these workers."""
-        for number, out, views in self._pieces:
-            first, *rest = order_of(number, self._n, ranks)
-            np.copyto(out, views[first])
-            for rank in rest:
-                np.add(out, views[rank], out)
 
 
 class QuorumUpdate:
@@ -185,55 +137,6 @@ class QuorumUpdate:
         """Write the next parameters to `out`; overwrites `total` with the mean."""
         total *= total.dtype.type(self.factor)
         self._optimizer.apply(now, total, slots, out, step)
-
-
-# --------------------------------------------------------------------------------------
-# What moves between a worker and a server that waits for the first gradients only.
-
-
-NOTE = Expected(GRAD, Range(0, 0), apart=True)
-
-
-def held(job: Job, server: int) -> tuple[Range, ...]:
-    """Return what a server holds; one that holds nothing gets one empty message."""
-    shard = job.group.shards[job.ps.index(server)]
-    return tuple(part for part in shard if part.size) or (NOTE.range,)
-
-
-def pushes(job: Job, servers: Iterable[int]) -> tuple[Op, ...]:
-    """Return what a worker does to hand its gradients to some servers."""
-    return tuple(
-        Send(server, GRAD, part, TransferKind.PUSH)
-        for server in servers
-        for part in held(job, server)
-    )
-
-
-def answer(job: Job, server: int, rank: int) -> tuple[Op, ...]:
-    """Return what a server does, after its note, to answer a worker."""
-    shard, box, worker = held(job, server), SPARE + rank, job.workers[rank]
-    copies: list[Op] = [Copy(Term(SELF, NOW), box, part) for part in shard]
-    return (*copies, *(Send(worker, box, part, TransferKind.PULL) for part in shard))
-
-
-def pulls(job: Job, rank: int) -> tuple[Op, ...]:
-    """Return what a worker does, after all notes, to take the answers."""
-    box = SPARE + rank
-    return tuple(
-        op
-        for server in job.ps
-        for part in held(job, server)
-        for op in (
-            Receive(server, box, part, TransferKind.PULL),
-            Copy(Term(server, box), NEXT, part),
-        )
-    )
-
-
-def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
-    """Return the messages of an answer."""
-    parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
-    return [NOTE, *parts]
 
 
 def pieces(job: Job, server: int) -> list[tuple[int, Range]]:

@@ -19,114 +19,94 @@ takes a copy, made for it alone: the server need not wait until it has been read
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from kit.errors import InternalError, PeerLost
-from kit.exchange.execution.program import Program
+from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, Apply, Plan
-from kit.exchange.ports.port import NO_HALT, Expected, Port
+from kit.exchange.ports.memory import Array
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port
 from kit.trace.traffic import Phase, TransferKind
 from kit.training.backup_workers.policy import (
-    NOTE,
-    Fate,
     Quorum,
     QuorumUpdate,
-    Sums,
-    answer,
-    answer_script,
-    held,
+    order_of,
     pieces,
-    pulls,
-    pushes,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import Rounds, StepEvents
+from kit.training.member.loops import Account, Loop, Pulled, at_own_pace
+from kit.training.member.served_steps import NOTE, ServedServer, ServedWorker
+from kit.training.member.step_events import StepEvents
 from kit.training.worker.worker import TrainingWorker
 
 
-class QuorumServer(Rounds):
+class QuorumServer(ServedServer):
     """A parameter server that makes each step of the first gradients that come."""
+
+    _account: Quorum  # of the steps up to the next boundary
 
     def __init__(self, context: MemberContext, events: StepEvents) -> None:
         super().__init__(context, events)
         job = context.job
         self._first = job.ps[0]
-        self._shard = held(job, context.me)
-        self._sums = _sums_of(context)
-        self._update = QuorumUpdate(job.optimizer, job.batch, len(job.workers))
-        bind = partial(
-            Program,
-            endpoint=context.endpoint,
-            memory=context.memory,
-            meter=context.meter,
-            n_slots=len(job.optimizer.slots),
-            expects=False,
-        )
-        applies = tuple(Apply(one) for one in self._shard)
-        self._apply = bind(Plan((applies,), ()), update=self._update)
-        self._answers = {
-            worker: bind(Plan((answer(job, context.me, rank),), ()))
-            for rank, worker in enumerate(job.workers)
-            if worker in context.endpoint.ports  # others are lost already
-        }
-        self._turns = list(job.workers)  # the one served last comes last
-
-    def run(self, step: int) -> None:
-        """Do steps until a halt or the end; then send every worker to the boundary."""
-        context, job = self._context, self._context.job
-        self._expect()
-        workers = [worker for worker in job.workers if worker in context.endpoint.ports]
-        quorum = Quorum(workers, job.quorum, step, job.steps)
-        self._begin(step)
-        while not quorum.is_over:
-            context.endpoint.check()
-            worker, is_lost = self._next(quorum)
-            if is_lost:
-                self._lose(quorum, worker)
-            else:
-                self._serve(quorum, worker)
-        context.step = quorum.step
-
-    def _expect(self) -> None:
-        context, endpoint = self._context, self._context.endpoint
-        push = [Expected(GRAD, one, apart=True) for one in self._shard]
-        scripts = {w: (push, push) for w in context.job.workers if w in endpoint.ports}
         if context.me != self._first:
-            scripts[self._first] = ([NOTE], [NOTE])
-        endpoint.expect(scripts, 0)
+            self._beside[self._first] = [NOTE]
+        # Of each piece: its chunk, where its sum goes, and what each worker gave.
+        self._pieces = [
+            (number, context.memory.typed(GRAD, piece), self._shares(piece))
+            for number, piece in pieces(job, context.me)
+        ]
+        self._update = QuorumUpdate(job.optimizer, job.batch, len(job.workers))
+        applies = Plan((tuple(map(Apply, self._shard)),), ())
+        self._apply = context.program(applies, self._update)
 
-    def _begin(self, step: int) -> None:
+    def _shares(self, piece: Range) -> dict[int, Array]:
+        """Return where a piece of each worker's gradient arrives, by its rank."""
+        ports, workers = self._context.endpoint.ports, self._context.job.workers
+        return {
+            rank: ports[worker].window(GRAD, piece, apart=True)
+            for rank, worker in enumerate(workers)
+            if worker in ports
+        }
+
+    def _open(self, workers: Sequence[int], step: int) -> Account:
+        job = self._context.job
+        return Quorum(workers, job.quorum, step, job.steps)
+
+    def begin(self, step: int) -> bool:
+        """See `ServedServer`."""
         context = self._context
         context.endpoint.stamp.step = step
         self._begun, self._waited_ns = context.endpoint.clock(), 0
         if step < context.job.steps:
             context.reach("step.begun", step)
+        return False
 
     # -- whose turn it is -------------------------------------------------------
 
-    def _next(self, quorum: Quorum) -> tuple[int, bool]:
-        """Wait for a worker's push, or for the news that one is lost."""
+    def listen(self) -> tuple[int, tuple[int, bool] | None]:
+        """Wait for a push that is complete, or for a worker that is lost."""
         context, endpoint = self._context, self._context.endpoint
-        begin, step = endpoint.clock(), quorum.step
+        begin, step = endpoint.clock(), self._account.step
         if context.me == self._first:
-            found = self._choose(quorum)
+            worker, is_lost = self._choose()
+            endpoint.stamp.step, endpoint.stamp.halt = worker, 0 if is_lost else NO_HALT
             for server in context.job.ps[1:]:
-                endpoint.stamp.step, is_lost = found
-                endpoint.stamp.halt = 0 if is_lost else NO_HALT
                 endpoint.ports[server].post(*NOTE[:2])
         else:
-            turn = endpoint.receive(endpoint.ports[self._first], NOTE)
-            found = turn.step, turn.halt != NO_HALT
+            told = endpoint.receive(endpoint.ports[self._first], NOTE)
+            worker, is_lost = told.step, told.halt != NO_HALT
         endpoint.stamp.step, end = step, endpoint.clock()
         context.meter.span(Phase.WAIT, step, begin, end)
         self._waited_ns += end - begin
-        return found
+        return worker, None if is_lost else self.take(worker)
 
-    def _choose(self, quorum: Quorum) -> tuple[int, bool]:
+    def _choose(self) -> tuple[int, bool]:
         endpoint, coordinator = self._context.endpoint, self._context.job.coordinator
-        awaited, size = quorum.awaited, len(self._shard)
-        ports = [endpoint.ports[worker] for worker in self._turns if worker in awaited]
+        ports, size = self._awaited(), len(self._shard)
 
         def complete() -> list[Port]:
             return [port for port in ports if port.n_arrived() >= size]
@@ -137,8 +117,7 @@ class QuorumServer(Rounds):
         endpoint.until(lambda: bool(complete() or gone()))
         # A complete push first: what a worker sent before it was lost counts.
         for port in complete():
-            self._turns.remove(port.peer)
-            self._turns.append(port.peer)
+            self._serves(port.peer)
             return port.peer, False
         port = gone()[0]
         if port.peer == coordinator:
@@ -147,89 +126,62 @@ class QuorumServer(Rounds):
 
     # -- what becomes of it -----------------------------------------------------
 
-    def _serve(self, quorum: Quorum, worker: int) -> None:
-        endpoint = self._context.endpoint
+    def take(self, worker: int) -> tuple[int, bool]:
+        """Take what a worker has pushed, which is here."""
+        endpoint, meter = self._context.endpoint, self._context.meter
         port = endpoint.ports[worker]
         arrivals = [endpoint.receive(port, Expected(GRAD, one)) for one in self._shard]
         at, step = endpoint.clock(), arrivals[0].step
-        fate = quorum.arrive(worker, step, halts=arrivals[0].halt != NO_HALT)
-        kind = TransferKind.LATE if fate is Fate.LATE else TransferKind.PUSH
+        is_late = step < self._account.step
+        kind = TransferKind.LATE if is_late else TransferKind.PUSH
         for arrival in arrivals:
             if size := arrival.hi - arrival.lo:
                 about = (worker, kind, endpoint.stamp.epoch, step, size)
                 end = max(at, arrival.usable)
-                self._context.meter.received(*about, arrival.posted, end)
-        if fate is Fate.LATE:
-            self._reply(worker, quorum.step, quorum.is_ending)
-        elif fate is Fate.FILLS:
-            self._finish(quorum)
+                meter.received(*about, arrival.posted, end)
+        return step, arrivals[0].halt != NO_HALT
 
-    def _finish(self, quorum: Quorum) -> None:
-        context, endpoint, step = self._context, self._context.endpoint, quorum.step
-        ranks = {context.job.workers.index(worker) for worker in quorum.counted}
-        # A worker that was lost after its push counts, and gets no answer.
-        counted = [worker for worker in quorum.counted if worker in quorum.alive]
-        begin = endpoint.clock()
-        self._sums.add(ranks)
-        context.meter.span(Phase.RECEIVE, step, begin, endpoint.clock())
+    def advance(self, step: int, workers: Collection[int]) -> None:
+        """Update with the mean of what these workers have pushed, and commit."""
+        context, clock = self._context, self._context.endpoint.clock
+        ranks = {context.job.workers.index(worker) for worker in workers}
+        begin = clock()
+        for number, out, shares in self._pieces:
+            first, *rest = order_of(number, len(context.job.workers), ranks)
+            np.copyto(out, shares[first])
+            for rank in rest:
+                np.add(out, shares[rank], out)
+        context.meter.span(Phase.RECEIVE, step, begin, clock())
         context.reach("exchange.reduced", step)
         self._update.weigh(ranks)
         self._apply.reduce(0)
         self._events.commit(step + 1)
-        quorum.complete()
-        for worker in counted:
-            self._reply(worker, step, quorum.is_ending)
-        self._note(step, float("nan"), 0, self._begun, 0, self._waited_ns)
-        context.reach("step.done", step)
-        self._begin(step + 1)
 
-    def _reply(self, worker: int, step: int, is_ending: bool) -> None:
-        stamp, now = self._context.endpoint.stamp, self._context.endpoint.stamp.step
-        stamp.step, stamp.halt = step, 0 if is_ending else NO_HALT
-        self._context.endpoint.ports[worker].post(*NOTE[:2])
-        self._answers[worker].reduce(0)
-        stamp.step = now
+    def respond(
+        self, workers: Collection[int], step: int, is_ending: bool
+    ) -> list[int]:
+        """See `ServedServer`."""
+        lost = super().respond(workers, step, is_ending)
+        if step < self._account.step:  # else the push came too late
+            self._note_update(step)
+        return lost
 
-    def _lose(self, quorum: Quorum, worker: int) -> None:
-        endpoint = self._context.endpoint
-        quorum.lose(worker)
-        endpoint.forget(worker)
-        if quorum.is_too_small:
-            name, left = endpoint.names[worker], len(quorum.alive)
-            needed = self._context.job.quorum
+    def forget(self, worker: int) -> None:
+        """See `ServedServer`; raises `PeerLost` when too few workers are left."""
+        super().forget(worker)
+        if self._account.is_too_small:
+            name, step = self._context.endpoint.names[worker], self._account.step
+            left, needed = len(self._account.alive), self._context.job.quorum
             raise PeerLost(
-                f"{name} is gone in step {quorum.step}, and {left} workers are left "
+                f"{name} is gone in step {step}, and {left} workers are left "
                 f"where a step needs the gradients of {needed}. Look at "
                 f"its log, then start the training again, or give a smaller aggregate.",
                 task=name,
-                step=quorum.step,
+                step=step,
             )
 
 
-def _sums_of(context: MemberContext) -> Sums:
-    job, memory = context.job, context.memory
-    ports = {
-        rank: context.endpoint.ports[worker]
-        for rank, worker in enumerate(job.workers)
-        if worker in context.endpoint.ports
-    }
-    return Sums(
-        len(job.workers),
-        [
-            (
-                number,
-                memory.typed(GRAD, piece),
-                {
-                    rank: port.window(GRAD, piece, apart=True)
-                    for rank, port in ports.items()
-                },
-            )
-            for number, piece in pieces(job, context.me)
-        ],
-    )
-
-
-class QuorumWorker(Rounds):
+class QuorumWorker(ServedWorker):
     """A worker whose gradient counts if it is among the first."""
 
     def __init__(
@@ -239,66 +191,34 @@ class QuorumWorker(Rounds):
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        super().__init__(context, events, coordinator)
-        self._place = place
+        # To the first server last: it decides, and the others must have the push when
+        # they hear of the turn.
         first, *others = context.job.ps
-        pushed = pushes(context.job, others), pushes(context.job, [first])
-        plan = Plan(pushed, pulls(context.job, place.rank))
-        self._program = Program(
-            plan, context.endpoint, context.memory, context.meter, expects=False
-        )
+        super().__init__(context, place, events, coordinator, others, [first])
 
-    def run(self, step: int) -> None:
+    def loop(self, step: int) -> Loop:
         """Compute, push and pull until told to come to the boundary."""
-        job, rank = self._context.job, self._place.rank
-        scripts = {server: answer_script(job, server, rank) for server in job.ps}
-        self._context.endpoint.expect(
-            {ps: (one, one) for ps, one in scripts.items()}, 0
-        )
-        goes_on = step < job.steps
-        while goes_on:
-            self._context.endpoint.check()
-            step, goes_on = self._step(step)
+        self._expect()
+        return at_own_pace(step, step < self._context.job.steps)
 
-    def _step(self, step: int) -> tuple[int, bool]:
-        """Do a step; returns which one is next, and whether to go on."""
-        context, program = self._context, self._program
-        endpoint = context.endpoint
-        stamp, clock = endpoint.stamp, endpoint.clock
-        program.waited_ns, stamp.step = 0, step
-        begin = context.own_part.begin()
+    def begin(self, step: int) -> bool:
+        """See `MemberPart`."""
+        stamp = self._context.endpoint.stamp
         stamp.halt = step + 1 if self._wants_halt(step) else NO_HALT
-        self._events.begin(step)
-        loss, examples = self._place.compute(step, lambda bucket: None)
-        computed = context.own_part.end(step)
-        context.reach("compute.done", step)
-        # To the first server last, and only when all else has left: it decides, and the
-        # others must have the push when they hear of the turn.
-        program.reduce(0)
-        endpoint.flush()
-        program.reduce(1)
-        done, goes_on = self._hear()
-        waited = clock()
-        context.meter.span(Phase.WAIT, step, computed, waited)
-        context.reach("exchange.reduced", step)
-        program.finish()
-        following = step + 1 if done == step else done
-        if done != step:  # it was late: nothing of it counts
-            loss, examples = float("nan"), 0
-        late = 0 if done == step else following - step
-        times = begin, computed - begin, waited - computed + program.waited_ns
-        self._note(step, loss, examples, *times, staleness=late)
-        context.reach("exchange.done", step)
-        self._events.commit(following)
-        self._events.end(step, loss if done == step else None)
-        return following, goes_on
+        return super().begin(step)
 
-    def _hear(self) -> tuple[int, bool]:
-        """Take the notes of all servers: the step they answer, whether to go on."""
-        endpoint = self._context.endpoint
-        servers = [endpoint.ports[ps] for ps in self._context.job.ps]
-        notes = [endpoint.receive(server, NOTE) for server in servers]
+    def push(self, step: int) -> None:
+        """Send the gradients to the first server when all else has left."""
+        self._program.reduce(0)
+        self._context.endpoint.flush()
+        self._program.reduce(1)
+
+    def _share(self, step: int) -> tuple[float, int]:
+        return self._place.compute(step, lambda bucket: None)
+
+    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
         found = {(note.step, note.halt == NO_HALT) for note in notes}
         if len(found) > 1:
             raise InternalError(f"the servers do not agree on a step: {sorted(found)}.")
-        return found.pop()
+        ((said, goes_on),) = found
+        return (step, step + 1, goes_on) if said == step else (None, said, goes_on)

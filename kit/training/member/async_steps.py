@@ -13,110 +13,144 @@ boundary and pushes nothing; from a server, that the worker must come to it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from kit.errors import PeerLost
-from kit.exchange.execution.program import Program
-from kit.exchange.layout import Range
-from kit.exchange.plan import (
-    GRAD,
-    NEXT,
-    SELF,
-    SPARE,
-    Add,
-    Apply,
-    Copy,
-    Op,
-    Plan,
-    Receive,
-    Send,
-    Term,
-)
-from kit.exchange.ports.port import NO_HALT, Expected, Port
-from kit.trace.traffic import Phase, TransferKind
+from kit.exchange.plan import GRAD, Add, Apply, Op, Plan, Receive, Term
+from kit.exchange.ports.port import NO_HALT, Arrival
+from kit.trace.traffic import TransferKind
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import Rounds, StepEvents
+from kit.training.member.loops import Account, Fate, Loop, Pulled, at_own_pace
+from kit.training.member.served_steps import NOTE, ServedServer, ServedWorker
+from kit.training.member.step_events import StepEvents
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
-_NOTE = Expected(GRAD, Range(0, 0), apart=True)
+
+class Updates(Account):
+    """One server's account of the updates between two boundaries.
+
+    Each push is an update. The server that `hands_out` the right to the next one sees
+    to it that there are exactly `steps`; the others follow.
+
+    >>> account = Updates([1, 2], step=7, steps=9, hands_out=True)
+    >>> account.arrive(2, 7, halts=False), account.complete(), account.is_ending
+    (<Fate.FILLS: 'fills'>, [2], True)
+    """
+
+    def __init__(
+        self, workers: Sequence[int], step: int, steps: int, *, hands_out: bool
+    ) -> None:
+        super().__init__(workers, step)
+        self._steps, self._hands_out, self._leaves = steps, hands_out, False
+        # Each worker begins one update unasked (see `AsyncWorker.loop`).
+        self._issued = min(steps, step + len(workers))
+
+    def arrive(self, worker: int, step: int, halts: bool) -> Fate:
+        """Take a push, or a goodbye: then all others are sent to the boundary too."""
+        if halts:
+            self.lose(worker)
+            return Fate.COUNTS
+        self.counted = [worker]
+        return Fate.FILLS
+
+    def complete(self) -> list[int]:
+        """End an update; returns whose it was."""
+        may_go_on = not self._hands_out or self._issued < self._steps
+        self.is_ending = self._leaves or not may_go_on
+        self._issued += not self.is_ending
+        self.step += 1
+        return self.counted
+
+    def lose(self, worker: int) -> None:
+        """Go on without a worker up to the boundary, to which all are sent."""
+        super().lose(worker)
+        self._leaves = True
 
 
-class AsyncServer(Rounds):
-    """A parameter server that serves workers in the order in which they come."""
+class AsyncServer(ServedServer):
+    """A parameter server that makes an update of each push."""
 
     def __init__(self, context: MemberContext, events: StepEvents) -> None:
         super().__init__(context, events)
-        job = context.job
-        self._is_first = context.me == job.ps[0]
-        self._shard = job.group.shards[job.ps.index(context.me)]
+        self._push.insert(0, NOTE)
+        update = MeanUpdate(context.job.optimizer, 1)
         self._programs = {
-            worker: Program(
-                _serve(self._shard, worker, rank),
-                context.endpoint,
-                context.memory,
-                context.meter,
-                update=MeanUpdate(job.optimizer, 1),
-                n_slots=len(job.optimizer.slots),
-                expects=False,
-            )
-            for rank, worker in enumerate(job.workers)
+            worker: context.program(self._taking(worker), update)
+            for worker in self._answers
         }
 
-    def run(self, step: int) -> None:
-        """Serve until every worker has said goodbye."""
-        context, endpoint = self._context, self._context.endpoint
-        script = _script(GRAD, self._shard)
-        workers = [one for one in context.job.workers if one in endpoint.ports]
-        waiting = [endpoint.ports[worker] for worker in workers]
-        endpoint.expect(dict.fromkeys(workers, (script, script)), 0)
-        # Each worker begins one update unasked (`goes_on` in `AsyncWorker.run`); the
-        # first server hands out all further ones, so that there are exactly `steps`.
-        issued, leaving = min(context.job.steps, step + len(waiting)), False
-        while waiting:
-            endpoint.check()
-            port = endpoint.any_of(waiting)
-            waiting.remove(port)
-            try:
-                if endpoint.receive(port, _NOTE).halt != NO_HALT:
-                    leaving = True  # one goes to the boundary: send all others there
-                    continue
-                may_go_on = not self._is_first or issued < context.job.steps
-                more = not leaving and may_go_on
-                self._serve(port, step, halt=NO_HALT if more else 0)
-            except PeerLost:
-                if context.job.generation is None or not endpoint.is_gone(port):
-                    raise
-                # The others end this generation at the next boundary. The step is as it
-                # was committed: a push that was complete counts, although its answer
-                # was lost.
-                endpoint.forget(port.peer)
-                leaving, step = True, context.step
-                continue
-            issued += more
-            step += 1
-            waiting.append(port)  # the one served last comes last
-        context.step = step
+    def listen(self) -> tuple[int, tuple[int, bool] | None]:
+        """Wait for a push, or for a worker that is lost."""
+        port = self._context.endpoint.any_of(self._awaited())
+        self._serves(port.peer)
+        is_gone = not port.has_arrived() and self._context.job.generation is not None
+        return port.peer, None if is_gone else self.take(port.peer)
 
-    def _serve(self, port: Port, step: int, halt: int) -> None:
+    def take(self, worker: int) -> tuple[int, bool] | None:
+        """Take what a worker pushes; None if it is lost before the end of that."""
         context, endpoint = self._context, self._context.endpoint
-        stamp, program = endpoint.stamp, self._programs[port.peer]
-        begin, program.waited_ns, stamp.step = endpoint.clock(), 0, step
-        context.reach("step.begun", step)
-        program.reduce(0)
-        program.reduce(1)
-        context.reach("exchange.reduced", step)
-        stamp.step, stamp.halt = step + 1, halt
+        program, step = self._programs[worker], self._account.step
         try:
-            port.post(*_NOTE[:2])
-            program.finish()
-        finally:  # a complete push counts, even if its worker never hears of it
-            self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
-            self._events.commit(step + 1)
-        context.reach("step.done", step)
+            note = endpoint.receive(endpoint.ports[worker], NOTE)
+            if note.halt != NO_HALT:
+                return step, True
+            self._begun, program.waited_ns = endpoint.clock(), 0
+            endpoint.stamp.step = step
+            context.reach("step.begun", step)
+            program.reduce(0)
+        except PeerLost:
+            if not self._may_lose(worker):
+                raise
+            return None
+        self._waited_ns = program.waited_ns
+        return step, False
+
+    def advance(self, step: int, workers: Collection[int]) -> None:
+        """Make the update and commit it; it counts, even if nobody hears of it."""
+        (worker,) = workers
+        self._programs[worker].reduce(1)
+        self._context.reach("exchange.reduced", step)
+        self._events.commit(step + 1)
+
+    def respond(
+        self, workers: Collection[int], step: int, is_ending: bool
+    ) -> list[int]:
+        """See `ServedServer`; the answer has the number of updates so far."""
+        (worker,) = workers
+        try:
+            super().respond(workers, step + 1, is_ending)
+            self._context.endpoint.flush()
+        except PeerLost:
+            if not self._may_lose(worker):
+                raise
+            return [worker]
+        finally:
+            self._note_update(step)
+        return []
+
+    def _open(self, workers: Sequence[int], step: int) -> Account:
+        job = self._context.job
+        is_first = self._context.me == job.ps[0]
+        return Updates(workers, step, job.steps, hands_out=is_first)
+
+    def _taking(self, worker: int) -> Plan:
+        """Return the plan that takes a worker's push, and makes an update of it."""
+        shard = self._shard
+        takes: list[Op] = [Receive(worker, GRAD, p, TransferKind.PUSH) for p in shard]
+        takes += [Add(part, (Term(worker, GRAD),)) for part in shard]
+        return Plan((tuple(takes), tuple(map(Apply, shard))), ())
+
+    def _may_lose(self, worker: int) -> bool:
+        # The others end this generation at the next boundary.
+        endpoint = self._context.endpoint
+        is_elastic = self._context.job.generation is not None
+        return is_elastic and endpoint.is_gone(endpoint.ports[worker])
 
 
-class AsyncWorker(Rounds):
-    """A worker at its own pace."""
+class AsyncWorker(ServedWorker):
+    """A worker whose every gradient is an update."""
 
     def __init__(
         self,
@@ -125,85 +159,39 @@ class AsyncWorker(Rounds):
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        super().__init__(context, events, coordinator)
-        self._place, self._rank = place, place.rank
-        plan = _work(context, self._rank)
-        self._program = Program(
-            plan, context.endpoint, context.memory, context.meter, expects=False
-        )
+        super().__init__(context, place, events, coordinator, context.job.ps)
+
+    def loop(self, step: int) -> Loop:
+        """Compute, push and pull until there is no more to do."""
+        self._expect()
+        return at_own_pace(step, step + self._place.rank < self._context.job.steps)
 
     def run(self, step: int) -> None:
-        """Compute, push and pull until there is no more to do, then say goodbye."""
-        context, endpoint = self._context, self._context.endpoint
-        shards = zip(context.job.ps, context.job.group.shards, strict=True)
-        endpoint.expect(
-            {ps: (_script(SPARE + self._rank, shard),) * 2 for ps, shard in shards}, 0
-        )
-        goes_on = step + self._rank < context.job.steps
+        """Do steps, then say goodbye."""
+        super().run(step)
+        self._context.endpoint.stamp.halt = 0
+        self._post_notes()
+        self._context.endpoint.flush()
+
+    def begin(self, step: int) -> bool:
+        """See `MemberPart`."""
         # No step is common to all, so no halt can travel with one: the coordinator's
         # worker says goodbye, and the servers then send all others to the boundary.
-        while goes_on and not self._wants_halt(step - 1):
-            endpoint.check()
-            step, goes_on = self._update(step)
-        endpoint.stamp.halt = 0
-        for server in context.job.ps:
-            endpoint.ports[server].post(*_NOTE[:2])
-        endpoint.flush()
+        return self._wants_halt(step - 1) or super().begin(step)
 
-    def _update(self, version: int) -> tuple[int, bool]:
-        """Make one update; returns the version pulled, and whether to go on."""
-        context, endpoint = self._context, self._context.endpoint
-        stamp, clock = endpoint.stamp, endpoint.clock
-        self._program.waited_ns, stamp.step = 0, version
-        begin = context.own_part.begin()
-        self._events.begin(version)
-        loss, examples = self._place.compute_next(version)
-        computed = context.own_part.end(version)
-        context.reach("compute.done", version)
-        stamp.halt = NO_HALT
-        for server in context.job.ps:
-            endpoint.ports[server].post(*_NOTE[:2])
+    def push(self, step: int) -> None:
+        """Send the gradients to all servers."""
+        self._context.endpoint.stamp.halt = NO_HALT
+        self._post_notes()
         self._program.reduce(0)
-        # The notes of all servers come before any parameters, so this measures the
-        # wait for our turn and not the transfer.
-        servers = [endpoint.ports[ps] for ps in context.job.ps]
-        notes = [endpoint.receive(server, _NOTE) for server in servers]
-        waited = clock()
-        context.meter.span(Phase.WAIT, version, computed, waited)
-        self._program.finish()
-        number, wait = notes[0].step, waited - computed + self._program.waited_ns
-        done, times = number - 1, (begin, computed - begin, wait)
-        self._note(done, loss, examples, *times, staleness=done - version)
-        self._events.commit(number)
-        self._events.end(done, loss)
-        return number, all(note.halt == NO_HALT for note in notes)
 
+    def _share(self, step: int) -> tuple[float, int]:
+        return self._place.compute_next(step)
 
-def _script(region: int, shard: tuple[Range, ...]) -> list[Expected]:
-    parts = [Expected(region, part, apart=True) for part in shard]
-    return [_NOTE, *parts]
+    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
+        done = notes[0].step
+        return done - 1, done, all(note.halt == NO_HALT for note in notes)
 
-
-def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:
-    box = SPARE + rank  # a copy for this worker: the next update must not wait for it
-    takes: list[Op] = [Receive(worker, GRAD, part, TransferKind.PUSH) for part in shard]
-    takes += [Add(part, (Term(worker, GRAD),)) for part in shard]
-    gives: list[Op] = [Copy(Term(SELF, NEXT), box, part) for part in shard]
-    gives += [Send(worker, box, part, TransferKind.PULL) for part in shard]
-    return Plan((tuple(takes), tuple(Apply(part) for part in shard)), tuple(gives))
-
-
-def _work(context: MemberContext, rank: int) -> Plan:
-    pairs = [
-        (server, held)
-        for server, shard in zip(context.job.ps, context.job.group.shards, strict=True)
-        for held in shard
-    ]
-    pushes = tuple(
-        Send(server, GRAD, held, TransferKind.PUSH) for server, held in pairs
-    )
-    pulls: list[Op] = [
-        Receive(server, SPARE + rank, held, TransferKind.PULL) for server, held in pairs
-    ]
-    pulls += [Copy(Term(server, SPARE + rank), NEXT, held) for server, held in pairs]
-    return Plan((pushes,), tuple(pulls))
+    def _post_notes(self) -> None:
+        for server in self._context.job.ps:
+            self._context.endpoint.ports[server].post(*NOTE[:2])

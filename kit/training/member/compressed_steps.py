@@ -1,7 +1,11 @@
 """Steps with compressed gradients: sums of what the compressor gives, stage by stage.
 
-Servers add and hand out, as always. Each worker decodes the same sums and updates all
-parameters by itself; so nothing but what is compressed travels, in either direction.
+Theory of operation. Servers add and hand out, as always. Each worker decodes the same
+sums and updates all parameters by itself; so nothing but what is compressed travels, in
+either direction. The plan has a bucket for each stage. Before it the worker puts there
+what its compressor gives, and after it the compressor is told the sums, which it may
+need for what it gives next. After the last stage the mean of all workers' gradients is
+where ours were, and the update is made of it. To compress counts as computing.
 """
 
 from __future__ import annotations
@@ -10,27 +14,20 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 
-from kit.exchange.compression.compressor import Arrays, Compressor, Turn
-from kit.exchange.compression.feedback import Feedback, following, put
+from kit.exchange.compression.compressor import Arrays, Turn
+from kit.exchange.compression.feedback import Feedback, StageSums, following, put
 from kit.exchange.compression.stages import hand_out
-from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepEvents
-from kit.training.member.sync_steps import SyncServer
+from kit.training.member.sync_steps import SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
 
-def stage_program(context: MemberContext, plan: Plan) -> Program:
-    """Bind a plan for stages: to update is to hand out the sums."""
-    parts = context.endpoint, context.memory, context.meter
-    return Program(plan, *parts, update=hand_out)
-
-
-class CompressedWorker(SyncServer):
+class CompressedWorker(SyncWorker):
     """A worker: it computes its gradients, sends them compressed, and updates all."""
 
     def __init__(
@@ -38,52 +35,61 @@ class CompressedWorker(SyncServer):
         context: MemberContext,
         plan: Plan,
         place: TrainingWorker,
-        compressor: Compressor,
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        super().__init__(context, stage_program(context, plan), events, coordinator)
+        program = context.program(plan, hand_out, expects=True)
+        # Not beside the computation: a compressor needs all gradients.
+        super().__init__(context, program, place, events, coordinator, beside=False)
         job = context.job
-        self._place = place
+        assert place.compressor is not None, "the terms of all workers are the same"
         self._feedback = Feedback(
-            *(deepcopy(compressor), job.specs, job.stage_specs, context.compression),
+            *(
+                deepcopy(place.compressor),
+                job.specs,
+                job.stage_specs,
+                context.compression,
+            ),
             str(context.task),
         )
-        self._update = Program(
-            Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets)),
-            *(context.endpoint, context.memory, context.meter),
-            update=MeanUpdate(job.optimizer, 1),
-            n_slots=len(job.slots),
-            expects=False,
-        )
-        self._encoded_ns = 0
+        update = Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
+        self._update = context.program(update, MeanUpdate(job.optimizer, 1))
+        self._stages: StageSums | None = None
+        self._given: Arrays = {}
 
-    def _work(self, step: int) -> tuple[float, int, int]:
-        context = self._context
-        begin = context.own_part.begin()
-        loss, examples = self._place.compute(step, lambda bucket: None)
-        computed = context.own_part.end(step)
-        context.reach("compute.done", step)
-        self._encoded_ns = 0
-        self._exchange(step)
-        context.reach("exchange.reduced", step)
-        self._update.finish()
-        return loss, examples, computed - begin + self._encoded_ns
-
-    def _exchange(self, step: int) -> None:
-        """Put the mean of all workers' gradients where ours were."""
-        context, stamp = self._context, self._context.endpoint.stamp
-        gradients = context.memory.leaves(stamp.where(GRAD))
-        turn = Turn(step, self._place.rank, len(context.job.workers))
-        stages = self._feedback.exchange(gradients, turn)
-        given = self._timed(step, lambda: next(stages))
-        for number in range(len(context.job.stages)):
-            put(given, context.memory.stage(stamp.where(GRAD), number))
-            self._program.reduce(number)
+    def exchange(self, step: int) -> None:
+        """Exchange stage by stage, and update."""
+        for stage in range(len(self._context.job.stages)):
+            self.offer(step, stage)
+            self._program.reduce(stage)
             self._program.finish()  # all of it has left
-            sums = context.memory.stage(stamp.where(NEXT), number)
-            given = self._timed(step, partial(following, stages, sums))
-        put(given, gradients)
+            self.take(step, stage)
+
+    def offer(self, step: int, stage: int) -> None:
+        """Put what the compressor gives into its place."""
+        context, stamp = self._context, self._context.endpoint.stamp
+        if stage == 0:
+            turn = Turn(step, self._place.rank, len(context.job.workers))
+            stages = self._feedback.exchange(self._gradients, turn)
+            self._stages = stages
+            self._given = self._timed(step, lambda: next(stages))
+        put(self._given, context.memory.stage(stamp.where(GRAD), stage))
+
+    def take(self, step: int, stage: int) -> None:
+        """Give the compressor the sums; after the last stage, update."""
+        context = self._context
+        assert self._stages is not None, "the first stage was offered"
+        sums = context.memory.stage(context.endpoint.stamp.where(NEXT), stage)
+        self._given = self._timed(step, partial(following, self._stages, sums))
+        if stage + 1 == len(context.job.stages):
+            put(self._given, self._gradients)
+            context.reach("exchange.reduced", step)
+            self._update.finish()
+
+    @property
+    def _gradients(self) -> Arrays:
+        context = self._context
+        return context.memory.leaves(context.endpoint.stamp.where(GRAD))
 
     def _timed(self, step: int, call: Callable[[], Arrays]) -> Arrays:
         """Note what it takes to compress and to decode as computing."""
@@ -92,5 +98,5 @@ class CompressedWorker(SyncServer):
         found = call()
         end = clock()
         self._context.meter.span(Phase.COMPUTE, step, begin, end)
-        self._encoded_ns += end - begin
+        self._computed_ns += end - begin
         return found

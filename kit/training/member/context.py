@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kit.exchange.execution.bound_operations import Update
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range
-from kit.exchange.plan import NOW, Owned
+from kit.exchange.plan import NOW, Owned, Plan
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
+from kit.exchange.topologies.topology import Topology
 from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
@@ -39,6 +42,7 @@ class MemberContext:
     history: History
     step: int = 0  # committed so far
     synchronous: bool = True  # in the epoch that holds
+    topology: Topology | None = None  # in that epoch
     digests: Digests = field(init=False)
     own_part: OwnPart = field(init=False)  # of a worker's steps
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
@@ -57,6 +61,14 @@ class MemberContext:
     def task(self) -> Task:
         """This member's task."""
         return self.job.tasks[self.me]
+
+    def program(
+        self, plan: Plan, update: Update | None = None, *, expects: bool = False
+    ) -> Program:
+        """Bind a plan to what this member has; see `Program`."""
+        parts = self.endpoint, self.memory, self.meter
+        n_slots = len(self.job.slots)
+        return Program(plan, *parts, update=update, n_slots=n_slots, expects=expects)
 
     def reach(self, point: str, step: int) -> None:
         """Pass a named crash point."""

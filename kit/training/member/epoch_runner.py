@@ -14,6 +14,7 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.exchange import state_transfer
+from kit.exchange.compression.stages import hand_out
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range
 from kit.exchange.pipeline import pipelined
@@ -27,12 +28,12 @@ from kit.training.coordination.membership import Epoch
 from kit.training.elastic.copies import read_own
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
-from kit.training.member.compressed_steps import CompressedWorker, stage_program
+from kit.training.member.compressed_steps import CompressedWorker
 from kit.training.member.context import MemberContext
 from kit.training.member.moves import moves, partners
+from kit.training.member.part import MemberPart
 from kit.training.member.step_events import (
     MeasureRecorder,
-    Rounds,
     StepEvents,
     StepObserver,
 )
@@ -60,8 +61,7 @@ class EpochRunner:
         self._owners: tuple[Owned, ...] = ()
         self._plan: Plan | None = None
         self._epoch = context.job.start
-        self._rounds: Rounds | None = None
-        self._n_mixed = 0  # of how many workers we take the mean; 0 where all agree
+        self._part: MemberPart | None = None
         self._n_slots = len(context.job.optimizer.slots)
         self._update = MeanUpdate(context.job.optimizer, len(context.job.workers))
         self._place: TrainingWorker | None = None
@@ -113,7 +113,7 @@ class EpochRunner:
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         self._owners, self._epoch = owners, epoch
         context.owners = owners
-        context.synchronous = epoch.synchronous
+        context.synchronous, context.topology = epoch.synchronous, topology
         context.digests.adopt(epoch.number, owners, job.coordinator)
         # At a change from one asynchronous epoch to another, no two members hold the
         # same parameters; at all others everybody does.
@@ -121,9 +121,6 @@ class EpochRunner:
             context.digests.note(context.step, context.now)
         self._plan = job.plan(topology, context.me)
         stamp.overwrites, stamp.stays = self._overwrites(epoch), not topology.agrees
-        self._n_mixed = 0
-        if not topology.agrees and context.me in job.workers:
-            self._n_mixed = len(topology.neighbourhood(job.group, context.me))
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         self.events.adopted(owners, epoch.first_step, epoch.synchronous)
 
@@ -132,15 +129,17 @@ class EpochRunner:
         self._context.step = step
         if self._plan is None:
             return
-        if self._rounds is None:
-            self._rounds = self._make_rounds(self._plan)
-        self._rounds.run(step)
+        if self._part is None:
+            self._part = part_of(
+                self._context, self.events, self._plan, self._place, self._coordinator
+            )
+        self._part.run(step)
 
     def close(self) -> None:
         """End what the steps started."""
-        if self._rounds is not None:
-            self._rounds.close()
-            self._rounds = None
+        if self._part is not None:
+            self._part.close()
+            self._part = None
 
     def _overwrites(self, epoch: Epoch) -> bool:
         """Whether two regions are enough: the next parameters where the gradients were.
@@ -152,40 +151,6 @@ class EpochRunner:
         in_turns = epoch.synchronous and not self._context.job.has_backups
         plan = self._plan
         return plan is not None and in_turns and plan.overwrites and self._update.spends
-
-    def _make_rounds(self, plan: Plan) -> Rounds:
-        context, place, events = self._context, self._place, self.events
-        coordinator = self._coordinator
-        if not self._epoch.synchronous:
-            if place is None:
-                return AsyncServer(context, events)
-            return AsyncWorker(context, place, events, coordinator)
-        if context.job.has_backups:
-            if place is None:
-                return QuorumServer(context, events)
-            return QuorumWorker(context, place, events, coordinator)
-        if context.job.stages:
-            if place is None:
-                return SyncServer(
-                    context, stage_program(context, plan), events, coordinator
-                )
-            compressor = self._work.compressor if self._work is not None else None
-            assert compressor is not None, "the terms of all workers are the same"
-            return CompressedWorker(
-                context, plan, place, compressor, events, coordinator
-            )
-        plan = pipelined(plan, context.job.layout, early=not self._n_slots)
-        program = Program(
-            plan,
-            context.endpoint,
-            context.memory,
-            context.meter,
-            update=self._update,
-            n_slots=self._n_slots,
-        )
-        if place is None:
-            return SyncServer(context, program, events, coordinator)
-        return SyncWorker(context, program, place, events, coordinator, self._n_mixed)
 
     def _bring_to_first(self) -> None:
         """Bring the parameters into the first of the two regions, as all members do.
@@ -252,3 +217,43 @@ class EpochRunner:
         if self._work is not None and self._work.params is not None:
             self._work.params = None  # they are in the arenas now
             give_back_freed()
+
+
+def part_of(
+    context: MemberContext,
+    events: StepEvents,
+    plan: Plan,
+    place: TrainingWorker | None,
+    coordinator: TrainingCoordinator | None = None,
+    *,
+    beside: bool = True,
+) -> MemberPart:
+    """Return what carries out a plan in the epoch that holds; a worker has a `place`.
+
+    `beside`: gradients may be exchanged by a thread of its own.
+    """
+    job, topology = context.job, context.topology
+    if not context.synchronous:
+        if place is None:
+            return AsyncServer(context, events)
+        return AsyncWorker(context, place, events, coordinator)
+    if job.has_backups:
+        if place is None:
+            return QuorumServer(context, events)
+        return QuorumWorker(context, place, events, coordinator)
+    if job.stages:
+        if place is None:
+            program = context.program(plan, hand_out, expects=True)
+            return SyncServer(context, program, events, coordinator)
+        return CompressedWorker(context, plan, place, events, coordinator)
+    plan = pipelined(plan, job.layout, early=not job.slots)
+    update = MeanUpdate(job.optimizer, len(job.workers))
+    program = context.program(plan, update, expects=True)
+    if place is None:
+        return SyncServer(context, program, events, coordinator)
+    n_mixed = 0  # of how many workers it takes the mean; 0 where all agree
+    if topology is not None and not topology.agrees:
+        n_mixed = len(topology.neighbourhood(job.group, context.me))
+    return SyncWorker(
+        context, program, place, events, coordinator, n_mixed, beside=beside
+    )

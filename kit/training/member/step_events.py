@@ -7,8 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from kit.exchange.plan import Owned
-from kit.trace.traffic import MOST_NAMES, MeasureRow, StepRow
-from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.trace.traffic import MOST_NAMES, MeasureRow
 from kit.training.member.context import MemberContext
 from kit.training.worker.worker import TrainingWorker
 
@@ -111,41 +110,3 @@ class StepEvents:
         if loss is not None:
             for observer in self._observers:
                 observer.after(step, loss)
-
-
-class Rounds:
-    """What a member does between two boundaries: step after step, until a halt.
-
-    `coordinator` is given in the coordinator's task alone, which may ask for a halt.
-    """
-
-    def __init__(
-        self,
-        context: MemberContext,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None = None,
-    ) -> None:
-        self._context, self._events, self._coordinator = context, events, coordinator
-
-    def run(self, step: int) -> None:
-        """Do steps from number `step` on until a halt."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """End what was started; here nothing."""
-
-    def _wants_halt(self, step: int) -> bool:
-        coordinator = self._coordinator
-        return coordinator is not None and coordinator.wants_halt(step)
-
-    def _note(
-        self, step: int, loss: float, examples: int, *times: int, staleness: int = 0
-    ) -> None:
-        """Record a step that ends now: its start, and how long it computed and waited.
-
-        All in nanoseconds.
-        """
-        me, endpoint = self._context.me, self._context.endpoint
-        begin, computed, waited = times
-        row = (me, step, endpoint.stamp.epoch, loss, examples, begin, endpoint.clock())
-        self._context.meter.stepped(StepRow(*row, computed, waited, staleness))

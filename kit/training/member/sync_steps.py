@@ -1,4 +1,13 @@
-"""Synchronous steps: all members of the plan do the same numbered step together."""
+"""Synchronous steps: all members of the plan do the same numbered step together.
+
+Theory of operation. A worker computes its share, then everybody exchanges by the
+topology's plan and commits. A halt travels with the messages of a step, so all members
+learn of it in time and leave their loops before the same step (`Stamp.halt`). Where a
+worker's gradients come one by one, a second thread exchanges those that are ready while
+the rest is computed (`Overlap`); then the phase of the exchange only waits for it.
+What is put into place before an exchange, and taken after it, stands in methods of its
+own: a replay lets all messages arrive in between.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,9 @@ from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import Rounds, StepEvents
+from kit.training.member.loops import Loop, together
+from kit.training.member.part import MemberPart
+from kit.training.member.step_events import StepEvents
 from kit.training.worker.worker import TrainingWorker
 
 # --------------------------------------------------------------------------------------
@@ -74,7 +85,7 @@ class Overlap:
                 self._done.set()
 
 
-class SyncServer(Rounds):
+class SyncServer(MemberPart):
     """A parameter server: it takes, adds, updates and hands out."""
 
     def __init__(
@@ -86,34 +97,32 @@ class SyncServer(Rounds):
     ) -> None:
         super().__init__(context, events, coordinator)
         self._program = program
+        self._ahead = 1  # how many steps before a halt it is announced
 
-    def run(self, step: int) -> None:
-        """Do steps until a halt or the end of the training."""
-        context, stamp = self._context, self._context.endpoint.stamp
-        coordinator = self._coordinator
-        ahead = coordinator.halts.ahead if coordinator is not None else 1
-        while step < context.job.steps and step < stamp.halt:
-            # An abort ends waits, and where all are on time there are none.
-            context.endpoint.check()
-            # Asked before this member contributes to the step: the halt then travels
-            # with the step, and nobody can be past it. Asked for one halt at a time:
-            # the answer takes up what is due, and what is due at a later step must not
-            # be taken up at this one.
-            if stamp.halt == NO_HALT and self._wants_halt(step + ahead - 1):
-                stamp.halt = step + ahead
-            stamp.step = step
-            begin, self._program.waited_ns = context.endpoint.clock(), 0
-            self._events.begin(step)
-            loss, examples, computed = self._work(step)
-            context.reach("exchange.done", step)
-            waited = self._program.waited_ns
-            self._note(step, loss, examples, begin, computed, waited)
-            step += 1
-            self._events.commit(step)
-            self._events.end(step - 1, loss)
+    def loop(self, step: int) -> Loop:
+        """See `MemberPart`."""
+        if self._coordinator is not None:
+            self._ahead = self._coordinator.halts.ahead
+        return together(step, self._context.job.steps, self._context.endpoint.stamp)
 
-    def _work(self, step: int) -> tuple[float, int, int]:
-        """Return loss, number of examples and nanoseconds of computation."""
+    def begin(self, step: int) -> bool:
+        """See `MemberPart`."""
+        stamp = self._context.endpoint.stamp
+        # Asked before this member contributes to the step: the halt then travels with
+        # the step, and nobody can be past it. Asked for one halt at a time: the answer
+        # takes up what is due, and what is due at a later step must not be taken up at
+        # this one.
+        if stamp.halt == NO_HALT and self._wants_halt(step + self._ahead - 1):
+            stamp.halt = step + self._ahead
+        return super().begin(step)
+
+    def calculate(self, step: int) -> float:
+        """Compute nothing."""
+        return float("nan")
+
+    def exchange(self, step: int) -> None:
+        """Carry out the plan; then NEXT is complete."""
+        self.offer(step, 0)
         if not self._context.job.crash:
             self._program.step()
         else:  # there is a point to stop within
@@ -121,7 +130,20 @@ class SyncServer(Rounds):
                 self._program.reduce(bucket)
             self._context.reach("exchange.reduced", step)
             self._program.finish()
-        return float("nan"), 0, 0
+        self.take(step, 0)
+
+    def offer(self, step: int, stage: int) -> None:
+        """Put what is exchanged in a stage into its place; here it is there."""
+
+    def take(self, step: int, stage: int) -> None:
+        """Go on from what the exchange of a stage has left; here nothing is to do."""
+
+    def commit(self, number: int, done: int, loss: float) -> None:
+        """End the step: the next parameters hold."""
+        self._context.reach("exchange.done", number)
+        self._note(number, loss, self._program.waited_ns)
+        self._events.commit(done)
+        self._events.end(number, loss)
 
 
 class SyncWorker(SyncServer):
@@ -135,10 +157,15 @@ class SyncWorker(SyncServer):
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
         n_mixed: int = 0,
+        *,
+        beside: bool = True,
     ) -> None:
-        """`n_mixed`: of how many workers each takes the mean; 0 where all agree."""
+        """`n_mixed`: of how many workers each takes the mean; 0 where all agree.
+
+        `beside`: what is ready may be exchanged beside the rest of the computation.
+        """
         super().__init__(context, program, events, coordinator)
-        self._place, self._n_mixed = place, n_mixed
+        self._place, self._n_mixed, self._beside = place, n_mixed, beside
         self._overlap: Overlap | None = None
         self._overlaps = False
 
@@ -148,28 +175,37 @@ class SyncWorker(SyncServer):
             self._overlap.close()
             self._overlap = None
 
-    def _work(self, step: int) -> tuple[float, int, int]:
-        context, clock = self._context, self._context.endpoint.clock
-        begin = context.own_part.begin()
+    def calculate(self, step: int) -> float:
+        """Compute the gradients; some may be exchanged meanwhile."""
         self._overlaps = False
-        loss, examples = self._place.compute(step, self._ready)
-        computed = context.own_part.end(step)
-        context.reach("compute.done", step)
-        if self._overlaps and self._overlap is not None:
-            # What the exchange thread waited while we computed cost no time.
-            self._overlap.finish()
-            waited = clock()
-            context.meter.span(Phase.WAIT, step, computed, waited)
-            self._program.waited_ns = waited - computed
-            context.reach("exchange.reduced", step)
-            self._program.finish()
-        else:
-            super()._work(step)
+        return MemberPart.calculate(self, step)
+
+    def _share(self, step: int) -> tuple[float, int]:
+        return self._place.compute(step, self._ready)
+
+    def exchange(self, step: int) -> None:
+        """Carry out the plan, or what the other thread has left of it."""
+        if not self._overlaps or self._overlap is None:
+            super().exchange(step)
+            return
+        context = self._context
+        # What the exchange thread waited while we computed cost no time.
+        self._overlap.finish()
+        waited = context.endpoint.clock()
+        context.meter.span(Phase.WAIT, step, self._computed, waited)
+        self._program.waited_ns = waited - self._computed
+        context.reach("exchange.reduced", step)
+        self._program.finish()
+        self.take(step, 0)
+
+    def take(self, step: int, stage: int) -> None:
+        """Take the mean, where each worker goes on from one of its own."""
         if self._n_mixed:
             self._place.take_mean(self._n_mixed)
-        return loss, examples, computed - begin
 
     def _ready(self, bucket: int) -> None:
+        if not self._beside:
+            return
         if self._overlap is None:
             name = f"kit-exchange-{self._context.task.short}"
             program = self._program

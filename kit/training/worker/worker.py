@@ -320,7 +320,7 @@ class TrainingWorker:
 
         `state` is what the step function has kept so far, `own_part` times the steps.
         """
-        self._own_part = own_part
+        self._own_part, self.compressor = own_part, work.compressor
         self._n, self._batch = len(job.workers), job.batch
         self.rank = rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
