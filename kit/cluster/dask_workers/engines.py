@@ -190,9 +190,9 @@ class DaskEngines(FarEngines):
         if not host.is_lost:
             await super().end(index, process)
             return
-        for engine in {host.engine, index} & self._known_engines:
-            self.unregister(engine)  # its nanny would, but it was killed too
-        while {host.engine, index} & self._known_engines:
+        while ended := {host.engine, index} & self._known_engines:
+            for engine in ended:
+                self.unregister(engine)  # its nanny would, but it was killed too
             await asyncio.sleep(_CHECK_S)
 
     async def _move(self, index: int, old: Host) -> None:
