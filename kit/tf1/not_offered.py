@@ -134,55 +134,44 @@ def _advice(path: str) -> str | None:
 
 _BY_MODULE: Final[dict[str, str]] = {
     "": """
-        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection
-        FixedLenSequenceFeature
-        GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
-        GRAPH_DEF_VERSION_MIN_PRODUCER IndexedSlicesSpec
-        LMDBReader MONOLITHIC_BUILD Module NameAttrList NoGradient
-        NotDifferentiable OptionalSpec PriorityQueue QUANTIZED_DTYPES
-        RaggedTensor RaggedTensorSpec RegisterGradient
-        SparseFeature SparseTensorSpec TensorArray
-        TensorArraySpec TensorInfo TensorSpec TypeSpec acos acosh
-        add_check_numerics_ops argsort as_string asin asinh
-        assert_equal assert_greater assert_greater_equal assert_integer assert_less
-        assert_less_equal assert_near assert_negative assert_non_negative
-        assert_non_positive assert_none_equal assert_positive assert_proper_iterable
-        assert_rank assert_rank_at_least assert_rank_in assert_same_float_dtype
-        assert_scalar assert_type atan atan2 atanh batch_gather batch_scatter_update
-        batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
-        broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
-        cholesky_solve confusion_matrix control_flow_v2_enabled
-        convert_to_tensor_or_sparse_tensor cosh
+        AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection
+        FixedLenSequenceFeature GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
+        GRAPH_DEF_VERSION_MIN_PRODUCER IndexedSlicesSpec LMDBReader MONOLITHIC_BUILD
+        Module NameAttrList NoGradient NotDifferentiable OptionalSpec PriorityQueue
+        QUANTIZED_DTYPES RaggedTensor RaggedTensorSpec RegisterGradient SparseFeature
+        SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec acos
+        acosh argsort as_string asin asinh atan atan2 atanh batch_gather
+        batch_scatter_update batch_to_space batch_to_space_nd betainc bfloat16 bincount
+        bitcast broadcast_dynamic_shape broadcast_static_shape cholesky cholesky_solve
+        confusion_matrix control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cosh
         create_partitioned_variables cross cumprod custom_gradient decode_base64
         decode_compressed decode_json_example delete_session_tensor depth_to_space
         dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index
         disable_control_flow_v2 disable_resource_variables disable_tensor_equality
-        disable_v2_tensorshape div_no_nan dynamic_partition dynamic_stitch
-        edit_distance einsum enable_control_flow_v2 enable_resource_variables
-        enable_tensor_equality enable_v2_behavior enable_v2_tensorshape encode_base64
-        ensure_shape erf erfc extract_image_patches extract_volume_patches
-        fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient
-        fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient
-        fake_quant_with_min_max_vars_per_channel
+        disable_v2_tensorshape div_no_nan dynamic_partition dynamic_stitch edit_distance
+        einsum enable_control_flow_v2 enable_resource_variables enable_tensor_equality
+        enable_v2_behavior enable_v2_tensorshape encode_base64 erf erfc
+        extract_image_patches extract_volume_patches fake_quant_with_min_max_args
+        fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars
+        fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel
         fake_quant_with_min_max_vars_per_channel_gradient fft fft2d fft3d fingerprint
         get_logger get_session_handle get_session_tensor get_static_value
         grad_pass_through guarantee_const hessians histogram_fixed_width
         histogram_fixed_width_bins identity_n ifft ifft2d ifft3d igamma igammac
-        init_scope is_non_decreasing is_numeric_tensor
-        is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
-        load_library load_op_library log_sigmoid make_ndarray make_template
-        make_tensor_proto matrix_band_part matrix_determinant
-        matrix_diag matrix_diag_part matrix_inverse matrix_set_diag matrix_solve
-        matrix_solve_ls matrix_square_root matrix_triangular_solve multinomial
-        no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
-        orthogonal_initializer parallel_stack parse_single_sequence_example
-        parse_tensor polygamma print qint16 qint32 qint8 qr quantize quantize_v2
-        quantized_concat quint16 quint8 random_gamma random_poisson
-        recompute_grad reduce_join regex_replace register_tensor_conversion_function
-        repeat required_space_to_batch_paddings resource resource_variables_enabled
-        reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min
-        scatter_mul scatter_nd_add scatter_nd_sub scatter_nd_update searchsorted
-        segment_max segment_mean segment_min segment_prod segment_sum self_adjoint_eig
+        init_scope is_non_decreasing is_strictly_increasing is_tensor lbeta lgamma
+        load_file_system_library load_library load_op_library log_sigmoid make_ndarray
+        make_template make_tensor_proto matrix_band_part matrix_determinant matrix_diag
+        matrix_diag_part matrix_inverse matrix_set_diag matrix_solve matrix_solve_ls
+        matrix_square_root matrix_triangular_solve multinomial no_gradient
+        no_regularizer nondifferentiable_batch_function norm op_scope
+        orthogonal_initializer parallel_stack parse_single_sequence_example parse_tensor
+        polygamma print qint16 qint32 qint8 qr quantize quantize_v2 quantized_concat
+        quint16 quint8 random_gamma random_poisson recompute_grad reduce_join
+        regex_replace register_tensor_conversion_function repeat
+        required_space_to_batch_paddings resource resource_variables_enabled
+        reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min scatter_mul
+        scatter_nd_add scatter_nd_sub scatter_nd_update searchsorted segment_max
+        segment_mean segment_min segment_prod segment_sum self_adjoint_eig
         self_adjoint_eigvals serialize_many_sparse serialize_sparse serialize_tensor
         setdiff1d shape_n sinh sort space_to_batch space_to_batch_nd space_to_depth
         sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_matmul
@@ -191,8 +180,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         sparse_reorder sparse_reset_shape sparse_reshape sparse_retain
         sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum sparse_slice
         sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_tensor_to_dense
-        sparse_to_dense sparse_to_indicator sparse_transpose string_join
-        string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
+        sparse_to_dense sparse_to_indicator sparse_transpose string_join string_split
+        string_strip string_to_hash_bucket string_to_hash_bucket_fast
         string_to_hash_bucket_strong string_to_number substr svd switch_case tan
         tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
         tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update tensordot
@@ -200,8 +189,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         uniform_unit_scaling_initializer unique unique_with_counts unravel_index
         unsorted_segment_max unsorted_segment_mean unsorted_segment_min
         unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum
-        variable_creator_scope variable_op_scope variant vectorized_map
-        verify_tensor_all_finite where_v2 wrap_function write_file zeta
+        variable_creator_scope variable_op_scope variant vectorized_map where_v2
+        wrap_function write_file zeta
     """,
     "initializers": """
         he_normal he_uniform identity lecun_normal lecun_uniform orthogonal

@@ -12,7 +12,7 @@ from tests.cases import for_each
 OUTSIDE = [
     *("keras", "layers.conv3d", "data.experimental.CsvDataset", "estimator"),
     *("scan", "map_fn", "train.basic_train_loop", "train.SequenceExample"),
-    *("data.TFRecordDataset", "train.maybe_batch", "train.export_meta_graph"),
+    *("data.FixedLengthRecordDataset", "train.maybe_batch", "train.export_meta_graph"),
     *("contrib.layers.bow_encoder", "contrib.seq2seq.AttentionWrapper", "distribute"),
     *(
         "import_graph_def",

@@ -32,6 +32,7 @@ from kit.graph.ops.nn import images as images
 from kit.graph.ops.nn import layers as layers
 from kit.graph.ops.nn import softmax as softmax
 from kit.graph.ops.state import accumulators as accumulators
+from kit.graph.ops.state import checks as checks
 from kit.graph.ops.state import data as data
 from kit.graph.ops.state import function as function
 from kit.graph.ops.state import loop as loop

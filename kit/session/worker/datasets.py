@@ -8,8 +8,10 @@ that caused it is lost.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from kit.errors import (
     OutOfRangeError,
 )
 from kit.graph.dtypes import STRING, dtype_of
+from kit.session.worker.record_files import READERS
 
 Element = tuple[Any, ...]
 
@@ -60,19 +63,31 @@ class DatasetIterator:
 
 class _Pass:
     def __init__(self, call: Any, dataset: Any, captured: list[Any]) -> None:
-        self.call, self._captured = call, captured
+        # The call is in a list that passes over inner datasets share.
+        self._calls, self._captured = [call], captured
         self._kept: dict[int, Any] = {}
+        self._programs: dict[int, Any] = {}
         if dataset["prelude"] is not None:
             program = call.program(dataset["prelude"])
             self._captured = program.run(call.step, [])
         self._elements = self.stream(dataset["root"])
 
     def take(self, call: Any) -> Element:
-        self.call = call  # functions belong to the run that takes
+        self._calls[0] = call  # functions belong to the run that takes
         try:
             return next(self._elements)
         except StopIteration:
             raise OutOfRangeError("End of sequence") from None
+
+    @property
+    def call(self) -> Any:
+        return self._calls[0]
+
+    def inner(self, stage: Any, element: Element) -> Iterator[Element]:
+        """Return a pass over the dataset that a function makes of an element."""
+        inner = copy(self)
+        inner._captured, inner._kept = list(self.function(stage)(*element)), {}
+        return inner.stream(stage["inner"])
 
     def stream(self, stage: Any) -> Iterator[Element]:
         return _STREAMS[stage["kind"]](self, stage)
@@ -93,7 +108,10 @@ class _Pass:
         return self._kept[stage["id"]]
 
     def function(self, stage: Any) -> Callable[..., Element]:
-        program = self.kept(stage, lambda: self.call.program(stage["function"]))
+        number = stage["id"]
+        if number not in self._programs:
+            self._programs[number] = self.call.program(stage["function"])
+        program = self._programs[number]
         extra = self.values(stage["captured"])
 
         def called(*element: Any) -> Element:
@@ -141,6 +159,15 @@ def _range(run: _Pass, stage: Any) -> Iterator[Element]:
     if step == 0:
         raise InvalidArgumentError("step must be a non-zero integer.")
     return map(lambda i: (np.asarray(i, np.int64),), range(start, stop, step))
+
+
+def _files(run: _Pass, stage: Any) -> Iterator[Element]:
+    compression = np.asarray(run.value(stage["compression"]), object).item()
+    how = compression.decode() if isinstance(compression, bytes) else compression
+    read = READERS[stage["reader"]]
+    paths = np.asarray(run.value(stage["paths"]), object).reshape(-1)
+    found = chain.from_iterable(read(path, compression=how) for path in paths)
+    return _Drawn(lambda: (np.array(next(found)[1], object),))
 
 
 def _generator(run: _Pass, stage: Any) -> Iterator[Element]:
@@ -220,6 +247,37 @@ def _map(run: _Pass, stage: Any) -> Iterator[Element]:
 def _filter(run: _Pass, stage: Any) -> Iterator[Element]:
     call = run.function(stage)
     return filter(lambda element: bool(call(*element)[0]), run.stream(stage["of"]))
+
+
+def _interleave(run: _Pass, stage: Any) -> Iterator[Element]:
+    n_open, block = run.number(stage["cycle"]), run.number(stage["block"])
+    n_open = n_open if n_open != -1 else os.cpu_count() or 1
+    if n_open < 1 or block < 1:
+        raise InvalidArgumentError("cycle_length and block_length must be > 0.")
+    elements, is_over = run.stream(stage["of"]), False
+    streams: list[Iterator[Element] | None] = [None] * n_open
+    place = n_taken = 0
+
+    def draw() -> Element:
+        nonlocal place, n_taken, is_over
+        while not is_over or any(streams):
+            stream = streams[place]
+            try:
+                if stream is None:
+                    if not is_over:
+                        streams[place] = run.inner(stage, next(elements))
+                        continue
+                elif n_taken < block:
+                    n_taken += 1
+                    return next(stream)
+            except StopIteration:
+                is_over, streams[place] = is_over or stream is None, None
+                if stream is None:
+                    continue
+            place, n_taken = (place + 1) % n_open, 0
+        raise StopIteration
+
+    return _Drawn(draw)
 
 
 def _shuffle(run: _Pass, stage: Any) -> Iterator[Element]:
@@ -337,6 +395,7 @@ _STREAMS: Final[dict[str, Callable[[_Pass, Any], Iterator[Element]]]] = {
     "tensors": _tensors,
     "slices": _slices,
     "range": _range,
+    "files": _files,
     "generator": _generator,
     "zip": _zip,
     "concatenate": _concatenate,
@@ -346,6 +405,7 @@ _STREAMS: Final[dict[str, Callable[[_Pass, Any], Iterator[Element]]]] = {
     "shard": _shard,
     "map": _map,
     "filter": _filter,
+    "interleave": _interleave,
     "shuffle": _shuffle,
     "cache": _cache,
     "batch": _batch,

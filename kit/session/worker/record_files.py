@@ -73,8 +73,10 @@ def _itself(path: bytes) -> Iterator[Record]:
     yield path, path
 
 
-def _lines(path: bytes, skip_header_lines: int = 0) -> Iterator[Record]:
-    with opened(path) as file:
+def _lines(
+    path: bytes, skip_header_lines: int = 0, compression: str = ""
+) -> Iterator[Record]:
+    with opened(path, compression) as file:
         for number, line in enumerate(file, 1):
             if number > skip_header_lines:
                 value = line.removesuffix(b"\n").replace(b"\r", b"")

@@ -22,7 +22,7 @@ from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.random import get_seed
 from kit.tf1.tensor.convert import convert_to_tensor, create
-from kit.tf1.tensor.dtypes import bool_, int64
+from kit.tf1.tensor.dtypes import bool_, int64, string
 from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
@@ -237,6 +237,49 @@ class Dataset:
             **{"function": function, "captured": captured},
         }
         return Dataset(stage, *_form(made))
+
+    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+        """Return the elements of the datasets that a function makes, in order.
+
+        Raises `TypeError` if it makes anything else; see `map`.
+        """
+        return self.interleave(map_func, 1, 2**62)
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: Any = -1,
+        block_length: Any = 1,
+        num_parallel_calls: Any = None,
+    ) -> Dataset:
+        """Return elements of datasets that a function makes, by turns.
+
+        `cycle_length` of them are open at a time, by default as many as the task has
+        processors, and `block_length` elements are taken of each. See `flat_map`.
+        """
+        inner: Dataset | None = None
+        plan: Any = None
+
+        def tensors(*element: Any) -> Any:
+            nonlocal inner, plan
+            inner = map_func(*element)
+            if not isinstance(inner, Dataset):
+                raise TypeError("`map_func` must return a `Dataset` object.")
+            plan, captured = inner._plan()
+            return tuple(captured)
+
+        _, function, captured = self._traced(tensors, "flatMap")
+        assert inner is not None, "the function was called"
+        stage = {
+            **{"kind": "interleave", "of": self._stage, "tokens": plan["tokens"]},
+            **{"function": function, "captured": captured},
+            **{
+                "inner": plan["dataset"]["root"],
+                "block": _number(block_length, "block_length"),
+            },
+            "cycle": _number(cycle_length, "cycle_length"),
+        }
+        return Dataset(stage, inner._types, inner._shapes)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """Return the elements for which a function gives True; see `map`.
@@ -475,6 +518,48 @@ def _of_generator(
             )
         made.append(array)
     return tuple(made)
+
+
+class _Files(Dataset):
+    """The records of files, on the task of the iterator."""
+
+    def __init__(self, reader: str, filenames: Any, compression_type: Any) -> None:
+        stage = {
+            **{"kind": "files", "reader": reader},
+            "paths": convert_to_tensor(filenames, string, name="filenames"),
+            "compression": ""
+            if compression_type is None
+            else convert_to_tensor(compression_type, string),
+        }
+        super().__init__(stage, string, TensorShape([]))
+
+
+class TextLineDataset(_Files):
+    """The lines of text files, each without its end."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
+        super().__init__("TextLineReaderV2", filenames, compression_type)
+
+
+class TFRecordDataset(_Files):
+    """The records that a `tf.python_io.TFRecordWriter` has written."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
+        super().__init__("TFRecordReaderV2", filenames, compression_type)
 
 
 # --------------------------------------------------------------------------------------

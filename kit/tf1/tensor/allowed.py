@@ -25,6 +25,7 @@ ALLOWED: Final[dict[str, str]] = {
     **dict.fromkeys(["Exp", "Log", "Log1p", "Expm1", "Sqrt", "Rsqrt"], _FLOATS),
     **dict.fromkeys(["Sin", "Cos", "Tanh", "Sigmoid", "Reciprocal"], _FLOATS),
     **dict.fromkeys(["Floor", "Ceil", "Rint", "IsFinite", "IsNan", "IsInf"], "f"),
+    "CheckNumerics": "f",
     **dict.fromkeys(["Softsign", "Softplus", "Elu"], "f"),
     "Where": _NUMBERS + "b",
     **dict.fromkeys(["LogicalAnd", "LogicalOr", "LogicalNot", "LogicalXor"], _TRUTH),

@@ -1,0 +1,245 @@
+"""Assertions: what fails at once, what fails in a run, and what goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import attempt
+
+FEEDS: Any = ([1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [0.0, 0.0], [])
+
+
+def pairs(name: str, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: what comes of two vectors that are fed, and of known ones."""
+
+    def case(tf: Any) -> Any:
+        check = getattr(tf, name)
+        x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
+        op = check(x, y, **named)
+        with tf.control_dependencies([op]):
+            passed = tf.identity(x)
+        made = []
+        with tf.Session() as session:
+            for one in FEEDS:
+                feeds = {x: one, y: [1.0, 2.0][: len(one)]}
+                made.append(attempt(tf, session.run, passed, feeds))
+                made.append(attempt(tf, session.run, op, feeds))
+        known: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
+        for a, b in known:
+            found = attempt(tf, check, a, b)
+            made.append(found if isinstance(found, str) else "made")
+        return made
+
+    return case
+
+
+def signs(name: str) -> Callable[[Any], Any]:
+    """Return a case: what an assertion of one vector lets pass."""
+
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [None])
+        op = getattr(tf, name)(x, message="told")
+        with tf.Session() as session:
+            return [attempt(tf, session.run, op, {x: one}) for one in FEEDS]
+
+    return case
+
+
+def ranks(name: str, known: Any, wanted: Any) -> Callable[[Any], Any]:
+    """Return a case: what an assertion of ranks says to known ones, and in a run."""
+
+    def case(tf: Any) -> Any:
+        check = getattr(tf, name)
+        made = []
+        for shape in known:
+            found = attempt(tf, check, tf.zeros(shape), wanted)
+            made.append(found if isinstance(found, str) else found.name)
+        x = tf.placeholder(tf.float32)
+        op = check(x, wanted)
+        with tf.Session() as session:
+            made += [attempt(tf, session.run, op, {x: np.zeros(one)}) for one in known]
+        return made
+
+    return case
+
+
+def case_message(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None])
+    ops = [
+        tf.assert_less(x, 1.0, message="too big:"),
+        tf.Assert(tf.reduce_all(x < 1.0), ["mine", x, x], summarize=1),
+    ]
+    made = []
+    with tf.Session() as session:
+        for op in ops:
+            try:
+                session.run(op, {x: [0.5, 2.5, 3.5, 4.5]})
+            except tf.errors.InvalidArgumentError as error:
+                made.append([one in error.message for one in ("too big:", "2.5")])
+                made.append(["assertion failed: [" in error.message])
+                made.append(["[mine] [0.5...] [0.5...]" in error.message])
+    return made
+
+
+def case_condition_that_is_known(tf: Any) -> Any:
+    with tf.Session() as session:
+        return [
+            attempt(tf, session.run, tf.Assert(one, ["said"])) for one in (True, False)
+        ]
+
+
+def case_data_that_is_no_list(tf: Any) -> Any:
+    return tf.Assert(True, "said")
+
+
+def case_other_dtypes(tf: Any) -> Any:
+    return tf.assert_equal(tf.placeholder(tf.float32), 1)
+
+
+def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
+    choice, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+
+    def checked() -> Any:
+        with tf.control_dependencies([tf.assert_positive(x)]):
+            return tf.identity(x)
+
+    made = tf.cond(choice, checked, lambda: x - 1.0)
+    with tf.Session() as session:
+        return [
+            attempt(tf, session.run, made, {choice: one, x: number})
+            for one in (True, False)
+            for number in (1.0, -1.0)
+        ]
+
+
+def case_assertion_in_a_loop(tf: Any) -> Any:
+    limit = tf.placeholder(tf.int32, [])
+
+    def body(i: Any) -> Any:
+        with tf.control_dependencies([tf.assert_less(i, 3)]):
+            return tf.identity(i) + 1
+
+    made = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
+    with tf.Session() as session:
+        return [attempt(tf, session.run, made, {limit: one}) for one in (2, 3, 4)]
+
+
+def case_dtypes(tf: Any) -> Any:
+    x, n = tf.placeholder(tf.float32), tf.placeholder(tf.int64)
+    calls = [
+        *((tf.assert_type, x, tf.float32), (tf.assert_type, x, tf.int32)),
+        *((tf.assert_integer, n), (tf.assert_integer, x), (tf.assert_scalar, 1)),
+        *((tf.assert_scalar, [1]), (tf.assert_scalar, x)),
+        *((tf.assert_proper_iterable, [1]), (tf.assert_proper_iterable, x)),
+        *((tf.assert_proper_iterable, "a"), (tf.assert_proper_iterable, 1)),
+    ]
+    made = [attempt(tf, *call) for call in calls]
+    return [
+        one if one is None or isinstance(one, str) else one.name.split("/")[-1]
+        for one in made
+    ]
+
+
+def case_float_dtypes(tf: Any) -> Any:
+    x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float64)
+    same = tf.assert_same_float_dtype
+    calls = [
+        *((same,), (same, [x]), (same, [x, x], tf.float32), (same, [y])),
+        *((same, [x, y]), (same, [x], tf.float64), (same, None, tf.int32)),
+    ]
+    made = [attempt(tf, *call) for call in calls]
+    return [one if isinstance(one, str) else one.name for one in made]
+
+
+def case_tensors_of_numbers(tf: Any) -> Any:
+    given = [tf.constant(1), tf.constant(1.0), tf.constant("a"), tf.constant(True), 1]
+    return [bool(tf.is_numeric_tensor(one)) for one in given]
+
+
+def case_near_by_other_tolerances(tf: Any) -> Any:
+    x = tf.placeholder(tf.float64, [])
+    ops = [
+        tf.assert_near(x, np.float64(1.0)),
+        tf.assert_near(x, np.float64(1.0), rtol=0.1),
+        tf.assert_near(x, np.float64(1.0), rtol=0.0, atol=0.01),
+    ]
+    with tf.Session() as session:
+        return [
+            attempt(tf, session.run, op, {x: one})
+            for op in ops
+            for one in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
+        ]
+
+
+def case_shape_that_is_ensured(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32)
+    made = tf.ensure_shape(x, [None, 2], name="e")
+    slope = tf.gradients(made * made, x)[0]
+    with tf.Session() as session:
+        runs = [
+            attempt(tf, session.run, [made, slope], {x: np.ones(shape)})
+            for shape in ((1, 2), (2, 1), (2,))
+        ]
+    partly = tf.ensure_shape(tf.placeholder(tf.float32, [3, None]), [None, 2])
+    return [made.name, made.shape.as_list(), partly.shape.as_list(), runs]
+
+
+def case_shape_that_cannot_be(tf: Any) -> Any:
+    return tf.ensure_shape(tf.zeros([2, 3]), [None, 2])
+
+
+def case_numbers_that_are_checked(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None])
+    made = tf.check_numerics(x, "mine", name="c")
+    slope = tf.gradients(made * made, x)[0]
+    both = [made, slope, tf.verify_tensor_all_finite(x, "other")]
+    with tf.Session() as session:
+        runs = [
+            attempt(tf, session.run, both, {x: one})
+            for one in ([1.0], [np.nan], [1.0, np.inf])
+        ]
+    return [made.name, runs]
+
+
+def case_whole_numbers_that_are_checked(tf: Any) -> Any:
+    return tf.check_numerics(tf.constant(1), "mine")
+
+
+def case_all_numbers_of_a_graph(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    y, n = tf.log(x), tf.cast(x, tf.int32)
+    checks = tf.add_check_numerics_ops()
+    with tf.Session() as session:
+        return [
+            attempt(tf, session.run, [y, n, checks][:count], {x: one})
+            for count in (2, 3)
+            for one in (1.0, -1.0)
+        ]
+
+
+def case_all_numbers_of_a_graph_with_a_branch(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    tf.cond(x < 0.0, lambda: -x, lambda: x + 1.0)
+    return tf.add_check_numerics_ops()
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"pairs_{sign}": pairs(f"assert_{sign}") for sign in ("equal", "none_equal")},
+    **{
+        f"pairs_{sign}": pairs(f"assert_{sign}", message="told")
+        for sign in ("less", "less_equal", "greater", "greater_equal")
+    },
+    "pairs_with_data": pairs("assert_equal", data=["data"], summarize=1),
+    **{
+        f"signs_{sign}": signs(f"assert_{sign}")
+        for sign in ("negative", "positive", "non_negative", "non_positive")
+    },
+    "rank": ranks("assert_rank", [(), (2,), (2, 2)], 1),
+    "rank_at_least": ranks("assert_rank_at_least", [(), (2,), (2, 2)], 1),
+    "rank_in": ranks("assert_rank_in", [(), (2,), (2, 2)], [0, 2]),
+    "rank_that_is_a_vector": lambda tf: tf.assert_rank(tf.zeros([2]), [1]),
+    "rank_that_is_no_integer": lambda tf: tf.assert_rank(tf.zeros([2]), 1.0),
+}

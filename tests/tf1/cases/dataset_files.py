@@ -1,0 +1,153 @@
+"""Datasets of files, and of datasets that a function makes of each element."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt
+
+TEXT = b"head\nx,1\r\ny,2\n\nlast"
+
+
+def elements(tf: Any, dataset: Any, feeds: Any = None) -> list[Any]:
+    """Return the elements, then the name of the error that ends them."""
+    iterator = tf.data.make_initializable_iterator(dataset)
+    following, made = iterator.get_next(), []
+    with tf.Session() as session:
+        session.run(iterator.initializer, feeds)
+        while not made or not isinstance(made[-1], str):
+            found = attempt(tf, session.run, following)
+            made.append(found if isinstance(found, str) else plain(found))
+    return made
+
+
+def plain(value: Any) -> Any:
+    return list(map(plain, value)) if isinstance(value, tuple) else value
+
+
+def text_files(folder: str) -> list[str]:
+    (Path(folder) / "a").write_bytes(TEXT)
+    (Path(folder) / "b").write_bytes(b"other\n")
+    return [str(Path(folder) / name) for name in ("a", "b")]
+
+
+def case_lines_of_one_file(tf: Any, folder: str) -> Any:
+    dataset = tf.data.TextLineDataset(text_files(folder)[0])
+    shapes = tf.data.get_output_shapes(dataset).as_list()
+    kinds = [shapes, tf.data.get_output_types(dataset).name]
+    return [kinds, elements(tf, dataset)]
+
+
+def case_lines_of_two_files(tf: Any, folder: str) -> Any:
+    return elements(tf, tf.data.TextLineDataset(text_files(folder)).skip(1))
+
+
+def case_lines_of_files_that_are_fed(tf: Any, folder: str) -> Any:
+    names = tf.placeholder(tf.string, [None])
+    dataset = tf.data.TextLineDataset(names).batch(2)
+    return elements(tf, dataset, {names: text_files(folder)})
+
+
+def case_lines_of_a_compressed_file(tf: Any, folder: str) -> Any:
+    made = []
+    for kind, pressed in (("GZIP", gzip.compress(TEXT)), ("ZLIB", zlib.compress(TEXT))):
+        path = Path(folder) / kind
+        path.write_bytes(pressed)
+        made += elements(tf, tf.data.TextLineDataset(str(path), kind))
+    return made
+
+
+def case_file_that_is_missing(tf: Any, folder: str) -> Any:
+    return elements(tf, tf.data.TextLineDataset(str(Path(folder) / "none")))
+
+
+def case_names_that_are_no_texts(tf: Any) -> Any:
+    return tf.data.TextLineDataset([1])
+
+
+def record_files(tf: Any, folder: str, options: Any = None) -> list[str]:
+    names = [str(Path(folder) / name) for name in ("a", "b")]
+    for name, values in zip(names, ([b"one", b""], [b"two"])):  # noqa: B905
+        with tf.python_io.TFRecordWriter(name, options) as writer:
+            for one in values:
+                writer.write(one)
+    return names
+
+
+def case_records(tf: Any, folder: str) -> Any:
+    return elements(tf, tf.data.TFRecordDataset(record_files(tf, folder)))
+
+
+def case_records_that_are_compressed(tf: Any, folder: str) -> Any:
+    kinds = tf.python_io.TFRecordCompressionType
+    options = tf.python_io.TFRecordOptions(kinds.GZIP)
+    names = record_files(tf, folder, options)
+    return elements(tf, tf.data.TFRecordDataset(names, compression_type="GZIP"))
+
+
+def case_files_by_turns(tf: Any, folder: str) -> Any:
+    names = tf.data.Dataset.from_tensor_slices(text_files(folder))
+    dataset = names.interleave(tf.data.TextLineDataset, cycle_length=2)
+    return elements(tf, dataset)
+
+
+def case_header_of_each_file_is_left_out(tf: Any, folder: str) -> Any:
+    names = tf.data.Dataset.from_tensor_slices(text_files(folder))
+    dataset = names.flat_map(
+        lambda name: tf.data.TextLineDataset(name).skip(1).map(lambda line: line + "!")
+    )
+    return elements(tf, dataset)
+
+
+def case_flattened_in_a_one_shot_iterator(tf: Any) -> Any:
+    scale = tf.constant(10, tf.int64)
+    dataset = tf.data.Dataset.range(3).flat_map(
+        lambda n: tf.data.Dataset.range(n).map(lambda m: n * scale + m)
+    )
+    following = tf.data.make_one_shot_iterator(dataset).get_next()
+    with tf.Session() as session:
+        return [attempt(tf, session.run, following) for _ in range(4)]
+
+
+def case_flattened_with_what_is_fed(tf: Any) -> Any:
+    count = tf.placeholder(tf.int64, [])
+
+    def inner(n: Any) -> Any:
+        share = tf.check_numerics(1.0 / tf.to_float(n), "share")
+        return tf.data.Dataset.from_tensors(share)
+
+    dataset = tf.data.Dataset.range(3).flat_map(inner)
+    following = tf.data.make_one_shot_iterator(dataset).get_next()
+    with tf.Session() as session:
+        return attempt(tf, session.run, following)
+
+
+def case_as_many_at_a_time_as_processors(tf: Any) -> Any:
+    numbers = tf.data.Dataset.range
+    made = elements(tf, numbers(3).interleave(numbers, cycle_length=-1))
+    return [sorted(map(int, made[:-1])), made[-1]]
+
+
+def turns(cycle: int, block: int, sizes: list[int]) -> Callable[[Any], Any]:
+    """Return a case: the order in which elements of several datasets come."""
+
+    def case(tf: Any) -> Any:
+        dataset = tf.data.Dataset.from_tensor_slices(sizes).interleave(
+            lambda n: tf.data.Dataset.from_tensors(n).repeat(tf.cast(n, tf.int64)),
+            cycle_length=cycle,
+            block_length=block,
+        )
+        return elements(tf, dataset)
+
+    return case
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"turns_{cycle}_{block}_{number}": turns(cycle, block, sizes)
+    for number, sizes in enumerate(([1, 2, 3, 4], [4, 0, 3, 0, 5], [0, 0]))
+    for cycle, block in ((1, 1), (2, 1), (2, 2), (3, 2), (4, 3), (0, 1), (1, 0))
+}
