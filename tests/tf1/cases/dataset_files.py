@@ -16,7 +16,8 @@ TEXT = b"head\nx,1\r\ny,2\n\nlast"
 def elements(tf: Any, dataset: Any, feeds: Any = None) -> list[Any]:
     """Return the elements, then the name of the error that ends them."""
     iterator = tf.data.make_initializable_iterator(dataset)
-    following, made = iterator.get_next(), []
+    following = iterator.get_next()
+    made: list[Any] = []
     with tf.Session() as session:
         session.run(iterator.initializer, feeds)
         while not made or not isinstance(made[-1], str):
@@ -115,7 +116,40 @@ def case_flattened_in_a_one_shot_iterator(tf: Any) -> Any:
 
 def case_flattened_with_what_is_fed(tf: Any) -> Any:
     count = tf.placeholder(tf.int64, [])
+    dataset = tf.data.Dataset.range(3).flat_map(
+        lambda n: tf.data.Dataset.from_tensors((n, count)).repeat(count)
+    )
+    return elements(tf, dataset, {count: 2})
 
+
+def case_flattened_to_the_same_each_time(tf: Any) -> Any:
+    dataset = tf.data.Dataset.range(2).flat_map(lambda _: tf.data.Dataset.range(2))
+    return elements(tf, dataset.repeat(2))
+
+
+def case_flattened_twice(tf: Any) -> Any:
+    numbers = tf.data.Dataset.range
+    dataset = numbers(3).flat_map(
+        lambda n: numbers(n + 1).flat_map(lambda m: numbers(m).map(lambda k: n + k))
+    )
+    return elements(tf, dataset)
+
+
+def case_flattened_rows_of_a_batch(tf: Any) -> Any:
+    slices = tf.data.Dataset.from_tensor_slices
+    dataset = slices(([[1, 2], [3, 4]], ["a", "b"])).flat_map(
+        lambda row, name: tf.data.Dataset.zip(
+            (slices(row), tf.data.Dataset.from_tensors(name).repeat())
+        )
+    )
+    return elements(tf, dataset)
+
+
+def case_function_that_makes_no_dataset(tf: Any) -> Any:
+    return tf.data.Dataset.range(3).flat_map(lambda n: n)
+
+
+def case_elements_that_cannot_be_made(tf: Any) -> Any:
     def inner(n: Any) -> Any:
         share = tf.check_numerics(1.0 / tf.to_float(n), "share")
         return tf.data.Dataset.from_tensors(share)
