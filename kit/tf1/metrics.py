@@ -7,7 +7,7 @@ from typing import Any
 from kit.tf1.graph.collections import GraphKeys, add_to_collections
 from kit.tf1.graph.control import control_dependencies
 from kit.tf1.not_offered import refuse
-from kit.tf1.ops.arithmetic import cast, divide, equal, greater
+from kit.tf1.ops.arithmetic import cast, divide, equal, greater, squared_difference
 from kit.tf1.ops.creation import ones_like, zeros, zeros_like
 from kit.tf1.ops.index import where
 from kit.tf1.ops.reduce import reduce_sum
@@ -19,7 +19,7 @@ from kit.tf1.variables.assigning import assign_add
 from kit.tf1.variables.scopes import variable_scope
 from kit.tf1.variables.variables import Variable
 
-__all__ = ["accuracy", "mean"]
+__all__ = ["accuracy", "mean", "mean_squared_error"]
 
 
 def mean(
@@ -72,6 +72,26 @@ def accuracy(
     is_right = cast(equal(cast(guess, wanted.dtype.base_dtype), wanted), float32)
     collections = metrics_collections, updates_collections
     return mean(is_right, weights, *collections, name or "accuracy")
+
+
+def mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return the mean of the squared differences so far; see `mean`.
+
+    Raises `ValueError` for shapes that differ.
+    """
+    guess = convert_to_tensor(predictions)
+    wanted = convert_to_tensor(labels)
+    guess.shape.assert_is_compatible_with(wanted.shape)
+    errors = squared_difference(cast(wanted, float32), cast(guess, float32))
+    collections = metrics_collections, updates_collections
+    return mean(errors, weights, *collections, name or "mean_squared_error")
 
 
 def _kept(name: str) -> Variable:

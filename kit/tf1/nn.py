@@ -8,6 +8,8 @@ from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
+from kit.tf1.ops.composed import depth_to_space as depth_to_space
+from kit.tf1.ops.composed import space_to_depth as space_to_depth
 from kit.tf1.ops.nn_activation import elu as elu
 from kit.tf1.ops.nn_activation import l2_loss as l2_loss
 from kit.tf1.ops.nn_activation import leaky_relu as leaky_relu

@@ -139,19 +139,18 @@ _BY_MODULE: Final[dict[str, str]] = {
         GRAPH_DEF_VERSION_MIN_PRODUCER IndexedSlicesSpec LMDBReader MONOLITHIC_BUILD
         Module NameAttrList NoGradient NotDifferentiable OptionalSpec PriorityQueue
         QUANTIZED_DTYPES RaggedTensor RaggedTensorSpec RegisterGradient SparseFeature
-        SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec acos
-        acosh argsort as_string asin asinh atan atan2 atanh batch_gather
-        batch_scatter_update batch_to_space batch_to_space_nd betainc bfloat16 bincount
-        bitcast broadcast_dynamic_shape broadcast_static_shape cholesky cholesky_solve
-        confusion_matrix control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cosh
-        create_partitioned_variables cross cumprod custom_gradient decode_base64
-        decode_compressed decode_json_example delete_session_tensor depth_to_space
-        dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index
-        disable_control_flow_v2 disable_resource_variables disable_tensor_equality
-        disable_v2_tensorshape div_no_nan dynamic_partition dynamic_stitch edit_distance
+        SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec
+        as_string batch_gather batch_scatter_update batch_to_space batch_to_space_nd
+        betainc bfloat16 bincount bitcast broadcast_dynamic_shape broadcast_static_shape
+        cholesky cholesky_solve control_flow_v2_enabled
+        convert_to_tensor_or_sparse_tensor create_partitioned_variables cross
+        custom_gradient decode_base64 decode_compressed decode_json_example
+        delete_session_tensor dequantize deserialize_many_sparse digamma
+        dimension_at_index disable_control_flow_v2 disable_resource_variables
+        disable_tensor_equality disable_v2_tensorshape dynamic_stitch edit_distance
         einsum enable_control_flow_v2 enable_resource_variables enable_tensor_equality
-        enable_v2_behavior enable_v2_tensorshape encode_base64 erf erfc
-        extract_image_patches extract_volume_patches fake_quant_with_min_max_args
+        enable_v2_behavior enable_v2_tensorshape encode_base64 extract_image_patches
+        extract_volume_patches fake_quant_with_min_max_args
         fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars
         fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel
         fake_quant_with_min_max_vars_per_channel_gradient fft fft2d fft3d fingerprint
@@ -173,17 +172,16 @@ _BY_MODULE: Final[dict[str, str]] = {
         scatter_nd_add scatter_nd_sub scatter_nd_update searchsorted segment_max
         segment_mean segment_min segment_prod segment_sum self_adjoint_eig
         self_adjoint_eigvals serialize_many_sparse serialize_sparse serialize_tensor
-        setdiff1d shape_n sinh sort space_to_batch space_to_batch_nd space_to_depth
-        sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_matmul
-        sparse_maximum sparse_merge sparse_minimum sparse_reduce_max
-        sparse_reduce_max_sparse sparse_reduce_sum sparse_reduce_sum_sparse
-        sparse_reorder sparse_reset_shape sparse_reshape sparse_retain
-        sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum sparse_slice
-        sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_tensor_to_dense
-        sparse_to_dense sparse_to_indicator sparse_transpose string_join string_split
-        string_strip string_to_hash_bucket string_to_hash_bucket_fast
-        string_to_hash_bucket_strong string_to_number substr svd switch_case tan
-        tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
+        setdiff1d shape_n space_to_batch space_to_batch_nd sparse_add sparse_concat
+        sparse_fill_empty_rows sparse_mask sparse_matmul sparse_maximum sparse_merge
+        sparse_minimum sparse_reduce_max sparse_reduce_max_sparse sparse_reduce_sum
+        sparse_reduce_sum_sparse sparse_reorder sparse_reset_shape sparse_reshape
+        sparse_retain sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum
+        sparse_slice sparse_softmax sparse_split sparse_tensor_dense_matmul
+        sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose
+        string_join string_split string_strip string_to_hash_bucket
+        string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr
+        svd switch_case tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
         tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update tensordot
         timestamp to_bfloat16 to_complex128 to_complex64 trace truncatediv truncatemod
         uniform_unit_scaling_initializer unique unique_with_counts unravel_index
@@ -200,39 +198,33 @@ _BY_MODULE: Final[dict[str, str]] = {
         flush log_every_n log_first_n log_if vlog
     """,
     "math": """
-        acos acosh asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1
-        bessel_i1e betainc bincount confusion_matrix cosh cumprod
-        cumulative_logsumexp digamma divide_no_nan erf erfc igamma igammac
-        is_non_decreasing is_strictly_increasing lbeta lgamma log_sigmoid
-        multiply_no_nan nextafter polygamma polyval reciprocal_no_nan
-        reduce_euclidean_norm reduce_std reduce_variance segment_max segment_mean
-        segment_min segment_prod segment_sum sinh tan unsorted_segment_max
+        bessel_i0 bessel_i0e bessel_i1 bessel_i1e betainc bincount cumulative_logsumexp
+        digamma divide_no_nan igamma igammac is_non_decreasing is_strictly_increasing
+        lbeta lgamma log_sigmoid multiply_no_nan nextafter polygamma polyval
+        reciprocal_no_nan reduce_euclidean_norm reduce_std reduce_variance segment_max
+        segment_mean segment_min segment_prod segment_sum unsorted_segment_max
         unsorted_segment_mean unsorted_segment_min unsorted_segment_prod
         unsorted_segment_sqrt_n unsorted_segment_sum xdivy xlogy zeta
     """,
     "nn": """
         all_candidate_sampler atrous_conv2d atrous_conv2d_transpose avg_pool1d
         avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
-        collapse_repeated compute_accidental_hits
-        compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
-        conv2d_backprop_input conv3d conv3d_backprop_filter
-        conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
-        ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss
-        ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
+        collapse_repeated compute_accidental_hits compute_average_loss conv1d
+        conv1d_transpose conv2d_backprop_filter conv2d_backprop_input conv3d
+        conv3d_backprop_filter conv3d_backprop_filter_v2 conv3d_transpose conv_transpose
+        convolution crelu ctc_beam_search_decoder ctc_beam_search_decoder_v2
+        ctc_greedy_decoder ctc_loss ctc_loss_v2 ctc_unique_labels depthwise_conv2d
         depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
         depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
-        depthwise_conv2d_native_backprop_input dilation2d
-        embedding_lookup_sparse erosion2d fixed_unigram_candidate_sampler
-        fractional_avg_pool fractional_max_pool fused_batch_norm
-        learned_unigram_candidate_sampler
-        log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d
-        max_pool3d max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
-        quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x
-        raw_rnn safe_embedding_lookup_sparse sampled_softmax_loss
-        scale_regularization_loss selu separable_conv2d space_to_batch space_to_depth
-        static_state_saving_rnn
-        sufficient_statistics swish uniform_candidate_sampler weighted_moments
-        with_space_to_batch
+        depthwise_conv2d_native_backprop_input dilation2d embedding_lookup_sparse
+        erosion2d fixed_unigram_candidate_sampler fractional_avg_pool
+        fractional_max_pool fused_batch_norm learned_unigram_candidate_sampler
+        log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d max_pool3d
+        max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
+        quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x raw_rnn
+        safe_embedding_lookup_sparse sampled_softmax_loss scale_regularization_loss selu
+        separable_conv2d space_to_batch static_state_saving_rnn sufficient_statistics
+        swish uniform_candidate_sampler weighted_moments with_space_to_batch
     """,
     "summary": """
         all_v2_summary_ops audio get_summary_description initialize tensor_summary

@@ -20,7 +20,7 @@ OUTSIDE = [
         "metrics.auc",
         "einsum",
     ),
-    *("PriorityQueue", "nn.conv3d", "math.erf", "initializers.orthogonal"),
+    *("PriorityQueue", "nn.conv3d", "math.lgamma", "initializers.orthogonal"),
     "train.AdagradDAOptimizer",
 ]
 

@@ -273,10 +273,8 @@ class Dataset:
         stage = {
             **{"kind": "interleave", "of": self._stage, "tokens": plan["tokens"]},
             **{"function": function, "captured": captured},
-            **{
-                "inner": plan["dataset"]["root"],
-                "block": _number(block_length, "block_length"),
-            },
+            "inner": plan["dataset"]["root"],
+            "block": _number(block_length, "block_length"),
             "cycle": _number(cycle_length, "cycle_length"),
         }
         return Dataset(stage, inner._types, inner._shapes)

@@ -122,6 +122,17 @@ log = _unary("Log", "the natural logarithm")
 log1p = _unary("Log1p", "log(1 + x)")
 sin = _unary("Sin", "the sine")
 cos = _unary("Cos", "the cosine")
+tan = _unary("Tan", "the tangent")
+asin = _unary("Asin", "the angle that has this sine")
+acos = _unary("Acos", "the angle that has this cosine")
+atan = _unary("Atan", "the angle that has this tangent")
+sinh = _unary("Sinh", "the hyperbolic sine")
+cosh = _unary("Cosh", "the hyperbolic cosine")
+asinh = _unary("Asinh", "the number that has this hyperbolic sine")
+acosh = _unary("Acosh", "the number that has this hyperbolic cosine")
+atanh = _unary("Atanh", "the number that has this hyperbolic tangent")
+erf = _unary("Erf", "the error function")
+erfc = _unary("Erfc", "1 - erf(x)")
 tanh = _unary("Tanh", "the hyperbolic tangent")
 sigmoid = _unary("Sigmoid", "1 / (1 + e**-x)")
 floor = _unary("Floor", "x rounded down")
@@ -267,6 +278,11 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
         y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
         op_type = "FloorDiv" if x.dtype.is_integer else "RealDiv"
         return create(op_type, x, y, name=scope)
+
+
+def atan2(y: Any, x: Any, name: str | None = None) -> Any:
+    """Return the angle of the point (x, y), from -pi to pi."""
+    return write("Atan2", name, y=y, x=x)
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Any:

@@ -203,17 +203,37 @@ def cumsum(
     `exclusive` leaves the element itself out; `reverse` adds from the end. Raises
     `InvalidArgumentError` for an axis that `x` does not have.
     """
-    with op_scope(name, "Cumsum", [x]) as scope:
-        found = argument("Cumsum", "x", x)
-        check_allowed("Cumsum", [found])
-        place = settled("Cumsum", "axis", axis)
+    return _cumulated("Cumsum", x, axis, exclusive, reverse, name)
+
+
+def cumprod(
+    x: Any,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return the running products along an axis; see `cumsum`.
+
+    As in the original there is no gradient where an element is 0: it is not a number.
+    """
+    return _cumulated("Cumprod", x, axis, exclusive, reverse, name)
+
+
+def _cumulated(
+    op_type: str, x: Any, axis: Any, exclusive: bool, reverse: bool, name: str | None
+) -> Any:
+    with op_scope(name, op_type, [x]) as scope:
+        found = argument(op_type, "x", x)
+        check_allowed(op_type, [found])
+        place = settled(op_type, "axis", axis)
         rank = found.shape.ndims
         if isinstance(place, list) or (rank is not None and not -rank <= place < rank):
             raise InvalidArgumentError(
-                None, None, f"cumsum along {axis!r}: the tensor has {rank} axes."
+                None, None, f"{op_type} along {axis!r}: the tensor has {rank} axes."
             )
         attrs = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-        return create("Cumsum", found, name=scope, axis=place, **attrs)
+        return create(op_type, found, name=scope, axis=place, **attrs)
 
 
 class TopKV2(NamedTuple):

@@ -13,10 +13,18 @@ from tests.graph.cases.case import Case, Host, numbers, positive
 
 A, B, ROW = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 3)
 POS, COLUMN, ONE = positive(4, 2, 3), positive(5, 2, 1), np.float64(1.7)
+SMALL = np.tanh(A) * 0.9
 INTS, MORE = np.array([[7, -7, 5]], np.int32), np.array([[2], [-3]], np.int32)
 YES, NO = np.array([[True], [False]]), np.array([True, False, False])
 NOT_NUMBERS = np.array([1.0, np.nan, np.inf, -np.inf])
 TIES = np.array([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 0.0])
+
+
+def erf(x: Host) -> Host:
+    """The integral of the bell curve, by its series."""
+    n = np.arange(60)
+    terms = np.cumprod(np.where(n > 0, -(x[..., None] ** 2) / np.maximum(n, 1), 1), -1)
+    return np.asarray(2 / np.sqrt(np.pi) * x * (terms / (2 * n + 1)).sum(-1))
 
 
 def c_remainder(x: Host, y: Host) -> Host:
@@ -108,6 +116,21 @@ UNARY = [
     one("Sign", unary.sign, lambda x: (x > 0) * 1.0 - (x < 0), A),
     one("Sin", unary.sin, np.sin, A),
     one("Cos", unary.cos, np.cos, A),
+    one("Tan", unary.tan, lambda x: np.sin(x) / np.cos(x), SMALL),
+    one("Asin", unary.asin, np.arcsin, SMALL),
+    one("Acos", unary.acos, lambda x: np.pi / 2 - np.arcsin(x), SMALL),
+    one("Atan", unary.atan, lambda x: np.arcsin(x / np.sqrt(1 + x * x)), A),
+    one("Sinh", unary.sinh, lambda x: (np.exp(x) - np.exp(-x)) / 2, A),
+    one("Cosh", unary.cosh, lambda x: (np.exp(x) + np.exp(-x)) / 2, A),
+    one("Asinh", unary.asinh, lambda x: np.log(x + np.sqrt(x * x + 1)), A),
+    one(
+        *("Acosh", unary.acosh),
+        *(lambda x: np.log(x + np.sqrt(x * x - 1)), 1.5 + np.abs(A)),
+    ),
+    one("Atanh", unary.atanh, lambda x: np.log((1 + x) / (1 - x)) / 2, SMALL),
+    one("Erf", lambda x: make("Erf", x), erf, A),
+    one("Erfc", lambda x: make("Erfc", x), lambda x: 1 - erf(x), A),
+    Case("Atan2", arithmetic.atan2, lambda y, x: np.angle(x + 1j * y), (A, ROW)),
     one("Tanh", unary.tanh, lambda x: 1 - 2 / (np.exp(2 * x) + 1), A),
     one("Reciprocal", unary.reciprocal, lambda x: 1 / x, POS),
     one("Floor", unary.floor, lambda x: x // 1, A, False),

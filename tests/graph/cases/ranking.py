@@ -48,6 +48,15 @@ def taken(x: Host, places: Host) -> Host:
     return np.array([[x[i, j] for j in row] for i, row in enumerate(places)])
 
 
+def multiplied(x: Host, exclusive: bool, reverse: bool) -> Host:
+    found = np.ones_like(x)
+    for i, j, k in np.ndindex(len(x), x.shape[1], x.shape[1]):
+        before = k > j if reverse else k < j
+        if before or (k == j and not exclusive):
+            found[i, j] *= x[i, k]
+    return found
+
+
 CASES = [
     Case("Cumsum", reduce.cumsum, lambda x: running(x, 0), (A,)),
     Case("Cumsum", np.cumsum, lambda x: running(x.ravel(), 0), (A,)),
@@ -82,6 +91,20 @@ CASES = [
         partial(reduce.cumsum, exclusive=True, reverse=True),
         partial(running, axis=0, exclusive=True, reverse=True),
         (ROW,),
+    ),
+    *(
+        Case(
+            "Cumprod",
+            partial(lambda x, **attrs: make("Cumprod", x, axis=1, **attrs), **attrs),
+            partial(multiplied, **attrs),
+            (A,),
+        )
+        for attrs in (
+            {"exclusive": False, "reverse": False},
+            {"exclusive": True, "reverse": False},
+            {"exclusive": False, "reverse": True},
+            {"exclusive": True, "reverse": True},
+        )
     ),
     Case(
         "TopKV2",

@@ -204,6 +204,21 @@ def _add_n_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [gradients[0]] * len(op.inputs)
 
 
+def _squares(y: Any, x: Any) -> Any:
+    return add(multiply(y, y), multiply(x, x))
+
+
+atan2: BinaryBuilder = enter_binary(
+    "Atan2",
+    np.arctan2,
+    "the angle of the point (y, x)",
+    by_each(
+        lambda g, y, x, z: divide(multiply(g, x), _squares(y, x)),
+        lambda g, y, x, z: make("Neg", divide(multiply(g, y), _squares(y, x))),
+    ),
+    infer_float,
+)
+
 _difference_gradient = by_each(
     lambda g, x, y, z: multiply(multiply(g, 2), subtract(x, y)),
     lambda g, x, y, z: multiply(multiply(g, -2), subtract(x, y)),

@@ -25,6 +25,7 @@ from kit.graph.ops.math.elementwise import conj
 from kit.graph.static import Shape, Static, axis_of
 from kit.graph.table import (
     Attrs,
+    Bind,
     Gradient,
     OpDef,
     infer_like,
@@ -381,23 +382,27 @@ def _infer_cumsum(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(shape, dtype)]
 
 
-def _cumsum(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis, is_exclusive = attrs["axis"], attrs["exclusive"]
+def _cumulated(function: str, neutral: int) -> Bind:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        axis, is_exclusive = attrs["axis"], attrs["exclusive"]
+        cumulate = getattr(xp, function)
 
-    def forwards(x: Any) -> Any:
-        found = xp.cumsum(x, axis=axis, dtype=x.dtype)
-        if not is_exclusive or not found.shape[axis]:
-            return found
-        # Not found - x: what is infinite or rounded off would stay in it.
-        shifted, whole = xp.zeros_like(found), [slice(None)] * found.ndim
-        from_second, to_last = list(whole), list(whole)
-        from_second[axis], to_last[axis] = slice(1, None), slice(None, -1)
-        shifted[tuple(from_second)] = found[tuple(to_last)]
-        return shifted
+        def forwards(x: Any) -> Any:
+            found = cumulate(x, axis=axis, dtype=x.dtype)
+            if not is_exclusive or not found.shape[axis]:
+                return found
+            # Not found - x: what is infinite or rounded off would stay in it.
+            shifted, whole = xp.full_like(found, neutral), [slice(None)] * found.ndim
+            from_second, to_last = list(whole), list(whole)
+            from_second[axis], to_last[axis] = slice(1, None), slice(None, -1)
+            shifted[tuple(from_second)] = found[tuple(to_last)]
+            return shifted
 
-    if not attrs["reverse"]:
-        return forwards
-    return lambda x: xp.flip(forwards(xp.flip(x, axis)), axis)
+        if not attrs["reverse"]:
+            return forwards
+        return lambda x: xp.flip(forwards(xp.flip(x, axis)), axis)
+
+    return bind
 
 
 def _cumsum_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -405,4 +410,12 @@ def _cumsum_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("Cumsum", gradients[0], **attrs)]
 
 
-register_bound("Cumsum", _infer_cumsum, _cumsum, _cumsum_gradient)
+def _cumprod_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (x,), (product,) = op.inputs, op.outputs
+    (terms,) = _cumsum_gradient(op, [make("Mul", gradients[0], conj(product))])
+    return [make("RealDiv", terms, conj(x))]  # not a number where x is 0
+
+
+_BIND_SUM, _BIND_PRODUCT = _cumulated("cumsum", 0), _cumulated("cumprod", 1)
+register_bound("Cumsum", _infer_cumsum, _BIND_SUM, _cumsum_gradient)
+register_bound("Cumprod", _infer_cumsum, _BIND_PRODUCT, _cumprod_gradient)

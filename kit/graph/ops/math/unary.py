@@ -5,6 +5,7 @@ table row:  op type | numpy function | what it returns | gradient
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -34,7 +35,12 @@ from kit.graph.ops.math.elementwise import (
     infer_test,
     infer_unary,
 )
-from kit.graph.table import Infer, OpDef, register
+from kit.graph.table import (
+    Gradient,
+    Infer,
+    OpDef,
+    register,
+)
 
 
 def _zeros(g: Any, x: Any, y: Any) -> Any:
@@ -104,6 +110,60 @@ sin: UnaryBuilder = _real(
 cos: UnaryBuilder = _real(
     "Cos", np.cos, "the cosine", lambda g, x, y: negative(multiply(g, sin(conj(x))))
 )
+tan: UnaryBuilder = _real(
+    "Tan",
+    np.tan,
+    "the tangent",
+    lambda g, x, y: multiply(g, add(square(conj(y)), 1)),
+)
+asin = _real(
+    "Asin",
+    np.arcsin,
+    "the angle that has this sine",
+    lambda g, x, y: divide(g, sqrt(subtract(1, square(conj(x))))),
+)
+acos = _real(
+    "Acos",
+    np.arccos,
+    "the angle that has this cosine",
+    lambda g, x, y: negative(divide(g, sqrt(subtract(1, square(conj(x)))))),
+)
+atan = _real(
+    "Atan",
+    np.arctan,
+    "the angle that has this tangent",
+    lambda g, x, y: divide(g, add(square(conj(x)), 1)),
+)
+sinh: UnaryBuilder = _real(
+    "Sinh",
+    np.sinh,
+    "the hyperbolic sine",
+    lambda g, x, y: multiply(g, cosh(conj(x))),
+)
+cosh: UnaryBuilder = _real(
+    "Cosh",
+    np.cosh,
+    "the hyperbolic cosine",
+    lambda g, x, y: multiply(g, sinh(conj(x))),
+)
+asinh = _real(
+    "Asinh",
+    np.arcsinh,
+    "the number that has this hyperbolic sine",
+    lambda g, x, y: divide(g, cosh(conj(y))),
+)
+acosh = _real(
+    "Acosh",
+    np.arccosh,
+    "the number that has this hyperbolic cosine",
+    lambda g, x, y: divide(g, sinh(conj(y))),
+)
+atanh = _real(
+    "Atanh",
+    np.arctanh,
+    "the number that has this hyperbolic tangent",
+    lambda g, x, y: divide(g, subtract(1, square(conj(x)))),
+)
 tanh = _real(
     "Tanh",
     np.tanh,
@@ -158,6 +218,25 @@ def _rounded(x: Tensor, decimals: int, name: str | None) -> Tensor:
     return back(rint(there(x, factor)), factor, name=name)
 
 
+def _by_element(function: Callable[[float], float]) -> Callable[..., Any]:
+    """Return the computation of a function that only Python has, on the host."""
+    each = np.frompyfunc(function, 1, 1)
+
+    def forward(xp: ModuleType, x: Any) -> Any:
+        on_host = x.get() if hasattr(x, "get") else x
+        return xp.asarray(np.asarray(each(on_host)).astype(x.dtype))
+
+    return forward
+
+
+def _erf_gradient(sign: int) -> Gradient:
+    factor = sign * 2 / math.sqrt(math.pi)
+    return by_one(lambda g, x, y: multiply(g, multiply(exp(-square(x)), factor)))
+
+
+for _type, _function, _sign in (("Erf", math.erf, 1), ("Erfc", math.erfc, -1)):
+    _forward, _gradient = _by_element(_function), _erf_gradient(_sign)
+    register(OpDef(_type, infer_float, _forward, _gradient))
 register(
     OpDef(
         "Rsqrt",

@@ -1,0 +1,145 @@
+"""Angles, running products, diagonals, orders and blocks, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import attempt
+
+X = np.array([[0.5, -0.25, 0.125], [0.75, -0.5, 0.25]], np.float32)
+IMAGES = np.arange(2 * 2 * 4 * 3, dtype=np.float32).reshape(2, 2, 4, 3)
+DEEP = np.arange(16, dtype=np.float32).reshape(1, 2, 1, 8)
+
+
+def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
+    with tf.Session() as session:
+        return session.run(fetches, feeds)
+
+
+def slopes(make: Callable[[Any, Any], Any], value: Any = X) -> Callable[[Any], Any]:
+    """Return a case: what a function gives of what is fed, its shape and slope."""
+
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, np.shape(value))
+        made = make(tf, x)
+        weights = tf.reshape(tf.range(tf.to_float(tf.size(made))), tf.shape(made))
+        slope = tf.gradients(made * weights, x)[0]
+        with tf.Session() as session:
+            found = session.run([made, slope], {x: value})
+        return [made.name, made.shape.as_list(), [one.round(4) for one in found]]
+
+    return case
+
+
+def of(name: str, value: Any = X) -> Callable[[Any], Any]:
+    return slopes(lambda tf, x: getattr(tf, name)(x), value)
+
+
+def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case: what is computed."""
+    return lambda tf: run(tf, make(tf))
+
+
+def case_partitions(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, 2])
+    numbers = tf.placeholder(tf.int32, [None])
+    parts = tf.dynamic_partition(x, numbers, 3)
+    slope = tf.gradients(parts[0] * 2.0 + tf.reduce_sum(parts[2]), x)[0]
+    feeds = {x: [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], numbers: [0, 2, 0]}
+    return [len(parts), *run(tf, [*parts, slope], feeds)]
+
+
+def case_running_means(tf: Any) -> Any:
+    value, update = tf.metrics.mean_squared_error([1.0, 2.0], [2.0, 4.0], [1.0, 3.0])
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        found = [session.run(one) for one in (value, update, update, value)]
+    return [value.name, update.name, found]
+
+
+def case_running_means_of_other_shapes(tf: Any) -> Any:
+    return tf.metrics.mean_squared_error([1.0, 2.0], [[1.0, 2.0, 3.0]])
+
+
+def case_orders(tf: Any) -> Any:
+    x = [[3.0, 1.0, 3.0], [2.0, 2.0, 5.0]]
+    whole = [[3, 1, 3], [2, 2, 5]]
+    return run(
+        tf,
+        [
+            *(tf.argsort(x), tf.argsort(x, direction="DESCENDING")),
+            *(tf.argsort(x, axis=0), tf.sort(whole), tf.sort(x, axis=0)),
+            tf.sort(whole, direction="DESCENDING"),
+        ],
+    )
+
+
+def case_wrong_orders(tf: Any) -> Any:
+    calls: Any = [{"direction": "UP"}, {"axis": 2}]
+    return [attempt(tf, tf.argsort, X, **one) for one in calls]
+
+
+def case_confusions(tf: Any) -> Any:
+    truth, guess = [0, 1, 2, 1], [0, 2, 2, 1]
+    calls: Any = [
+        *({}, {"num_classes": 4}, {"dtype": tf.float32}),
+        {"weights": [1, 2, 3, 4], "dtype": tf.int64},
+    ]
+    return run(tf, [tf.confusion_matrix(truth, guess, **one) for one in calls])
+
+
+def case_other_dtypes(tf: Any) -> Any:
+    calls = [
+        *(lambda: tf.atan2(1.0, tf.constant(1)), lambda: tf.erf(True)),
+        *(lambda: tf.tan("a"), lambda: tf.cumprod(["a"]), lambda: tf.erf(["a"])),
+    ]
+    return [attempt(tf, call) for call in calls]
+
+
+def case_blocks_that_do_not_fit(tf: Any) -> Any:
+    calls = [
+        *(lambda: tf.space_to_depth(IMAGES, 3), lambda: tf.depth_to_space(DEEP, 3)),
+        lambda: tf.space_to_depth(IMAGES[0], 2),
+    ]
+    return [attempt(tf, call) for call in calls]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: of(name)
+        for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh")
+    },
+    **{name: of(name) for name in ("erf", "erfc")},
+    "acosh": of("acosh", X + 2),
+    "atan2": slopes(lambda tf, x: tf.atan2(x, 0.5 - tf.square(x))),
+    "atan2_of_a_row": slopes(lambda tf, x: tf.atan2(x, [1.0, -1.0, 2.0])),
+    **{
+        f"products_{exclusive}_{reverse}": slopes(
+            lambda tf, x, more=(exclusive, reverse): tf.cumprod(x, 1, *more)
+        )
+        for exclusive in (False, True)
+        for reverse in (False, True)
+    },
+    "products_with_a_zero": made(lambda tf: tf.cumprod([[2, 3], [0, 4], [5, 6]])),
+    "products_along_a_missing_axis": made(lambda tf: tf.cumprod([2, 3], 1)),
+    "quotients": slopes(lambda tf, x: tf.div_no_nan(x, [[0.0, 2.0, 4.0]])),
+    "quotients_by_what_is_fed": slopes(
+        lambda tf, x: tf.div_no_nan(1.0, x), np.array([0.0, 2.0], np.float32)
+    ),
+    "quotients_of_infinities": made(
+        lambda tf: tf.div_no_nan([np.inf, np.nan, 1.0], [0.0, 0.0, np.inf])
+    ),
+    "diagonal": of("diag", X[0]),
+    "diagonal_of_rows": of("diag"),
+    "on_the_diagonal": of("diag_part", np.arange(9, dtype=np.float32).reshape(3, 3)),
+    "on_the_diagonal_of_rows": of(
+        "diag_part", np.arange(36, dtype=np.float32).reshape(2, 3, 2, 3)
+    ),
+    "on_no_diagonal": lambda tf: tf.diag_part(X),
+    "blocks_to_channels": slopes(lambda tf, x: tf.space_to_depth(x, 2), IMAGES),
+    "channels_to_blocks": slopes(lambda tf, x: tf.depth_to_space(x, 2), DEEP),
+    "blocks_of_nn": made(lambda tf: tf.nn.space_to_depth(IMAGES, 2, "s")),
+}
