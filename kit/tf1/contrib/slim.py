@@ -6,6 +6,7 @@ from typing import Any
 
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import losses as losses
+from kit.tf1.contrib import prefetch_queue as prefetch_queue
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.layers import add_model_variable as add_model_variable
@@ -66,6 +67,7 @@ __all__ = [
     "max_pool2d",
     "model_variable",
     "one_hot_encoding",
+    "prefetch_queue",
     "relu",
     "repeat",
     "softmax",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -48,13 +49,19 @@ def taken(x: Host, places: Host) -> Host:
     return np.array([[x[i, j] for j in row] for i, row in enumerate(places)])
 
 
-def multiplied(x: Host, exclusive: bool, reverse: bool) -> Host:
+def multiplied(x: Host, *, exclusive: bool, reverse: bool) -> Host:
     found = np.ones_like(x)
     for i, j, k in np.ndindex(len(x), x.shape[1], x.shape[1]):
         before = k > j if reverse else k < j
         if before or (k == j and not exclusive):
             found[i, j] *= x[i, k]
     return found
+
+
+def products(exclusive: bool, reverse: bool) -> Case:
+    attrs: Any = {"exclusive": exclusive, "reverse": reverse}
+    build = partial(make, "Cumprod", axis=1, **attrs)
+    return Case("Cumprod", build, partial(multiplied, **attrs), (A,))
 
 
 CASES = [
@@ -92,20 +99,7 @@ CASES = [
         partial(running, axis=0, exclusive=True, reverse=True),
         (ROW,),
     ),
-    *(
-        Case(
-            "Cumprod",
-            partial(lambda x, **attrs: make("Cumprod", x, axis=1, **attrs), **attrs),
-            partial(multiplied, **attrs),
-            (A,),
-        )
-        for attrs in (
-            {"exclusive": False, "reverse": False},
-            {"exclusive": True, "reverse": False},
-            {"exclusive": False, "reverse": True},
-            {"exclusive": True, "reverse": True},
-        )
-    ),
+    *map(products, (False, False, True, True), (False, True, False, True)),
     Case(
         "TopKV2",
         lambda x: ranking.top_k(x, 2)[0],

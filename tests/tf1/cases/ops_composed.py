@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ def slopes(make: Callable[[Any, Any], Any], value: Any = X) -> Callable[[Any], A
 
 def of(name: str, value: Any = X) -> Callable[[Any], Any]:
     return slopes(lambda tf, x: getattr(tf, name)(x), value)
+
+
+def products(tf: Any, x: Any, **named: Any) -> Any:
+    return tf.cumprod(x, 1, **named)
 
 
 def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -118,7 +123,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "atan2_of_a_row": slopes(lambda tf, x: tf.atan2(x, [1.0, -1.0, 2.0])),
     **{
         f"products_{exclusive}_{reverse}": slopes(
-            lambda tf, x, more=(exclusive, reverse): tf.cumprod(x, 1, *more)
+            partial(products, exclusive=exclusive, reverse=reverse)
         )
         for exclusive in (False, True)
         for reverse in (False, True)
