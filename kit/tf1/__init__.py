@@ -173,6 +173,8 @@ from kit.tf1.ops.composed import diag as diag
 from kit.tf1.ops.composed import diag_part as diag_part
 from kit.tf1.ops.composed import div_no_nan as div_no_nan
 from kit.tf1.ops.composed import dynamic_partition as dynamic_partition
+from kit.tf1.ops.composed import dynamic_stitch as dynamic_stitch
+from kit.tf1.ops.composed import einsum as einsum
 from kit.tf1.ops.composed import sort as sort
 from kit.tf1.ops.composed import space_to_depth as space_to_depth
 from kit.tf1.ops.condition import case as case

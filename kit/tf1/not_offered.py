@@ -147,8 +147,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         custom_gradient decode_base64 decode_compressed decode_json_example
         delete_session_tensor dequantize deserialize_many_sparse digamma
         dimension_at_index disable_control_flow_v2 disable_resource_variables
-        disable_tensor_equality disable_v2_tensorshape dynamic_stitch edit_distance
-        einsum enable_control_flow_v2 enable_resource_variables enable_tensor_equality
+        disable_tensor_equality disable_v2_tensorshape edit_distance
+        enable_control_flow_v2 enable_resource_variables enable_tensor_equality
         enable_v2_behavior enable_v2_tensorshape encode_base64 extract_image_patches
         extract_volume_patches fake_quant_with_min_max_args
         fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars
@@ -199,7 +199,7 @@ _BY_MODULE: Final[dict[str, str]] = {
     """,
     "math": """
         bessel_i0 bessel_i0e bessel_i1 bessel_i1e betainc bincount cumulative_logsumexp
-        digamma divide_no_nan igamma igammac is_non_decreasing is_strictly_increasing
+        digamma igamma igammac is_non_decreasing is_strictly_increasing
         lbeta lgamma log_sigmoid multiply_no_nan nextafter polygamma polyval
         reciprocal_no_nan reduce_euclidean_norm reduce_std reduce_variance segment_max
         segment_mean segment_min segment_prod segment_sum unsorted_segment_max

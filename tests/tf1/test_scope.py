@@ -18,7 +18,7 @@ OUTSIDE = [
         "import_graph_def",
         "losses.mean_pairwise_squared_error",
         "metrics.auc",
-        "einsum",
+        "bitcast",
     ),
     *("PriorityQueue", "nn.conv3d", "math.lgamma", "initializers.orthogonal"),
     "train.AdagradDAOptimizer",

@@ -19,6 +19,7 @@ from kit.graph.ops.math import arithmetic as arithmetic
 from kit.graph.ops.math import cast as cast
 from kit.graph.ops.math import compare as compare
 from kit.graph.ops.math import complex_parts as complex_parts
+from kit.graph.ops.math import einsum as einsum
 from kit.graph.ops.math import elementwise as elementwise
 from kit.graph.ops.math import linear as linear
 from kit.graph.ops.math import numpy_reduce as numpy_reduce

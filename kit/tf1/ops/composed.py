@@ -9,13 +9,13 @@ import numpy as np
 
 from kit.tf1.ops import arithmetic
 from kit.tf1.ops.creation import ones, ones_like, range, zeros_like
-from kit.tf1.ops.index import boolean_mask, gather, scatter_nd, where
+from kit.tf1.ops.index import gather, scatter_nd, where
 from kit.tf1.ops.join import stack
 from kit.tf1.ops.reduce import reduce_max, top_k
 from kit.tf1.ops.shape import expand_dims, reshape, transpose
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import whole
-from kit.tf1.tensor.convert import convert_to_tensor, op_scope
+from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32, int64
 
 
@@ -36,6 +36,8 @@ def diag(diagonal: Any, name: str | None = None) -> Any:
     """Return zeros with these values on the diagonal, of twice the rank."""
     with op_scope(name, "Diag", [diagonal]) as scope:
         values = convert_to_tensor(diagonal, name="diagonal")
+        if values.shape.ndims == 1:
+            return create("Diag", values, name=scope)
         sizes = _sizes(values, "tf.diag")
         n = prod(sizes)
         places = expand_dims(range(n) * (n + 1), 1)
@@ -74,13 +76,59 @@ def dynamic_partition(
 ) -> list[Any]:
     """Return `num_partitions` tensors: the slices whose number in `partitions` is each.
 
-    A number that is none of them leaves its slice out.
+    Raises `InvalidArgumentError` in a run for a number that is none of them.
     """
-    with op_scope(name, "DynamicPartition", [data, partitions]):
+    with op_scope(name, "DynamicPartition", [data, partitions]) as scope:
         values = convert_to_tensor(data, name="data")
         numbers = convert_to_tensor(partitions, int32, name="partitions")
-        wanted = [convert_to_tensor(i) for i in np.arange(num_partitions, dtype="i4")]
-        return [boolean_mask(values, arithmetic.equal(numbers, i)) for i in wanted]
+        inputs, count = (values, numbers), int(num_partitions)
+        op = create_op("DynamicPartition", *inputs, name=scope, num=count)
+        return list(op.outputs)
+
+
+def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
+    """Return slices put together: those of `data[i]` go to the places `indices[i]`.
+
+    Of several for one place the last counts. Raises in a run `InvalidArgumentError` for
+    shapes that do not match.
+    """
+    with op_scope(name, "DynamicStitch", [*indices, *data]) as scope:
+        places = [convert_to_tensor(one, int32, name="indices") for one in indices]
+        values = [convert_to_tensor(one, name="data") for one in data]
+        if not places or len(places) != len(values):
+            raise ValueError(f"{len(places)} indices are not for {len(values)} data.")
+        inputs = *places, *values
+        return create("DynamicStitch", *inputs, name=scope, num=len(places))
+
+
+def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Return sums of products: `einsum("ij,jk->ik", a, b)` multiplies matrices.
+
+    Without an arrow, the result has the letters that stand there once, in the order of
+    the alphabet. Raises `ValueError` for a letter twice in one operand, an ellipsis, an
+    unknown letter in the result, and for sizes that do not match.
+    """
+    name = kwargs.pop("name", None)
+    kwargs.pop("optimize", None)
+    if kwargs:
+        raise TypeError(f"invalid keyword arguments for einsum: {sorted(kwargs)}")
+    with op_scope(name, "einsum", list(inputs)) as scope:
+        values = [convert_to_tensor(one) for one in inputs]
+        terms, arrow, result = equation.replace(" ", "").partition("->")
+        letters = "".join(terms.split(","))
+        if not arrow:
+            once = [one for one in sorted(set(letters)) if letters.count(one) == 1]
+            result = "".join(once)
+        parts = [*terms.split(","), result]
+        is_simple = all(len(set(one)) == len(one) for one in parts)
+        if not is_simple or not set(result) <= set(letters) or "." in letters:
+            raise ValueError(
+                f"einsum takes letters, in each operand and in the result once, not "
+                f"{equation!r}."
+            )
+        if len(parts) - 1 != len(values):
+            raise ValueError(f"{equation!r} is not of {len(values)} operands.")
+        return create("Einsum", *values, name=scope, equation=f"{terms}->{result}")
 
 
 def argsort(

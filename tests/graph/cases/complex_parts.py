@@ -102,6 +102,12 @@ CASES = [
     of_two("RealDiv", arithmetic.divide, np.divide, ROW),
     of_two("Pow", arithmetic.power, np.power, ROW),
     of_two("MulNoNan", arithmetic.multiply_no_nan, np.multiply, ROW),
+    of_two(
+        "Einsum",
+        lambda x, y: make("Einsum", x, y, equation="ij,jk->k"),
+        lambda x, y: (x @ y).sum(axis=0),
+        MATRICES,
+    ),
     of_two("MatMul", linear.matmul, np.matmul, MATRICES),
     Case(
         "MulNoNan",

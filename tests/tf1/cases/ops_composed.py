@@ -57,6 +57,65 @@ def case_partitions(tf: Any) -> Any:
     return [len(parts), *run(tf, [*parts, slope], feeds)]
 
 
+def case_partitions_beyond_the_last(tf: Any) -> Any:
+    return run(tf, tf.dynamic_partition([1, 2], [0, 3], 2))
+
+
+def case_stitches(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2, 2])
+    parts = ([0, 2], tf.constant(1), [4])
+    made = tf.dynamic_stitch(parts, [x, x[0] * 2.0, x[1:]])
+    weights = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0]])
+    slope = tf.gradients(made * weights, x)[0]
+    shape = tf.dynamic_stitch([[0, 1]], [x]).shape.as_list()
+    filled = run(tf, [made[:3], made[4], slope], {x: [[1.0, 2.0], [3.0, 4.0]]})
+    last = run(tf, tf.dynamic_stitch([[0, 1], [1, 0]], [[1, 2], [3, 4]]))
+    return [made.name, shape, filled, last]
+
+
+def case_stitches_of_partitions(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None])
+    numbers = tf.cast(x > 2.0, tf.int32)
+    small, large = tf.dynamic_partition(x, numbers, 2)
+    places = tf.dynamic_partition(tf.range(tf.size(x)), numbers, 2)
+    made = tf.dynamic_stitch(places, [-small, large * 10.0])
+    slope = tf.gradients(made, x)[0]
+    return run(tf, [made, slope], {x: [3.0, 1.0, 2.0, 4.0]})
+
+
+def case_stitches_that_do_not_match(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32)
+    made = tf.dynamic_stitch([[0, 1]], [x])
+    return run(tf, made, {x: [1.0, 2.0, 3.0]})
+
+
+def products_of(equation: str, *shapes: Any) -> Callable[[Any], Any]:
+    """Return a case: sums of products, and the slopes of all operands."""
+
+    def case(tf: Any) -> Any:
+        xs = [tf.placeholder(tf.float32, shape) for shape in shapes]
+        y = tf.einsum(equation, *xs)
+        weights = tf.reshape(tf.range(tf.to_float(tf.size(y))), tf.shape(y))
+        arrays = [
+            np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 4 - 1
+            for shape in shapes
+        ]
+        slopes = tf.gradients(y * weights, xs)
+        shape = None if y.shape.ndims is None else y.shape.as_list()
+        return [shape, run(tf, [y, *slopes], {x: a for x, a in zip(xs, arrays)})]  # noqa: B905
+
+    return case
+
+
+def case_wrong_equations(tf: Any) -> Any:
+    x = tf.zeros([2, 3])
+    calls = [
+        *(("ij,jk->ik", x), ("ij->ik", x), ("ij,ij->ijk", x, x)),
+        *(("ij,jk->ik", x, x), ("ijk->i", x)),
+    ]
+    return [attempt(tf, tf.einsum, *call) for call in calls]
+
+
 def case_running_means(tf: Any) -> Any:
     value, update = tf.metrics.mean_squared_error([1.0, 2.0], [2.0, 4.0], [1.0, 3.0])
     with tf.Session() as session:
@@ -138,6 +197,16 @@ CASES: dict[str, Callable[[Any], Any]] = {
         lambda tf: tf.div_no_nan([np.inf, np.nan, 1.0], [0.0, 0.0, np.inf])
     ),
     "diagonal": of("diag", X[0]),
+    "matrices": products_of("ij,jk->ik", (2, 3), (3, 4)),
+    "matrices_in_batches": products_of("bij,bjk->bik", (2, 2, 3), (2, 3, 2)),
+    "matrices_without_an_arrow": products_of("ij,jk", (2, 3), (3, 4)),
+    "columns": products_of("ij->j", (2, 3)),
+    "turned": products_of("ijk->kij", (2, 3, 2)),
+    "outer": products_of("i,j->ij", (2,), (3,)),
+    "dot": products_of("ij,ij->", (2, 3), (2, 3)),
+    "row_of_sums": products_of("ij,k->k", (2, 3), (2,)),
+    "heads": products_of("bqhd,bkhd->bhqk", (1, 2, 2, 2), (1, 3, 2, 2)),
+    "three": products_of("ij,jk,kl->il", (2, 2), (2, 3), (3, 2)),
     "diagonal_of_rows": of("diag"),
     "on_the_diagonal": of("diag_part", np.arange(9, dtype=np.float32).reshape(3, 3)),
     "on_the_diagonal_of_rows": of(

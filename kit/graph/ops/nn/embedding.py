@@ -217,7 +217,11 @@ def _infer_stitch(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         check_whole(index)
         if one.shape is not None and index.shape is not None:
             row = merge(row, one.shape[len(index.shape) :], "the rows")
-    return [Static(None if row is None else (None, *row), dtype)]
+    known = [index.value for index in indices if index.value is not None]
+    size = None
+    if len(known) == len(indices):
+        size = max((int(one.max()) + 1 for one in known if one.size), default=0)
+    return [Static(None if row is None else (size, *row), dtype)]
 
 
 def _stitch(xp: ModuleType, *inputs: Any, num: int) -> Any:
