@@ -21,6 +21,7 @@ from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
 from kit.tf1 import image as image
+from kit.tf1 import keras as keras
 from kit.tf1 import layers as layers
 from kit.tf1 import logging as logging
 from kit.tf1 import losses as losses

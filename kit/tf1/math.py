@@ -69,7 +69,6 @@ from kit.tf1.ops.arithmetic import tan as tan
 from kit.tf1.ops.arithmetic import tanh as tanh
 from kit.tf1.ops.arithmetic import truediv as truediv
 from kit.tf1.ops.composed import confusion_matrix as confusion_matrix
-from kit.tf1.ops.composed import div_no_nan as divide_no_nan
 from kit.tf1.ops.nn_activation import log_softmax as log_softmax
 from kit.tf1.ops.nn_activation import softmax as softmax
 from kit.tf1.ops.nn_activation import softplus as softplus

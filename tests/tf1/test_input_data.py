@@ -210,3 +210,24 @@ def test_the_tutorials_network_trains_by_the_gradient_of_its_loss() -> None:
     # Of zeros the softmax is uniform, and all that moves are the last biases.
     assert biases == pytest.approx(0.1 * (np.eye(10)[labels].mean(0) - 0.1), abs=1e-7)
     assert (count, n_right) == (1, 3)
+
+
+def test_keras_has_the_digits_of_its_folder_as_bytes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder / "home"
+    (home / ".keras").mkdir(parents=True)
+    (home / ".keras" / "datasets").symlink_to(folder)
+    monkeypatch.setenv("HOME", str(home))
+
+    train, test = tf.keras.datasets.mnist.load_data()
+
+    assert train[0].shape == (30, 28, 28)
+    assert [one.dtype for one in (*train, *test)] == [np.uint8] * 4
+    assert train[0][:, 0, 0].tolist() == list(range(30))
+    assert test[1].tolist() == list(range(10))
+
+    arrays = {"x_train": np.ones(3), "y_train": np.zeros(2)}
+    np.savez(folder / "mnist.npz", **arrays, x_test=np.ones(4), y_test=np.zeros(5))
+    (x, y), (others, their) = tf.keras.datasets.mnist.load_data()
+    assert [len(one) for one in (x, y, others, their)] == [3, 2, 4, 5]
