@@ -227,7 +227,7 @@ def test_keras_has_the_digits_of_its_folder_as_bytes(
     assert train[0][:, 0, 0].tolist() == list(range(30))
     assert test[1].tolist() == list(range(10))
 
-    arrays = {"x_train": np.ones(3), "y_train": np.zeros(2)}
+    arrays: Any = {"x_train": np.ones(3), "y_train": np.zeros(2)}
     np.savez(folder / "mnist.npz", **arrays, x_test=np.ones(4), y_test=np.zeros(5))
     (x, y), (others, their) = tf.keras.datasets.mnist.load_data()
     assert [len(one) for one in (x, y, others, their)] == [3, 2, 4, 5]
