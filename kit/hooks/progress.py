@@ -2,7 +2,7 @@
 
 In a notebook the line is one output of the cell, in a terminal it is written over; to a
 file every line is written, one below the other. Lines that stay are another output in a
-notebook, of the newest ones.
+notebook, of the newest ones, which scrolls.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from kit.markup import NO_HTML, Html
+from kit.markup import NO_HTML, Html, markup
 
 _MOST_LINES = 200  # that stay in a notebook
+# As high as a few lines, so that the board beside it stays in sight; the browser keeps
+# the newest line in view, since the content of a reversed column begins at its end.
+_PAGE_OF_LINES = (
+    '<div style="display: flex; flex-direction: column-reverse; max-height: 20em;'
+    ' overflow-y: auto"><pre style="flex: none">{}</pre></div>'
+)
 
 
 class Line(NamedTuple):
@@ -130,7 +136,8 @@ class NotebookLine:
         self._n_lines += len(lines)
         n_before = self._n_lines - len(self._lines)
         before = [f"(lines before these: {n_before:,})"] if n_before else []
-        shown = {"text/plain": "\n".join([*before, *self._lines])}
+        text = "\n".join([*before, *self._lines])
+        shown = {"text/plain": text, "text/html": markup(_PAGE_OF_LINES, text)}
         if self._of_lines is None:
             self._of_lines = self._display(shown, raw=True, display_id=True)
         else:
