@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -166,8 +167,7 @@ def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> Non
         Line("worker:0 │ a"),
         Line("worker:0 │ b", is_error=True),
         Line(
-            "worker:0 │ … 1,234 more in its log: "
-            "kit.current_cluster().log('worker:0')"
+            "worker:0 │ … 1,234 more in its log: kit.current_cluster().log('worker:0')"
         ),
     ]
     assert list(task_lines(job(), members)) == []
@@ -231,3 +231,13 @@ def test_page_shows_what_was_printed_letter_for_letter() -> None:
 
     (page,) = display.pages
     assert "worker:0 │ &lt;b&gt;&amp;\nworker:1 │ 2" in page
+
+
+def test_page_shows_a_line_of_stderr_as_the_notebook_shows_stderr() -> None:
+    display = Display()
+    warning = Line("worker:0 │ <i>", is_error=True)
+    NotebookLine(display).add([Line("worker:0 │ 1"), warning, Line("worker:0 │ 2")])
+
+    (page,) = display.pages
+    coloured = re.findall(r"<span [^>]*error-background[^>]*>(.*?)</span>", page)
+    assert coloured == ["worker:0 │ &lt;i&gt;"]
