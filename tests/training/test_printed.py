@@ -101,6 +101,15 @@ def test_some_lines_a_second_are_told_and_the_others_counted() -> None:
     assert printed.since(cursor)[0] == [["out", "line 1000"]]
 
 
+def test_warning_is_told_however_much_is_printed_before_it() -> None:
+    printed = PrintedLines(Clock())
+    for n in range(1000):
+        printed.write(f"line {n}\n")
+    printed.write("a warning\n", is_error=True)
+
+    assert ["error", "a warning"] in printed.since(0)[0]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.floats(0, 1.5), st.booleans()), max_size=30
