@@ -2,7 +2,7 @@
 
 In a notebook the line is one output of the cell, in a terminal it is written over; to a
 file every line is written, one below the other. Lines that stay are another output in a
-notebook, of the newest ones.
+notebook, of the newest ones, which scrolls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from kit.markup import NO_HTML, Html
+from kit.markup import NO_HTML, Html, markup
 
 _MOST_LINES = 200  # that stay in a notebook
 
@@ -104,7 +104,7 @@ class NotebookLine:
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
         self._handle: Any = None
-        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
+        self._lines: deque[Line] = deque(maxlen=_MOST_LINES)
         self._n_lines = 0
         self._of_lines: Any = None
 
@@ -126,15 +126,36 @@ class NotebookLine:
 
     def add(self, lines: Sequence[Line]) -> None:
         """See `Output`: an output of its own, below that of the progress."""
-        self._lines += [line.text for line in lines]
+        self._lines += lines
         self._n_lines += len(lines)
         n_before = self._n_lines - len(self._lines)
-        before = [f"(lines before these: {n_before:,})"] if n_before else []
-        shown = {"text/plain": "\n".join([*before, *self._lines])}
+        before = [Line(f"(lines before these: {n_before:,})")] if n_before else []
+        shown = _shown([*before, *self._lines])
         if self._of_lines is None:
             self._of_lines = self._display(shown, raw=True, display_id=True)
         else:
             self._of_lines.update(shown, raw=True)
+
+
+def _shown(lines: Sequence[Line]) -> dict[str, str]:
+    html = Html("\n").join(map(_html_of, lines))
+    # As high as a few lines, so that the board beside them stays in sight; the browser
+    # shows the newest ones, since the content of a reversed column begins at its end.
+    page = markup(
+        '<div style="display: flex; flex-direction: column-reverse; max-height: 20em;'
+        ' overflow-y: auto"><pre style="flex: none">{}</pre></div>',
+        html,
+    )
+    return {"text/plain": "\n".join(line.text for line in lines), "text/html": page}
+
+
+def _html_of(line: Line) -> Html:
+    if not line.is_error:
+        return markup("{}", line.text)
+    return markup(
+        '<span style="background: var(--jp-rendermime-error-background)">{}</span>',
+        line.text,
+    )
 
 
 def output_for(stream: TextIO | None) -> Output:

@@ -172,15 +172,19 @@ class StartMagics(Magics):
                 print(told)
         live, begin = Live(self._shell), time.monotonic()
         estimate = cluster.memory_told
-        for pause_s in (starting := cluster.begin_start()):
-            live.show(_moment("Starting", cluster, begin, estimate))
-            try:
+        title, starting = "Not started", cluster.begin_start()
+        try:
+            for pause_s in starting:
+                live.show(_moment("Starting", cluster, begin, estimate))
                 yield pause_s
-            except KeyboardInterrupt:
-                starting.close()
-                raise
-        title, measured = repr(cluster).strip("<>"), cluster.memory_told
-        live.close(_moment(title, cluster, begin, measured))
+            title = repr(cluster).strip("<>")
+        except KeyboardInterrupt as stop:
+            starting.close()
+            said = "the start was interrupted, and what had begun is ended."
+            show_as(stop, [f"KeyboardInterrupt: {said}"])
+            raise
+        finally:
+            live.close(_moment(title, cluster, begin, cluster.memory_told))
         self.started = cluster
         self.activate_px(cluster)
 

@@ -301,8 +301,8 @@ def train(
     Notes
     -----
     What steps and hooks print, log or warn is in the log of their task
-    (`cluster.log("worker:1")`). Ten lines a second of each task are shown here too, by
-    its name.
+    (`cluster.log("worker:1")`). Ten lines a second of each task's stdout and of its
+    stderr are shown here too, by its name.
 
     In a synchronous training all topologies but "gossip" give the same bits. With P
     bytes of parameters and n workers, each worker sends and receives P bytes in a step

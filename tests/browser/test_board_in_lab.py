@@ -54,6 +54,38 @@ def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload
         page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
 
 
+PRINTED = """
+from kit.hooks.progress import Line, output_for
+
+output = output_for(None)
+for n in range(300):
+    output.add([Line(f"worker:0 │ {n}")])
+"""
+# Where the last line ends below the top of its output, and how high that output is.
+LAST_LINE = """pre => {
+    const lines = document.createRange();
+    lines.selectNodeContents(pre);
+    const output = pre.closest('.jp-OutputArea-output').getBoundingClientRect();
+    const {bottom, height} = lines.getBoundingClientRect();
+    return [bottom - output.top, output.height, height];
+}"""
+
+
+def test_lines_of_a_step_take_little_room_and_the_newest_is_in_sight(
+    tmp_path: Path,
+) -> None:
+    lesson = Lesson.of(tmp_path, {"printed": PRINTED})
+    with jupyter_lab(tmp_path) as address, browser_page() as page:
+        open_notebook(page, address, lesson.path.name)
+        lesson.run(page, "printed")
+        lines = page.locator(".jp-OutputArea-output pre:has-text('worker:0 │ 299')")
+
+        end, room, height = lines.evaluate(LAST_LINE)
+
+    assert height > 2000
+    assert 0 < end <= room < 400
+
+
 def look(page: Page, board: Locator, name: str, theme: str) -> None:
     """Take pictures at two widths; nothing is small or cut off."""
     change_theme(page, theme)

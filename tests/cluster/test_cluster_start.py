@@ -95,8 +95,13 @@ def test_a_start_that_hangs_ends_at_its_deadline_and_says_for_what_it_waited(
 ) -> None:
     hanging = python_that(runtime, "exec sleep 60")
 
-    with pytest.raises(StartFailed, match=r"within 1 s: still waiting for the engines"):
+    with pytest.raises(
+        StartFailed, match=r"within 1 s: still waiting for the engines"
+    ) as failed:
         Cluster(ps=0, worker=1, python=hanging, start_deadline_s=1).start()
+    assert "start_deadline_s=2, or %%cluster --timeout 2 in a notebook." in str(
+        failed.value
+    )
 
     gone()
 

@@ -284,7 +284,7 @@ def test_all_that_a_step_prints_is_in_the_log_and_what_is_not_shown_is_counted(
         n_shown = len(re.findall(rf"{name} │ line ", shown))
         assert n_shown + n_left_out == 3000
         assert 0 < n_shown < 300
-        assert f"cluster.log('{name}')" in shown
+        assert f"kit.current_cluster().log('{name}')" in shown
 
 
 def test_what_a_step_prints_is_not_taken_for_the_output_of_a_cell(
@@ -337,7 +337,9 @@ def test_what_a_call_prints_is_shown_by_the_name_of_its_task_and_is_in_the_log(
     for shown in (fine, failed):
         assert shown == ("worker:1 │ a call prints\n", "worker:1 │ a call complains\n")
     assert cluster.log("worker:1", 100).count("a call prints") == 2
-    assert many[0] == "worker:0 │ … 500 more in its log: cluster.log('worker:0')"
+    left_out, advice = many[0].split(": ")
+    assert left_out == "worker:0 │ … 500 more in its log"
+    assert eval(advice, {"kit": kit}) == cluster.log("worker:0")
     assert many[1:] == [f"worker:0 │ {n}" for n in range(500, 1500)]
 
 

@@ -53,6 +53,10 @@ def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
         stop.join()
 
         assert answer.status == "error"
+        assert answer.traceback == (
+            "KeyboardInterrupt: the start was interrupted, and what had begun is ended."
+        )
+        assert "Not started" in str(answer.shown)
         assert "never" not in answer.printed
         assert list(tmp_path.glob("psring-*")) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,15 @@ def test_some_lines_a_second_are_told_and_the_others_counted() -> None:
     assert printed.since(cursor)[0] == [["out", "line 1000"]]
 
 
+def test_warning_is_told_however_much_is_printed_before_it() -> None:
+    printed = PrintedLines(Clock())
+    for n in range(1000):
+        printed.write(f"line {n}\n")
+    printed.write("a warning\n", is_error=True)
+
+    assert ["error", "a warning"] in printed.since(0)[0]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.floats(0, 1.5), st.booleans()), max_size=30
@@ -165,7 +175,9 @@ def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> Non
     assert found == [
         Line("worker:0 │ a"),
         Line("worker:0 │ b", is_error=True),
-        Line("worker:0 │ … 1,234 more in its log: cluster.log('worker:0')"),
+        Line(
+            "worker:0 │ … 1,234 more in its log: kit.current_cluster().log('worker:0')"
+        ),
     ]
     assert list(task_lines(job(), members)) == []
 
@@ -190,14 +202,18 @@ class Display:
 
     def __init__(self) -> None:
         self.outputs: list[list[str]] = []
+        self.pages: list[str] = []
 
     def __call__(self, data: dict[str, str], **_: Any) -> Any:
         texts = [data["text/plain"]]
         self.outputs.append(texts)
+        pages = self.pages
+        pages.append(data.get("text/html", ""))
 
         class Handle:
             def update(self, data: dict[str, str], **_: Any) -> None:
                 texts.append(data["text/plain"])
+                pages.append(data.get("text/html", ""))
 
         return Handle()
 
@@ -216,3 +232,21 @@ def test_notebook_shows_the_newest_lines_in_one_output_beside_the_progress() -> 
     before, *newest = lines[-1].splitlines()
     assert newest == [f"line {n}" for n in range(801, 1001)]
     assert before == "(lines before these: 800)"
+
+
+def test_page_shows_what_was_printed_letter_for_letter() -> None:
+    display = Display()
+    NotebookLine(display).add([Line("worker:0 │ <b>&"), Line("worker:1 │ 2")])
+
+    (page,) = display.pages
+    assert "worker:0 │ &lt;b&gt;&amp;\nworker:1 │ 2" in page
+
+
+def test_page_shows_a_line_of_stderr_as_the_notebook_shows_stderr() -> None:
+    display = Display()
+    warning = Line("worker:0 │ <i>", is_error=True)
+    NotebookLine(display).add([Line("worker:0 │ 1"), warning, Line("worker:0 │ 2")])
+
+    (page,) = display.pages
+    coloured = re.findall(r"<span [^>]*error-background[^>]*>(.*?)</span>", page)
+    assert coloured == ["worker:0 │ &lt;i&gt;"]

@@ -284,7 +284,8 @@ class Supervisor:
         return (
             f"the cluster was not ready within {limit_s:g} s: still waiting for "
             f"{self._phase} ({', '.join(waiting)}). A busy machine may need "
-            f"start_deadline_s={2 * limit_s:g}.{told}\n{log}"
+            f"start_deadline_s={2 * limit_s:g}, or %%cluster --timeout {2 * limit_s:g} "
+            f"in a notebook.{told}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------

@@ -24,11 +24,11 @@ def labelled(label: str, printed: Sequence[Any], log: str) -> Line:
     """Return what one entry of `PrintedLines` says, and in whose log the rest is.
 
     >>> labelled("worker:1 │ ", ["more", 1234], "worker:1").text
-    "worker:1 │ … 1,234 more in its log: cluster.log('worker:1')"
+    "worker:1 │ … 1,234 more in its log: kit.current_cluster().log('worker:1')"
     """
     kind, said = printed
     if kind == MORE:
-        said = f"… {said:,} more in its log: cluster.log({log!r})"
+        said = f"… {said:,} more in its log: kit.current_cluster().log({log!r})"
     return Line(f"{label}{said}", is_error=kind == ERROR)
 
 

@@ -47,7 +47,8 @@ class PrintedLines:
         self._n_lines = 0  # that were ever put there
         self._begun = {OUT: "", ERROR: ""}  # lines that have not ended
         self._begun_at = 0.0
-        self._second, self._n_in_second, self._n_left_out = 0, 0, 0
+        self._second, self._n_left_out = 0, 0
+        self._n_in_second = {OUT: 0, ERROR: 0}  # apart: prints do not hide a warning
 
     def write(self, text: str, *, is_error: bool = False) -> None:
         """Take some text, of stderr if it `is_error`."""
@@ -90,11 +91,11 @@ class PrintedLines:
         second = int(self._clock())
         if second != self._second:
             self._tell_left_out()
-            self._second, self._n_in_second = second, 0
-        if self._n_in_second >= self._most_a_second:
+            self._second, self._n_in_second = second, {OUT: 0, ERROR: 0}
+        if self._n_in_second[kind] >= self._most_a_second:
             self._n_left_out += 1
             return
-        self._n_in_second += 1
+        self._n_in_second[kind] += 1
         self._add([kind, _visible(line)])
 
     def _tell_left_out(self) -> None:
