@@ -73,6 +73,15 @@ def _comes_back(cluster: Any, run: kit.Run) -> None:
     run.stop()
 
 
+def _comes_back_first(cluster: Any, run: kit.Run) -> None:
+    """Lose a worker whose push counts in the first step after its return."""
+    _comes_back(cluster, run)
+    epoch = run.trace.epochs[-1]
+    rows = run.trace.steps
+    first = rows[(rows["step"] == epoch.first_step) & np.isfinite(rows["loss"])]
+    assert run.job.tasks.index(LAST) in first["task"], "make it once more"
+
+
 ADAM: Final = {"optimizer": kit.Adam(0.01)}
 MOMENTUM: Final = {"optimizer": kit.Momentum(0.002)}
 FIRST_TWO: Final = {"topology": "ps", "aggregate": 2}
@@ -133,6 +142,15 @@ KINDS: Final = {
         3,
         {**FIRST_TWO, "steps": 10_000, **MOMENTUM},
         _comes_back,
+        model.slowly,
+        processes=True,
+    ),
+    "first-two-returns-first": Kind(
+        "ps ps",
+        1,
+        3,
+        {**FIRST_TWO, "steps": 10_000, **MOMENTUM},
+        _comes_back_first,
         model.slowly,
         processes=True,
     ),

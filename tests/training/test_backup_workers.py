@@ -268,7 +268,7 @@ def test_mistake_in_a_backup_worker_ends_the_training_as_any_other() -> None:
         (0, {}, "aggregate is 0; give"),
         (-1, {}, "aggregate is -1; give"),
         (3, {}, "aggregate is 3, but 2 workers send"),
-        (1.5, {}, "aggregate is 1.5; give a whole number"),
+        (1.5, {}, "aggregate is 1.5; give how many"),
         (1, {"sync": False}, "each is applied alone"),
         (2, {"sync": False}, "each is applied alone"),
         (1, {"topology": "ring"}, "'ring' needs the gradient of every worker"),
