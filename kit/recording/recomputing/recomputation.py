@@ -340,7 +340,7 @@ class Recomputation:
         """Let a worker compute and push; returns False if it has no step to do."""
         playing, stretch = self._playing.get(worker), self.stretches[self._at]
         if playing is None:
-            # It has slept so far, or has just come back: it begins where the servers are.
+            # It has slept so far, or has come back: it begins where the servers are.
             if self.job.has_backups:
                 self._carry(state_transfer.refresh(self._owners, [worker]))
             part = self._part(worker, stretch.row)
