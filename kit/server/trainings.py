@@ -56,6 +56,7 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _LOOK_S = 0.02
+_MOST_PAST = 32  # trainings that are remembered by their runs
 _N_EARLIER = 4
 _NEWS_S = 1.0  # to dial for news: without this link, the observer dials itself
 # Observers learn of the end of a training a tenth of a second late, if all is well.
@@ -90,6 +91,8 @@ class Trainings:
         """
         self.task, self._directory, self.stand_in = me, directory, stand_in
         self._member: Member | None = None
+        # Trainings that are over here: a task that is late must not wait for them.
+        self._past: deque[str] = deque(maxlen=_MOST_PAST)
         # Members of earlier generations, for observers that are a little behind.
         self._earlier: deque[Member] = deque(maxlen=_N_EARLIER)
         self._elastic: ElasticTraining | None = None
@@ -208,6 +211,8 @@ class Trainings:
         last, self._member, self._refusal = self._member, member, None
         if last is not None:
             last.release()
+            if last.job.generation is None:  # else its processes agree on what follows
+                self._past.append(last.job.run)
         member.start()  # under the guard: `close` finds it started, or not at all
         return member
 
@@ -526,9 +531,15 @@ class Trainings:
         """Return whether this task takes, or took, part in a run, as plain data.
 
         And, where it coordinates it, with how many BLAS threads all members compute.
+        Raises `AbortedError` for a run that is over, and another has begun since.
         """
         member = self._member
         if member is None or member.job.run != run:
+            if run in self._past:
+                raise AbortedError(
+                    f"that training is over on {self.task}, and another has begun.",
+                    task=str(self.task),
+                )
             return {"begun": False, "threads": 0}
         leads = member.coordinator
         return {"begun": True, "threads": leads.arithmetic.threads if leads else 0}

@@ -175,6 +175,18 @@ def test_a_start_that_is_given_up_ends_everywhere_soon(absent: int) -> None:
         assert begin(cluster).wait(20).step == 30
 
 
+def test_a_task_that_is_late_for_a_training_hears_that_another_has_begun() -> None:
+    with local_cluster(ps=1, worker=1) as cluster:
+        early = begin(cluster, topology="ps")
+        early.wait(20)
+        begin(cluster, topology="ps").wait(20)
+        trainings = cluster.servers[1].trainings
+
+        with pytest.raises(AbortedError, match="another has begun"):
+            trainings.begun(early.job.run)
+        assert not trainings.begun("ab" * 16)["begun"]  # one that is still to come
+
+
 def test_a_server_that_is_stopped_ends_the_training_of_all() -> None:
     with local_cluster(ps=1, worker=2) as cluster:
         gate = threading.Event()
