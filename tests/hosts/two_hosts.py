@@ -186,6 +186,9 @@ class TwoHosts:
                 return
             if time.monotonic() > deadline:
                 raise OSError(f"no login to {name}: {done.stderr}")
+            if self._init[name].poll() is not None:  # unshare itself fails at times
+                self._unlink(name)
+                self._start_host(name)
             time.sleep(0.05)
 
     def cut(self, name: str) -> None:
@@ -201,6 +204,9 @@ class TwoHosts:
         self.cut(name)
         psutil.Process(self.pid(name)).kill()
         self._init[name].wait()
+        self._unlink(name)
+
+    def _unlink(self, name: str) -> None:
         with contextlib.suppress(OSError):  # it goes with its other end, some time
             run("ip", "link", "del", f"{self._link}{name[-1]}")
 
