@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import select
 import socket
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,8 +24,9 @@ from kit.errors import (
     LinkLost,
 )
 from kit.wire import Credentials, Listener, Stream, dial
-from kit.wire.handshake.tls import establish, tls_context
+from kit.wire.handshake.tls import establish, make_stream, tls_context
 from kit.wire.listening.address import Address, TcpAddress
+from kit.wire.sockets import Socket
 from kit.wire.stream import read_some, write_all
 from tests.wire.conftest import accept, listening, soon
 
@@ -178,6 +182,26 @@ def test_a_silent_tls_peer_is_waited_for_until_the_deadline(
             with pytest.raises(DeadlineExceededError):
                 establish(stream, soon(0.02))
             stream.close()
+
+
+def test_a_connection_that_was_reset_before_tls_leaves_no_socket_open(
+    credentials: Credentials, recwarn: pytest.WarningsRecorder
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = socket.create_connection(server.getsockname())
+        here = Socket(fileno=server.accept()[0].detach())
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    there.close()  # with a reset, as by the end of a process
+    here.setblocking(False)
+    poll = select.poll()
+    poll.register(here, select.POLLHUP)
+    assert poll.poll(10_000)
+
+    with pytest.raises(OSError, match=r"connected|reset"):
+        make_stream(here, "tls", "worker:0", tls_context(credentials, server=True))
+    gc.collect()
+
+    assert [one for one in recwarn if one.category is ResourceWarning] == []
 
 
 def test_what_tls_sends_cannot_be_read_on_the_way(credentials: Credentials) -> None:

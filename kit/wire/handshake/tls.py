@@ -169,6 +169,7 @@ def make_stream(
     sock.setblocking(False)
     is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
     try:
+        sock.getpeername()  # raises; `wrap_socket` would leave a socket of its own open
         wrapped = context.wrap_socket(
             sock,
             server_side=is_server,
