@@ -221,3 +221,22 @@ def _convert(x: Any) -> npt.NDArray[Any]:
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)
     return np.asarray(x)
+
+
+# Any: see `to_numpy`.
+def like(array: npt.NDArray[Any], original: Any) -> Any:
+    """Return a numpy array as an array of the library and on the device of another.
+
+    Known are numpy, cupy and torch; for others it stays a numpy array. The result may
+    share memory with `array`.
+
+    >>> like(np.ones(2), np.zeros(3))
+    array([1., 1.])
+    """
+    library = _library(original)
+    if library == "torch":
+        return sys.modules["torch"].from_numpy(array).to(original.device)
+    if library == "cupy":
+        with original.device:
+            return sys.modules["cupy"].asarray(array)
+    return array

@@ -67,7 +67,7 @@ class Spec(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """Size of the values."""
-        return int(np.prod(self.shape, dtype=np.int64)) * ITEMSIZE[self.dtype]
+        return int(np.prod(self.shape, dtype=np.int64)) * itemsize_of(self.dtype)
 
 
 class Leaf(NamedTuple):
@@ -155,6 +155,15 @@ class Layout:
             if bucket.range.lo <= position < bucket.range.hi:
                 return bucket.dtype
         return self.buckets[0].dtype
+
+
+def itemsize_of(dtype: str) -> int:
+    """Return the bytes of an element; groups exchange any dtype that numpy has.
+
+    >>> itemsize_of("float32"), itemsize_of("complex128")
+    (4, 16)
+    """
+    return ITEMSIZE.get(dtype) or np.dtype(dtype).itemsize
 
 
 def _aligned(position: int) -> int:
@@ -268,7 +277,7 @@ def lay_out(specs: Sequence[Spec], n_workers: int, bucket_bytes: int = 0) -> Lay
 def _buckets(
     group: Range, dtype: str, n_workers: int, bucket_bytes: int
 ) -> list[Bucket]:
-    itemsize = ITEMSIZE[dtype]
+    itemsize = itemsize_of(dtype)
     wanted = bucket_bytes or CHUNK_BYTES * n_workers
     count = -(-group.size // max(wanted, itemsize))
     if count > _MOST_BUCKETS:

@@ -110,7 +110,7 @@ class Trainings:
         """Start this task's part in a training, in threads of its own.
 
         `incarnation`: how often the task has come back to this training; see
-        `kit.training.member.links`. Waits a moment for the observers of the last
+        `kit.training.member.rejoining`. Waits a moment for the observers of the last
         training, which is then let go of.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.

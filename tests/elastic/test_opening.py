@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kit.errors import DeadlineExceededError, KitError, PeerLost
+from kit.exchange.group.links import Links
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.port import Expected
@@ -23,7 +24,6 @@ from kit.testing.task_process import until
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import CopyPoint
-from kit.training.member.links import Links
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train
@@ -123,11 +123,10 @@ class Stream:
 def test_a_member_that_is_ended_before_it_waits_for_arenas_does_not_wait_for_them() -> (
     None
 ):
-    stream, world = Stream(), World(2)
+    stream = Stream()
 
-    class Services:
-        def streams(self, *_: object) -> dict[int, Any]:
-            return {1: stream}
+    def streams(*_: object) -> dict[int, Any]:
+        return {1: stream}
 
     class Joining:
         def join(self, streams: dict[int, Any], deadline: float) -> dict[int, Any]:
@@ -135,12 +134,11 @@ def test_a_member_that_is_ended_before_it_waits_for_arenas_does_not_wait_for_the
             raise PeerLost("it was shut down.")
 
     with ExitStack() as stack:
-        given = cast("Any", (Joining(), Services(), {}, stack))
-        links = Links(world.job, 0, *given)
+        links = Links(0, cast("Any", Joining()), streams, {}, stack)
         links.abort()
 
         with pytest.raises(PeerLost, match="shut down"):
-            links.open()
+            links.open([1], deadline=0.0)
 
 
 def test_a_member_that_was_stopped_for_long_says_who_is_gone() -> None:

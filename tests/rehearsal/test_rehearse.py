@@ -333,7 +333,8 @@ def train_step(params: Any, batch: Any) -> Any:
 def touched_bytes(cluster: LocalCluster) -> list[int]:
     """Return how much of each member's arena of the last training has been used."""
     members = [server.trainings._member for server in cluster.servers]
-    arenas = [one._arenas[one.me] for one in members if one is not None]
+    linked = [one._linked for one in members if one is not None]
+    arenas = [one.arenas[one.me] for one in linked if one is not None]
     return [os.fstat(arena._fd).st_blocks * 512 for arena in arenas]
 
 

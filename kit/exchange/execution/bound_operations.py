@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from kit.exchange.layout import Range
+from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -56,12 +56,16 @@ class Take(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """Set `out` to a + b; `out` is one of them, or overlaps neither."""
+    """Set `out` to a + b; `out` is one of them, or overlaps neither.
+
+    A group may combine by another function, such as `np.maximum`.
+    """
 
     out: Array
     a: Array
     b: Array
     phase: Phase = Phase.RECEIVE
+    combine: np.ufunc = np.add
 
 
 class BoundCopy(NamedTuple):
@@ -135,6 +139,9 @@ class Binder:
     update: Update | None
     n_slots: int
     plan: Plan
+    # The layout that the plan was made for, if it is not that of the memory.
+    layout: Layout | None = None
+    combine: np.ufunc = np.add
 
     @cached_property
     def _finals(self) -> frozenset[tuple[int, int, Range]]:
@@ -160,7 +167,7 @@ class Binder:
                 yield Take(self.endpoint.ports[op.source], int(op.kind), due)
             case Add(part, terms, into):
                 views = [self._view(term, part, parity) for term in terms]
-                yield from _sum(views, self._own(into, part, parity))
+                yield from _sum(views, self._own(into, part, parity), self.combine)
             case Copy(source, into, part):
                 view = self._view(source, part, parity)
                 own = self._own(into, part, parity)
@@ -185,7 +192,8 @@ class Binder:
             # Written by the sender, while the range is still in its cache; the
             # receivers would each fetch it from there.
             theirs = port.window(region, part, apart=is_apart(op.region))
-            yield BoundCopy(theirs, self.memory.typed(region, part), Phase.SEND)
+            own = self.memory.typed(region, part)
+            yield BoundCopy(self._as(theirs, part), self._as(own, part), Phase.SEND)
         yield Post(port, region, part)
 
     def _is_placed(self, source: Term, into: int, part: Range) -> bool:
@@ -201,10 +209,17 @@ class Binder:
             return self._own(term.region, part, parity)
         region = self.endpoint.stamp.at(term.region, parity)
         apart = is_apart(term.region)
-        return self.endpoint.ports[term.member].window(region, part, apart=apart)
+        theirs = self.endpoint.ports[term.member].window(region, part, apart=apart)
+        return self._as(theirs, part)
 
     def _own(self, region: int, part: Range, parity: int) -> Array:
-        return self.memory.typed(self.endpoint.stamp.at(region, parity), part)
+        own = self.memory.typed(self.endpoint.stamp.at(region, parity), part)
+        return self._as(own, part)
+
+    def _as(self, array: Array, part: Range) -> Array:
+        """Return a range as the plan's layout types it."""
+        layout = self.layout
+        return array if layout is None else array.view(layout.dtype_at(part.lo))
 
     def _change(self, part: Range, parity: int) -> BoundUpdate | Descend:
         update, stamp = self.update, self.endpoint.stamp
@@ -222,7 +237,9 @@ class Binder:
         return Descend(apply, out, now, total, *found) if found else BoundUpdate(apply)
 
 
-def _sum(views: Sequence[Array], out: Array) -> Iterator[BoundOp]:
+def _sum(
+    views: Sequence[Array], out: Array, combine: np.ufunc = np.add
+) -> Iterator[BoundOp]:
     """Add strictly from left to right: another order would give other bits."""
     if not out.size:
         return
@@ -235,8 +252,8 @@ def _sum(views: Sequence[Array], out: Array) -> Iterator[BoundOp]:
     # that writes.
     early = any(np.shares_memory(view, out) for view in rest[1:])
     target = np.empty_like(out) if early else out
-    yield Sum(target, first, rest[0])
+    yield Sum(target, first, rest[0], combine=combine)
     for view in rest[1:]:
-        yield Sum(target, target, view)
+        yield Sum(target, target, view, combine=combine)
     if early:
         yield BoundCopy(out, target)

@@ -216,7 +216,9 @@ def _suits(op: BoundOp) -> bool:
     match op:
         case Post(port) | Take(port):
             return isinstance(port, SharedPort) and port.line_out is None
-        case Sum(out) | Descend(_, out):
+        case Sum(out):
+            return out.dtype in _SUMS and op.combine is np.add
+        case Descend(_, out):
             return out.dtype in _SUMS
         case BoundCopy() | BoundUpdate():
             return True

@@ -13,9 +13,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Protocol
 
+import numpy as np
+
 from kit.exchange.execution import native_executor
 from kit.exchange.execution.bound_operations import Binder, BoundUpdate, Update
 from kit.exchange.execution.python_executor import PythonExecutor
+from kit.exchange.layout import Layout
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory, is_apart
@@ -50,17 +53,24 @@ class Program:
         n_slots: int = 0,
         once: bool = False,
         expects: bool = True,
+        layout: Layout | None = None,
+        combine: np.ufunc = np.add,
     ) -> None:
         """Bind a plan; `update` may be None if it applies nothing.
 
         `once`: it is run once, so no message beyond its own is expected. Without
-        `expects` the caller tells the endpoint which messages will come.
+        `expects` the caller tells the endpoint which messages will come, or calls
+        `expect` before each run. `layout` is the plan's, if the memory has another;
+        `combine` is what is done instead of adding.
         """
         self._endpoint, self._meter = endpoint, meter
-        self._binder = Binder(endpoint, memory, update, n_slots, plan)
+        self._binder = Binder(
+            endpoint, memory, update, n_slots, plan, layout=layout, combine=combine
+        )
+        self._plan, self._once = plan, once
         self.waited_ns = 0
         if expects:
-            self._expect(plan, once)
+            self.expect()
         self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
         self._parts[_WHOLE] = plan.ops
         # By part and parity, bound when first run: a training that runs whole steps
@@ -92,14 +102,15 @@ class Program:
             begun, waited = stretch.run(begun)
             self.waited_ns += waited
 
-    def _expect(self, plan: Plan, once: bool) -> None:
+    def expect(self) -> None:
+        """Tell the ports which messages are the next ones."""
         # Regions change places with each step, so each port gets two scripts, one for
         # steps of each parity, and takes them in turn.
         scripts: dict[int, list[list[Expected]]] = {
             member: [[], []] for member in self._endpoint.ports
         }
         stamp = self._endpoint.stamp
-        for op in plan.ops:
+        for op in self._plan.ops:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
                     region = stamp.at(op.region, parity)
@@ -111,7 +122,7 @@ class Program:
         # An empty script is no step to a port: it stops reading after the only one, and
         # leaves on the socket what belongs to the program after this.
         for pair in scripts.values():
-            if once:
+            if self._once:
                 pair[1 - first] = []
         self._endpoint.expect(scripts, first)
 

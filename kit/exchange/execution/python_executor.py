@@ -68,7 +68,7 @@ class PythonExecutor:
             case Take():
                 return self._taker(op)
             case Sum(out, a, b):
-                return partial(np.add, a, b, out)
+                return partial(op.combine, a, b, out)
             case BoundCopy(out, source):
                 return partial(np.copyto, out, source)
             case BoundUpdate(call) | Descend(call):

@@ -6,8 +6,7 @@ an epoch begins it first does the moves that the change needs.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from kit.arrays import to_numpy
 from kit.exchange import state_transfer
 from kit.exchange.compression.stages import hand_out
 from kit.exchange.execution.program import Program
+from kit.exchange.group.linked_member import shape
 from kit.exchange.layout import Range
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
@@ -40,7 +40,7 @@ from kit.training.member.step_events import (
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
-from kit.wire.shaping import LineIn, LineOut, LinkSettings
+from kit.wire.shaping import LinkSettings
 
 
 class EpochRunner:
@@ -102,7 +102,7 @@ class EpochRunner:
         # Before anything moves: the bytes of the moves are counted in the new epoch.
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         context.step = epoch.first_step
-        self._set_links(LinkSettings.parse(epoch.link))
+        shape(context.endpoint, LinkSettings.parse(epoch.link), job.group.hosts)
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         owners = job.owners_on(topology)
         moved = moves(job, before, self._owners, epoch, owners, resumes=job.resumes)
@@ -163,18 +163,6 @@ class EpochRunner:
             whole, first = Range(0, self._context.job.layout.n_bytes), physical(NOW, 0)
             memory.raw(first, whole)[:] = memory.raw(self._context.now, whole)
             stamp.parity = 0
-
-    def _set_links(self, settings: LinkSettings) -> None:
-        endpoint, shaped = self._context.endpoint, settings.is_shaped
-        # Seeded by the member: the jitter of a run can be repeated.
-        dice: Callable[[], float] = random.Random(self._context.me).random
-        line_out = LineOut(settings, dice) if shaped else None
-        endpoint.line_in = LineIn(settings) if shaped else None
-        group = self._context.job.group
-        here, is_one = group.host(self._context.me), len(set(group.hosts)) < 2
-        for peer, port in endpoint.ports.items():
-            is_slow = is_one or group.host(peer) != here
-            port.line_out = line_out if is_slow else None
 
     def _count_from(self, before: Epoch, epoch: Epoch) -> None:
         """Count the mini-batches taken so far, so that no worker takes one twice."""

@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kit.arithmetic import bound_to
@@ -20,9 +21,7 @@ from kit.errors import (
     LinkLost,
     UnavailableError,
 )
-from kit.exchange.ports.connect import Joining, OwnArena
-from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import Stamp
+from kit.exchange.group.linked_member import LinkedMember, deadline_in
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
@@ -47,11 +46,11 @@ from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
 from kit.training.member.endless_step import OwnPartWatch
 from kit.training.member.epoch_runner import EpochRunner
-from kit.training.member.links import Links, Rejoining
+from kit.training.member.moves import first_partners
 from kit.training.member.printed import PrintedLines
+from kit.training.member.rejoining import Rejoining
 from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents
-from kit.wire.local.arena import Arena
 
 if TYPE_CHECKING:
     from kit.training.member.state_keeper import StateKeeper
@@ -119,12 +118,10 @@ class Member:
         self._thread = threading.Thread(
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
         )
-        self._endpoint: Endpoint | None = None
-        self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
+        self._linked: LinkedMember | None = None
         self._rejoining: Rejoining | None = None
         self._writer: CheckpointWriter | None = None
         self._copier: StateCopier | None = None
-        self._links: Links | None = None
         self._own_part_watch = OwnPartWatch()
 
     def start(self) -> None:
@@ -136,10 +133,8 @@ class Member:
         self.error = self.error or error
         # What does not exist yet is ended by `_open`, which checks the error again
         # after it has made each of these.
-        if self._endpoint is not None:
-            self._endpoint.abort(self.error)
-        if self._links is not None:
-            self._links.abort()
+        if self._linked is not None:
+            self._linked.abort(self.error)
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end, even if it has not started yet; whether it came."""
@@ -179,7 +174,7 @@ class Member:
 
     def has_link(self, task: Task) -> bool:
         """Whether there is a data link to another member."""
-        ports = self._endpoint.ports if self._endpoint is not None else {}
+        ports = self._linked.endpoint.ports if self._linked is not None else {}
         return task in self.job.tasks and self.job.tasks.index(task) in ports
 
     def release(self) -> None:
@@ -189,14 +184,13 @@ class Member:
         # They hold the context, which would keep the buffers.
         self.events = self.keeper = None
         self._writer = self._copier = self._beginning = None
-        if self._endpoint is not None:
-            forget_frames(self._endpoint.error)
-        self.context = self._endpoint = self._rejoining = self._links = None
+        linked, self._linked = self._linked, None
+        self.context = self._rejoining = None
         if self.hooks is not None:
             self.hooks.leave()
-        for arena in self._arenas.values():
-            arena.close()
-        self._arenas.clear()
+        if linked is not None:
+            forget_frames(linked.endpoint.error)
+            linked.release()
         forget_frames(self.error)
         if self.coordinator is not None:
             for error in self.coordinator.errors:
@@ -239,36 +233,34 @@ class Member:
         stack.enter_context(bound_to(client.threads))
         # Not before: a process that was not taken back has nothing to report.
         self._client = client
-        own_arena = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
-        self._arenas[self.me] = own_arena.arena
-        self._endpoint = endpoint = Endpoint(
+        self._linked = linked = LinkedMember(
             [str(task) for task in job.tasks],
             self.me,
-            Stamp(),
+            job.layout,
+            label=f"kit-{self.task.short}",
+            meter=self.meter,
+            streams=partial(self._services.streams, job),
+            cluster=self._services.cluster_number,
             deadline_s=job.settings.step_deadline_s,
-            spins=self._services.spins(job),
+            checksum=job.settings.checksum,
             native=job.settings.native,
-            asleep=own_arena.control.asleep,
+            spins=self._services.spins(job),
             on_loss=self._stirred.set,
+            stack=stack,
         )
-        stack.callback(endpoint.close)
         # Before the links, which may take as long as the others take to start: a
         # failure elsewhere must be heard meanwhile.
         self._start_heart(stack)
-        joining = Joining(
-            endpoint, own_arena, self._services.cluster_number, job.settings.checksum
+        self._rejoining = Rejoining(
+            job, self.me, linked.joining, self._services, linked.arenas
         )
-        self._rejoining = Rejoining(job, self.me, joining, self._services, self._arenas)
         stack.callback(self._rejoining.give_up)
-        self._links = links = Links(
-            job, self.me, joining, self._services, self._arenas, stack
-        )
         self.check()  # it may have been aborted before there was anything to abort
+        deadline = deadline_in(job.settings.start_deadline_s)
         if self.incarnation:
-            deadline = time.monotonic() + job.settings.start_deadline_s
-            self._rejoining.offer(links.dial(job.ps), deadline)
+            self._rejoining.offer(linked.links.dial(job.ps, deadline), deadline)
         else:
-            links.open()
+            linked.links.open(first_partners(job, self.me), deadline)
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
@@ -276,8 +268,8 @@ class Member:
             job,
             self.me,
             self.meter,
-            endpoint,
-            own_arena.memory,
+            linked.endpoint,
+            linked.memory,
             history,
         )
         if self._beginning is not None:
@@ -417,11 +409,16 @@ class Member:
         self, context: MemberContext, runner: EpochRunner, number: int, epoch: Epoch
     ) -> Answer:
         assert self._rejoining is not None, "it was made when the member began"
-        assert self._links is not None, "they were too"
+        assert self._linked is not None, "it was too"
+        links, patience_s = self._linked.links, self.job.settings.step_deadline_s / 2
         refusal: str | None = None
         try:
             runner.prepare(epoch)
-            self._links.prepare(runner.partners(epoch))
+            # With backup workers, servers have all links; a lost one is not dialled.
+            # Half of what the others wait for us: a link that cannot be opened is to
+            # refuse the epoch in words, before they give us up.
+            if not self.job.has_backups:
+                links.prepare(runner.partners(epoch), deadline_in(patience_s))
             self._rejoining.prepare(epoch)
         except Exception as error:
             # Of whatever kind: nothing has changed yet, and the others wait for a word.
@@ -436,7 +433,7 @@ class Member:
         else:
             # The ports first: what moves as the epoch begins travels over them.
             self._rejoining.adopt(epoch)
-            self._links.adopt()
+            links.adopt(deadline_in(patience_s))
             runner.adopt(epoch)
             row = EpochRow(
                 epoch.number,
@@ -488,9 +485,9 @@ class Member:
         has_lost_coordinator = False
         try:
             error, lost, epoch = self._tell()
-            if self._endpoint is not None:
+            if self._linked is not None:
                 # With the epoch: a worker that was lost then may be back by now.
-                self._endpoint.lose(lost, epoch)
+                self._linked.endpoint.lose(lost, epoch)
         except (UnavailableError, DeadlineExceededError) as lost:
             has_lost_coordinator = True
             error = coordinator_lost(self.job, self.step, lost)

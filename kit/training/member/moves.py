@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kit.exchange import state_transfer
-from kit.exchange.plan import Add, Copy, Op, Owned, Plan, Receive, Send
+from kit.exchange.group.links import partners_of
+from kit.exchange.plan import Owned
 from kit.exchange.state_transfer import Move
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Job
@@ -66,28 +66,9 @@ def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     if epoch.synchronous and not job.has_backups:
         topology = job.check_topology(epoch.topology)
         plan = job.plan(topology, me)
-        found |= set(_named(plan))
+        found |= set(partners_of(plan))
     elif me in job.ps:  # servers tell each other whose turn it is
         found |= {*job.workers, *(job.ps if job.has_backups else ())}
     else:
         found |= set(job.ps)
     return frozenset(found - {me})
-
-
-def _named(plan: Plan | None) -> Iterator[int]:
-    for op in plan.ops if plan is not None else ():
-        yield from (member for member in _members(op) if member >= 0)
-
-
-def _members(op: Op) -> Iterable[int]:
-    match op:
-        case Send():
-            return (op.to,)
-        case Receive():
-            return (op.source,)
-        case Add():
-            return (term.member for term in op.terms)
-        case Copy():
-            return (op.source.member,)
-        case _:
-            return ()

@@ -1,0 +1,1 @@
+"""A group of tasks: links opened by plan, plans carried out, counted, slowed, ended."""
