@@ -20,15 +20,25 @@ _DEEPEST = 5
 _CACHE = type(functools.lru_cache(len))
 
 
+# Returns what `__reduce__` of an object should, or NotImplemented to leave it to that.
+Reducer = Callable[[Any], Any]
+
+
 def dumps(
-    value: Any, what: str, buffer_callback: Callable[[Any], Any] | None = None
+    value: Any,
+    what: str,
+    buffer_callback: Callable[[Any], Any] | None = None,
+    reduced: Reducer | None = None,
 ) -> bytes:
     """Return `value` as bytes; `what` names it in the message.
 
-    Raises `InvalidArgumentError`, naming the object that cannot travel.
+    `reduced` is asked first what takes the place of an object. Raises
+    `InvalidArgumentError`, naming the object that cannot travel.
     """
     try:
-        return _dumps(value, buffer_callback)
+        return _dumps(value, buffer_callback, reduced)
+    except InvalidArgumentError:  # it names the object already
+        raise
     except Exception as error:  # pickling raises whatever the object's class does
         path, part = _culprit(value) or ((), value)
         kind = f"{type(part).__module__}.{type(part).__qualname__}"
@@ -40,14 +50,26 @@ def dumps(
         ) from error
 
 
-def _dumps(value: Any, buffer_callback: Callable[[Any], Any] | None) -> bytes:
+def _dumps(
+    value: Any,
+    buffer_callback: Callable[[Any], Any] | None,
+    reduced: Reducer | None = None,
+) -> bytes:
     with io.BytesIO() as file:
-        _Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
+        pickler = _Pickler(file, protocol=5, buffer_callback=buffer_callback)
+        pickler.reduced = reduced
+        pickler.dump(value)
         return file.getvalue()
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it is untyped
+    reduced: Reducer | None = None
+
     def reducer_override(self, obj: Any) -> Any:
+        if self.reduced is not None:
+            instead = self.reduced(obj)
+            if instead is not NotImplemented:
+                return instead
         # It would be pickled by name, and the tasks have another `__main__`.
         if isinstance(obj, _CACHE) and obj.__module__ == "__main__":
             raise TypeError("a cache of functools is found by its name alone")

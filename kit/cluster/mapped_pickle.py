@@ -22,7 +22,7 @@ from typing import Any
 
 from kit.cluster.cells.remote import opened
 from kit.errors import FailedPreconditionError
-from kit.pickling import dumps
+from kit.pickling import Reducer, dumps
 
 _ALIGNED = 64  # bytes of a cache line, and of the widest vector registers
 
@@ -62,13 +62,14 @@ class Pickled:
     arrays: tuple[Any, ...]
 
     @classmethod
-    def of(cls, value: Any, what: str) -> Pickled:
+    def of(cls, value: Any, what: str, reduced: Reducer | None = None) -> Pickled:
         """Pickle an object, `what` in messages; the arrays are not copied.
 
-        Raises `InvalidArgumentError`, naming what cannot be pickled.
+        `reduced` is as for `kit.pickling.dumps`. Raises `InvalidArgumentError`, naming
+        what cannot be pickled.
         """
         arrays: list[Any] = []
-        text = dumps(value, what, lambda one: arrays.append(one.raw()))
+        text = dumps(value, what, lambda one: arrays.append(one.raw()), reduced)
         return cls(text, tuple(arrays))
 
     def __reduce__(self) -> Any:

@@ -44,9 +44,8 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     try:
         if job.needs_preparing:
             job = job.at(*cluster.call("all", engine.prepare, job))
-        with _sent(
-            cluster, job.run, computing, Pickled.of(work, "the training")
-        ) as mapped:
+        pickled = Pickled.of(work, "the training", work.hooks.reducer())
+        with _sent(cluster, job.run, computing, pickled) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
             cluster.call(coordinator, begin, job, mapped)
             if servers:

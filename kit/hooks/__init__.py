@@ -14,6 +14,7 @@ from kit.hooks.steps import GlobalStepWaiterHook as GlobalStepWaiterHook
 from kit.hooks.steps import StepCounterHook as StepCounterHook
 from kit.hooks.steps import StopAtStepHook as StopAtStepHook
 from kit.hooks.timer import SecondOrStepTimer as SecondOrStepTimer
+from kit.hooks.validation import EarlyStoppingHook as EarlyStoppingHook
 from kit.hooks.validation import ValidationHook as ValidationHook
 from kit.hooks.values import FeedFnHook as FeedFnHook
 from kit.hooks.values import FinalOpsHook as FinalOpsHook
@@ -26,6 +27,7 @@ from kit.hooks.writers import SummarySaverHook as SummarySaverHook
 __all__ = [
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "EarlyStoppingHook",
     "FeedFnHook",
     "FinalOpsHook",
     "GlobalStepWaiterHook",

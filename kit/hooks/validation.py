@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from kit.errors import InvalidArgumentError
 from kit.hooks import environment
@@ -90,8 +91,120 @@ class ValidationHook(SessionRunHook):
         # The next multiple, not `every` steps on: a training that resumes then measures
         # at the same steps.
         self._due = ((step + 1) // self._every + 1) * self._every
-        found = self._function(where.parameters(), self._data)
-        where.measured(step, {PREFIX + k: v for k, v in _numbers(found).items()})
+        numbers = _numbers(self._function(where.parameters(), self._data))
+        where.measured(step, {PREFIX + k: v for k, v in numbers.items()})
+        self.measured(step, numbers, run_context)
+
+    def measured(
+        self, step: int, measures: Mapping[str, float], run_context: SessionRunContext
+    ) -> None:
+        """Do nothing. A derived class sees here what was measured, and may act on it.
+
+        Parameters
+        ----------
+        step : int
+            The step after whose update it was measured.
+        measures : mapping of str to float
+            The loss, under the name `loss`, and what else the function returned.
+        run_context : SessionRunContext
+            Its `request_stop()` ends the training after this step.
+        """
+
+
+class EarlyStoppingHook(ValidationHook):
+    """Ends a training when a measure on held-out data has stopped improving.
+
+    It measures and records as `ValidationHook` does. With it all members meet after
+    each step, so that none makes a step too many; that costs a question and an answer.
+    The line that it logs at the end names the best step; `run.frame()` has all values.
+
+    Parameters
+    ----------
+    function, data, every
+        As for `ValidationHook`.
+    patience : int, default 5
+        How many measurements in a row may pass without an improvement; at least 1.
+    measure : str, default "loss"
+        What is looked at: "loss", or a measure that the function returns.
+    mode : {"min", "max"}, default "min"
+        Whether smaller or greater is better.
+    min_delta : float, default 0
+        A change below this counts as none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is out of range, or the function does not return `measure`.
+
+    Examples
+    --------
+    Stop when the accuracy has not grown for 3 measurements, 20 steps apart::
+
+        hook = kit.hooks.EarlyStoppingHook(
+            step, (test_images, test_labels), every=20, patience=3,
+            measure="accuracy", mode="max",
+        )
+        run = kit.train(step, params, data, hooks=[hook])
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        data: Any,
+        every: int = 50,
+        *,
+        patience: int = 5,
+        measure: str = "loss",
+        mode: Literal["min", "max"] = "min",
+        min_delta: float = 0.0,
+    ) -> None:
+        super().__init__(function, data, every)
+        if not (isinstance(patience, int) and patience >= 1):
+            raise InvalidArgumentError(
+                f"patience is {patience!r}; give 1 measurement or more."
+            )
+        if mode not in ("min", "max"):
+            raise InvalidArgumentError(
+                f"mode is {mode!r}; give 'min' where smaller is better, or 'max'."
+            )
+        if not (isinstance(min_delta, int | float) and min_delta >= 0):
+            raise InvalidArgumentError(
+                f"min_delta is {min_delta!r}; give a number of at least 0."
+            )
+        self._patience, self._measure = patience, measure
+        self._sign, self._min_delta = (1.0 if mode == "min" else -1.0), min_delta
+        self._forget()
+
+    def _forget(self) -> None:
+        self._best: float = math.nan
+        self._best_step, self._n_worse = -1, 0
+
+    def begin(self) -> None:
+        """Begin anew: nothing was measured yet."""
+        super().begin()
+        self._forget()
+
+    def measured(
+        self, step: int, measures: Mapping[str, float], run_context: SessionRunContext
+    ) -> None:
+        """Ask for the end where nothing got better for too long."""
+        if self._measure not in measures:
+            raise InvalidArgumentError(
+                f"its function does not measure {self._measure!r}, only "
+                f"{', '.join(map(repr, measures))}; name one of these as measure=."
+            )
+        value = measures[self._measure]
+        gain = self._sign * (self._best - value)
+        if self._best_step < 0 or gain > self._min_delta:
+            self._best, self._best_step, self._n_worse = value, step, 0
+            return
+        self._n_worse += 1
+        if self._n_worse >= self._patience:
+            environment.current().info(
+                f"stopped early after step {step}: {self._measure} was best at step "
+                f"{self._best_step}, {self._best:g}."
+            )
+            run_context.request_stop()
 
 
 def _numbers(found: Any) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 import kit
 from kit import tf1 as tf
 from kit.errors import InvalidArgumentError, StepFailed, UnimplementedError
-from kit.hooks import ValidationHook
+from kit.hooks import EarlyStoppingHook, ValidationHook
+from kit.pickling import dumps
 from kit.testing.cluster import LocalCluster
+from kit.training.hooks.adapters import hooks_of
 from tests.cases import for_each
 from tests.training.hook_scene import begin
-from tests.training.toy import Params, fit, replayed, same_bits
+from tests.training.toy import Params, fit, initial, replayed, same_bits
 
 DICE = np.random.default_rng(11)
 HELD_OUT = DICE.normal(size=(7, 3)).astype(np.float32), DICE.normal(size=7)
@@ -117,3 +120,95 @@ def test_in_a_session_the_hook_says_where_it_belongs() -> None:
         hook = ValidationHook(fit, HELD_OUT)
         with pytest.raises(UnimplementedError, match=r"give the hook to kit\.train"):
             tf.train.MonitoredSession(hooks=[hook])
+
+
+# -- hooks that decide by what was measured ------------------------------------------
+
+
+class Remembering(ValidationHook):
+    """Its function writes to the hook itself, which only the same object can see."""
+
+    def __init__(self) -> None:
+        self.sizes: list[float] = []
+
+        def measure(params: Params, data: Any) -> float:
+            self.sizes.append(float(abs(params["w"]).sum()))
+            return fit(params, data)[0]
+
+        super().__init__(measure, HELD_OUT, every=1)
+
+
+def test_hook_refers_to_itself_and_to_what_it_shares_also_in_the_task() -> None:
+    shared: list[float] = []
+    first, second = Remembering(), Remembering()
+    first.sizes = second.sizes = shared
+    hooks = hooks_of([first, second], fit)
+    there = pickle.loads(dumps(hooks, "the hooks", None, hooks.reducer()))
+
+    a, b = there
+    a._function(initial(), HELD_OUT)
+
+    assert a.sizes == [float(abs(initial()["w"]).sum())]
+    assert a.sizes is b.sizes
+
+
+def test_early_stopping_ends_at_the_measurement_that_used_up_its_patience(
+    cluster: LocalCluster,
+) -> None:
+    values = iter([5.0, 4.0, 4.5, 3.0, 3.0, 3.5, 2.0])
+
+    def curve(params: Params, data: Any) -> float:
+        return next(values)
+
+    hook = EarlyStoppingHook(curve, HELD_OUT, every=2, patience=2)
+    run = begin(cluster, hook, steps=1_000).wait(30)
+
+    # Best after step 7, then two without improvement: after the steps 9 and 11.
+    assert (run.state, run.step) == ("done", 12)
+    assert run.trace.measured("validation_loss")[1].tolist() == [5, 4, 4.5, 3, 3, 3.5]
+
+
+def test_early_stopping_looks_at_the_measure_and_in_the_direction_that_were_named(
+    cluster: LocalCluster,
+) -> None:
+    values = iter([0.5, 0.54, 0.62, 0.66, 0.1])
+
+    def accuracy(params: Params, data: Any) -> Any:
+        return 1.0, {}, {"accuracy": next(values)}
+
+    hook = EarlyStoppingHook(
+        accuracy,
+        HELD_OUT,
+        1,
+        patience=1,
+        measure="accuracy",
+        mode="max",
+        min_delta=0.05,
+    )
+    run = begin(cluster, hook, steps=1_000).wait(30)
+
+    assert run.step == 2  # 0.54 is no improvement by 0.1
+
+
+@for_each(
+    ("settings", "said"),
+    [
+        ({"patience": 0}, "patience is 0; give 1"),
+        ({"mode": "least"}, "mode is 'least'; give 'min'"),
+        ({"min_delta": -1}, "min_delta is -1; give a number of at least 0"),
+    ],
+)
+def test_early_stopping_that_cannot_be_is_refused(
+    settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        EarlyStoppingHook(fit, HELD_OUT, **settings)
+
+
+def test_early_stopping_says_which_measures_there_are(cluster: LocalCluster) -> None:
+    hook = EarlyStoppingHook(told, HELD_OUT, 1, measure="accuracy")
+    run = begin(cluster, hook)
+    with pytest.raises(
+        InvalidArgumentError, match="not measure 'accuracy', only 'loss', 'size', "
+    ):
+        run.wait(30)

@@ -7,8 +7,7 @@ its tensor names it by a text.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
@@ -60,8 +59,31 @@ class HookList:
         return len(self._hooks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel with names in place of tensors."""
-        return HookList, (tuple(self._untied(hook) for hook in self._hooks),)
+        return HookList, (self._hooks,)
+
+    def reducer(self) -> Callable[[Any], Any]:
+        """Return what puts names in place of the tensors of hooks while they travel.
+
+        Each hook arrives whole: what it refers to itself, a function of its own or a
+        list that it shares with another hook, refers to it there too.
+        """
+        owner = ""
+
+        def reduced(part: Any) -> Any:
+            nonlocal owner
+            if isinstance(part, SessionRunHook):
+                owner = type(part).__name__
+            if not (owner and isinstance(part, ArrayProtocol)):
+                return NotImplemented
+            name = self.name_of(part)
+            if name is None:
+                raise InvalidArgumentError(
+                    f"{owner} names {part!r}; a hook of a training can look at 'loss', "
+                    f"'global_step' and the parameters."
+                )
+            return str, (name,)
+
+        return reduced
 
     @property
     def may_stop(self) -> bool:
@@ -89,30 +111,6 @@ class HookList:
         if tensor.op.type != "Identity":
             return None
         return self.name_of(tensor.op.inputs[0])  # a variable is read by such an op
-
-    def _untied(self, hook: SessionRunHook) -> SessionRunHook:
-        found = copy.copy(hook)
-        for name, value in vars(hook).items():
-            setattr(found, name, self._renamed(hook, value))
-        return found
-
-    def _renamed(self, hook: SessionRunHook, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                self._renamed(hook, key): self._renamed(hook, one)
-                for key, one in value.items()
-            }
-        if type(value) in (list, tuple):
-            return type(value)(self._renamed(hook, one) for one in value)
-        if not isinstance(value, ArrayProtocol):
-            return value
-        name = self.name_of(value)
-        if name is None:
-            raise InvalidArgumentError(
-                f"{type(hook).__name__} names {value!r}; a hook of a training can look "
-                f"at 'loss', 'global_step' and the parameters."
-            )
-        return name
 
 
 def hooks_of(given: Iterable[Any], step: Any) -> HookList:
