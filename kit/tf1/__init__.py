@@ -61,6 +61,19 @@ from kit.tf1.graph.graph_def import GraphDef as GraphDef
 from kit.tf1.graph.graph_def import NodeDef as NodeDef
 from kit.tf1.graph.operation import Operation as Operation
 from kit.tf1.not_offered import refuse
+from kit.tf1.older import batch_matmul as batch_matmul
+from kit.tf1.older import histogram_summary as histogram_summary
+from kit.tf1.older import image_summary as image_summary
+from kit.tf1.older import inv as inv
+from kit.tf1.older import merge_all_summaries as merge_all_summaries
+from kit.tf1.older import merge_summary as merge_summary
+from kit.tf1.older import mul as mul
+from kit.tf1.older import neg as neg
+from kit.tf1.older import pack as pack
+from kit.tf1.older import scalar_summary as scalar_summary
+from kit.tf1.older import select as select
+from kit.tf1.older import sub as sub
+from kit.tf1.older import unpack as unpack
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import acos as acos

@@ -87,20 +87,6 @@ _INSTEAD: dict[str, str] = {
 }
 
 
-# What was renamed when TensorFlow 1.0 came; older programs have the name before.
-_RENAMED: dict[str, str] = {
-    **{"mul": "multiply", "sub": "subtract", "neg": "negative", "inv": "reciprocal"},
-    **{"pack": "stack", "unpack": "unstack", "select": "where"},
-    "batch_matmul": "matmul",
-    **{"scalar_summary": "summary.scalar", "image_summary": "summary.image"},
-    **{"histogram_summary": "summary.histogram", "merge_summary": "summary.merge"},
-    "merge_all_summaries": "summary.merge_all",
-    "train.SummaryWriter": "summary.FileWriter",
-    "train.SyncReplicasOptimizerV2": "train.SyncReplicasOptimizer",
-    "train.SummaryWriterCache": "summary.FileWriterCache",
-}
-
-
 def refuse(module: str, name: str) -> NoReturn:
     """Raise for a name that a module of `kit.tf1` does not have.
 
@@ -110,10 +96,9 @@ def refuse(module: str, name: str) -> NoReturn:
     path = f"{module}.{name}" if module else name
     instead = _advice(path)
     if instead is None:
-        text = f"module 'tf{'.' * bool(module)}{module}' has no {name!r}."
-        if path in _RENAMED:
-            text += f" TensorFlow 1.0 renamed it: write tf.{_RENAMED[path]}."
-        raise AttributeError(text)
+        raise AttributeError(
+            f"module 'tf{'.' * bool(module)}{module}' has no {name!r}."
+        )
     raise OutsideScopeError(
         f"tf.{path} is outside the scope of kit.tf1, which offers the distributed "
         f"runtime of TensorFlow 1.x: graphs, sessions, servers, variables, placement "

@@ -67,8 +67,6 @@ def test_what_is_offered_needs_no_advice(name: str) -> None:
     [
         ("keras.layers.Dense", "Instead: "),
         ("contrib.moon.sun", "Instead: "),
-        ("mul", "write tf.multiply"),
-        ("train.SummaryWriter", "write tf.summary.FileWriter"),
         ("moon.sun", "has no 'moon'"),
         ("python.eager.context", "private module"),
         ("examples.tutorials.moon", "has no"),
@@ -84,7 +82,7 @@ def test_each_place_is_listed_and_counted_and_the_exit_code_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.py").write_text(
-        "import tensorflow as tf\nimport tensorflow_hub\ntf.keras.x\n\ntf.mul\ntf.mul\n"
+        "import tensorflow as tf\nimport tensorflow_hub\ntf.keras.x\n\ntf.sun\ntf.sun\n"
         "raise SystemExit('it was run')\n"
     )
     (tmp_path / "b.py").write_text("print 'python 2'\n")

@@ -233,3 +233,52 @@ def test_devices_of_this_host_are_named_without_a_task() -> None:
     found = device_lib.list_local_devices()
 
     assert ("/device:CPU:0", "CPU") in [(one.name, one.device_type) for one in found]
+
+
+# -- names from before 1.0 -------------------------------------------------------------
+
+
+def test_summaries_from_before_1_0_take_their_tag_as_it_is_written(
+    tmp_path: Path,
+) -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        with tf.name_scope("scope"):
+            made = tf.scalar_summary("loss (all)", 2.0)
+            tf.scalar_summary(["a", "b"], [1.0, 2.0], name="both")
+        tf.contrib.deprecated.histogram_summary("spread", [1.0, 2.0])
+        tf.image_summary("look", tf.zeros([4, 2, 2, 1]), max_images=2)
+        merged = session.run(tf.merge_all_summaries())
+        read = tf.Summary.FromString(merged)
+        writer = tf.train.SummaryWriter(str(tmp_path), graph)
+        writer.add_summary(merged, 1)
+        writer.close()
+
+    assert made.op.name == "scope/ScalarSummary"
+    assert [value.tag for value in read.value] == [
+        *("loss (all)", "a", "b", "spread", "look/image/0", "look/image/1")
+    ]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@for_each(
+    ("compute", "expected"),
+    [
+        (lambda: tf.mul(2, 3), 6),
+        (lambda: tf.sub(2, 3), -1),
+        (lambda: tf.neg(2), -2),
+        (lambda: tf.inv(4.0), 0.25),
+        (lambda: tf.pack([1, 2]), [1, 2]),
+        (lambda: tf.unpack([1, 2])[1], 2),
+        (lambda: tf.select([True, False], [1, 2], [3, 4]), [1, 4]),
+        (lambda: tf.batch_matmul([[[1, 2]]], [[[3, 4]]], adj_y=True), [[[11]]]),
+    ],
+)
+def test_operations_from_before_1_0_are_those_of_today(
+    compute: Any, expected: Any
+) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(compute()).tolist() == expected
+
+
+def test_optimizer_of_version_two_is_that_of_today() -> None:
+    assert tf.train.SyncReplicasOptimizerV2 is tf.train.SyncReplicasOptimizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1 import older as deprecated
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learn as learn
@@ -16,6 +17,7 @@ from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 
 __all__ = [
+    "deprecated",
     "framework",
     "layers",
     "learn",

@@ -115,14 +115,27 @@ def _summary(
     **values: Any,
 ) -> Any:
     with _tag_scope(name, family, values.values()) as (tag, scope):
-        inputs = [argument(op_type, tag_name, tag)]
-        for key, value in values.items():
-            dtype = None if op_type != "TensorSummaryV2" else STRING
-            inputs.append(argument(op_type, key, value, dtype))
-        _check_numbers(op_type, inputs[-1])
-        made = create(op_type, *inputs, name=scope, **(attrs or {}))
-        wanted = [GraphKeys.SUMMARIES] if collections is None else collections
-        add_to_collections(wanted, made)
+        return of_tag(op_type, tag_name, tag, collections, scope, attrs, **values)
+
+
+def of_tag(
+    op_type: str,
+    tag_name: str,
+    tag: Any,
+    collections: Any,
+    name: str | None,
+    attrs: dict[str, Any] | None = None,
+    **values: Any,
+) -> Any:
+    """Return the summary of a tag that is a tensor, or is taken as it is written."""
+    inputs = [argument(op_type, tag_name, tag)]
+    for key, value in values.items():
+        dtype = None if op_type != "TensorSummaryV2" else STRING
+        inputs.append(argument(op_type, key, value, dtype))
+    _check_numbers(op_type, inputs[-1])
+    made = create(op_type, *inputs, name=name or op_type, **(attrs or {}))
+    wanted = [GraphKeys.SUMMARIES] if collections is None else collections
+    add_to_collections(wanted, made)
     return made
 
 

@@ -28,6 +28,8 @@ from kit.spec import ClusterSpec as ClusterSpec
 from kit.tf1.not_offered import refuse
 from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
+from kit.tf1.summary.event_files import FileWriter as SummaryWriter
+from kit.tf1.summary.event_files import FileWriterCache as SummaryWriterCache
 from kit.tf1.train.checkpointing.checkpoint_reader import (
     CheckpointReader as CheckpointReader,
 )
@@ -125,6 +127,9 @@ from kit.tf1.train.optimizers.schedule import polynomial_decay as polynomial_dec
 from kit.tf1.train.optimizers.sync_replicas import (
     SyncReplicasOptimizer as SyncReplicasOptimizer,
 )
+from kit.tf1.train.optimizers.sync_replicas import (
+    SyncReplicasOptimizer as SyncReplicasOptimizerV2,
+)
 from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
 from kit.tf1.train.queues.coordinator import LooperThread as LooperThread
 from kit.tf1.train.queues.inputs import batch as batch
@@ -196,8 +201,11 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
+    "SummaryWriter",
+    "SummaryWriterCache",
     "Supervisor",
     "SyncReplicasOptimizer",
+    "SyncReplicasOptimizerV2",
     "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
