@@ -2,8 +2,9 @@
 
 A `Window` keeps the newest rows. A `Thinned` table keeps the newest steps whole, and of
 the older ones every second, fourth, eighth ... step, so that a curve reaches back to
-the first step however long the training is. Both depend on the rows alone: the same
-rows in the same order leave the same ones.
+the first step however long the training is. A `MeasureTable` spares what is measured
+seldom. All depend on the rows alone: the same rows in the
+same order leave the same ones.
 
 What was handed out never changes: rows are written behind it, and when some have to go,
 the others move to new memory. That is so rare that a row is copied some ten times in
@@ -85,7 +86,8 @@ class Window:
             steps[self._size :] = rows["step"]
             # Down to 7/8, not just to the limit: so an eighth of the table is added
             # before rows must be moved again.
-            kept = self._chosen(steps, max(1, self.limit * 7 // 8))
+            spared = np.concatenate([self._spared(self.rows), self._spared(rows)])
+            kept = self._chosen(steps, spared, max(1, self.limit * 7 // 8))
             held, new = kept[: self._size], kept[self._size :]
             self._move(held, self.limit)
             # Written to now, so that the memory is taken at once: the process would
@@ -116,7 +118,11 @@ class Window:
             self._numbers[self._size : end] = numbers[part][chosen]
             self._size = end
 
-    def _chosen(self, steps: Ints, most: int) -> Flags:
+    def _spared(self, rows: Rows) -> Flags:
+        """Return which rows stay longer than others of their steps."""
+        return np.zeros(len(rows), np.bool_)
+
+    def _chosen(self, steps: Ints, spared: Flags, most: int) -> Flags:
         """Return which rows are kept, at most `most`."""
         kept = np.zeros(len(steps), np.bool_)
         kept[-most:] = True
@@ -167,13 +173,13 @@ class Thinned(Window):
     def _append(self, rows: Rows, numbers: Ints) -> None:
         thinning = self._thinning
         if thinning.stride > 1:  # a late row is treated as its neighbours were
-            kept = thinning.keeps(rows["step"])
+            kept = thinning.keeps(rows["step"]) | self._spared(rows)
             rows, numbers = rows[kept], numbers[kept]
         elif len(rows):
             thinning.first = min(thinning.first, int(rows["step"].min()))
         super()._append(rows, numbers)
 
-    def _chosen(self, steps: Ints, most: int) -> Flags:
+    def _chosen(self, steps: Ints, spared: Flags, most: int) -> Flags:
         """Keep the newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
         thinning = self._thinning
         middle = len(steps) - self.limit * 5 // 8 - 1
@@ -183,11 +189,38 @@ class Thinned(Window):
         # Never backwards, and a stride only ever doubles: a step that was thinned out
         # once would be missing from what is said to be whole.
         thinning.whole = max(thinning.whole, int(ordered[middle]))
-        kept = thinning.keeps(steps)
+        kept = thinning.keeps(steps) | spared
         while kept.sum() > most and thinning.stride < thinning.whole:
             thinning.stride *= 2
-            kept = thinning.keeps(steps)
+            kept = thinning.keeps(steps) | spared
         if (surplus := int(kept.sum()) - most) > 0:
             # More tasks than rows of the limit: then only the newest rows are kept.
             kept[: np.flatnonzero(kept)[surplus]] = False
         return kept
+
+
+class MeasureTable(Thinned):
+    """A table of numbers by their names, of which what is measured seldom stays whole.
+
+    A validation every 100 steps would lose most of its points with the steps at which
+    it was made. So the names share half of the table equally, and a name is thinned out
+    only when it has had more rows than its share.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], limit: int, thinning: Thinning) -> None:
+        """Begin empty; `dtype` has a column `name` too."""
+        super().__init__(dtype, limit, thinning)
+        self._counts: dict[bytes, int] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Append rows; some of the older ones make room for them."""
+        for name, count in zip(
+            *np.unique(rows["name"], return_counts=True), strict=True
+        ):
+            self._counts[name] = self._counts.get(name, 0) + int(count)
+        super().add(rows)
+
+    def _spared(self, rows: Rows) -> Flags:
+        share = self.limit // 2 // max(1, len(self._counts))
+        seldom = [name for name, count in self._counts.items() if count <= share]
+        return np.isin(rows["name"], np.array(seldom, rows["name"].dtype))

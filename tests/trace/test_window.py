@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.trace.log import Rows
-from kit.trace.window import Thinned, Thinning, Window
+from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from tests.cases import for_each
 
 ROW = np.dtype([("step", "i8"), ("task", "u2")])
@@ -163,3 +163,43 @@ def test_rows_that_go_leave_nothing_in_the_heap_of_the_thread(kind: str) -> None
 
     assert len(table.rows) < limit
     assert most < 8 * limit  # less than one column
+
+
+NAMED = np.dtype([("step", "i8"), ("name", "S32")])
+
+
+def named(name: str, *numbers: int) -> Rows:
+    return np.array([(number, name) for number in numbers], NAMED)
+
+
+def test_what_is_measured_seldom_stays_while_what_is_measured_often_is_thinned() -> (
+    None
+):
+    thinning = Thinning()
+    table = MeasureTable(NAMED, 200, thinning)
+
+    for step in range(1_000):
+        table.add(named("accuracy", step))
+        if step % 30 == 29:  # mostly not a step that a stride of 2, 4, 8 ... keeps
+            table.add(named("validation_loss", step))
+
+    found = table.rows
+    seldom = found["step"][found["name"] == b"validation_loss"]
+    often = found["step"][found["name"] == b"accuracy"]
+    assert len(found) <= 200
+    assert seldom.tolist() == list(range(29, 1_000, 30))
+    assert thinning.stride > 1
+    assert all(thinning.keeps(often))
+    assert often[-1] == 999
+
+
+@given(sizes=SIZES, n_names=st.integers(1, 80), limit=st.integers(1, 60))
+def test_however_many_names_are_measured_the_table_stays_within_its_limit(
+    sizes: list[int], n_names: int, limit: int
+) -> None:
+    table, step = MeasureTable(NAMED, limit, Thinning()), 0
+    for size in sizes:
+        names = [f"name {number % n_names}" for number in range(step, step + size)]
+        table.add(np.array([(step, name) for name in names], NAMED))
+        step += size
+        assert len(table.rows) <= limit

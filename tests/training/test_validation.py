@@ -17,7 +17,7 @@ from kit.testing.cluster import LocalCluster
 from kit.training.hooks.adapters import hooks_of
 from tests.cases import for_each
 from tests.training.hook_scene import begin
-from tests.training.toy import Params, fit, initial, replayed, same_bits
+from tests.training.toy import Params, fit, initial, quick_cluster, replayed, same_bits
 
 DICE = np.random.default_rng(11)
 HELD_OUT = DICE.normal(size=(7, 3)).astype(np.float32), DICE.normal(size=7)
@@ -212,3 +212,15 @@ def test_early_stopping_says_which_measures_there_are(cluster: LocalCluster) -> 
         InvalidArgumentError, match="not measure 'accuracy', only 'loss', 'size', "
     ):
         run.wait(30)
+
+
+def test_a_long_training_keeps_all_that_was_measured_seldom() -> None:
+    with quick_cluster(1, 2, trace_rows=400) as cluster:
+        hook = ValidationHook(fit, HELD_OUT, every=30)
+        run = begin(cluster, hook, steps=1_200, topology="ring").wait(60)
+        frame = run.frame()
+
+    assert run.trace.kept.stride > 1  # of the losses, most steps are gone
+    measured = frame["validation_loss"].dropna()
+    assert measured.index.tolist() == list(range(29, 1_200, 30))
+    assert frame["loss"].isna().any()

@@ -14,8 +14,8 @@ import numpy as np
 
 from kit.trace.log import Rows, rows
 from kit.trace.named_rows import Kept
-from kit.trace.traffic import STEP
-from kit.trace.window import Thinned, Thinning, Window
+from kit.trace.traffic import MEASURE, STEP
+from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from kit.training.member.snapshot import LOGS
 
 #: How much of each table somebody has seen.
@@ -43,8 +43,12 @@ class Recorded:
     def __init__(self, limit: int) -> None:
         self._thinning = Thinning()
         self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
-        thinned = (Thinned(dtype, limit, self._thinning) for dtype in LOGS[2:])
-        self._tables: tuple[Window, ...] = (self._transfers, self._spans, *thinned)
+        self._tables: tuple[Window, ...] = (
+            self._transfers,
+            self._spans,
+            Thinned(STEP, limit, self._thinning),
+            MeasureTable(MEASURE, limit, self._thinning),
+        )
         self._unread = 0
         self._latest = rows(STEP)  # the workers' rows of the newest step
         self._lock = Lock()

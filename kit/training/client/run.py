@@ -579,7 +579,9 @@ class Run:
         pandas.DataFrame
             One row for each step, indexed by its number. The columns are the fields of
             `StepRecord`, and one for each measure that the step function returns: if
-            that is called as another column is, "loss (2)".
+            that is called as another column is, "loss (2)". Of a long training the
+            older steps are thinned out, as in `trace`; what was measured seldom, such
+            as a validation, is kept, with NaN in the columns of a step that was not.
 
         Examples
         --------
@@ -592,6 +594,10 @@ class Run:
         trace, columns = self.trace, list(StepRecord.__annotations__)
         found = pd.DataFrame(records(trace), columns=columns).set_index("step")
         names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+        measured = pd.Index(trace.measures["step"]).unique()
+        # Also the steps of which nothing else is kept, but not those still under way.
+        known = measured[measured < found.index.max()] if len(found) else measured[:0]
+        found = found.reindex(found.index.union(known))
         for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
             found[column] = pd.Series(values, index=steps)
