@@ -3,10 +3,11 @@
     python -m benchmarks.verdicts [--quick] [--cases N] [--seed N] [--json FILE]
 
 Each case is a training in separate processes with one cause, of a random kind and size:
-a worker that computes longer, slow data, a costly optimizer, slow links, one slow link,
-latency, more computing tasks than cores, or nothing but balanced computing. All but the
-one about cores sleep where they are slow, so that a busy machine does not add another
-cause; what it adds all the same is shown as the verdict says it.
+a worker that computes longer, in all steps or in some, slow data, a costly optimizer,
+slow links, one slow link, latency, more computing tasks than cores, or nothing but
+balanced computing. All but the one about cores sleep where they are slow, so that a
+busy machine does not add another cause; what it adds all the same is shown as the
+verdict says it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Slowness:
     late: float = 0.0
     apply: float = 0.0  # for all parameters together
     spins: float = 0.0  # of a core's time
+    now_and_then: float = 0.0  # any worker computes `longer` in so many of its steps
 
 
 class Numbered:
@@ -100,9 +102,14 @@ class SlowDescent:
 def step_function(slow: Slowness) -> Callable[..., Any]:
     """Return a step that takes as long as given."""
 
-    def step(params: Any, batch: Batch) -> Any:
+    def step(params: Any, batch: Batch, rng: np.random.Generator) -> Any:
         (number,) = batch
-        _sleep(slow.compute + (slow.longer if int(number[0]) == slow.worker else 0.0))
+        is_slow = (
+            rng.random() < slow.now_and_then
+            if slow.now_and_then
+            else int(number[0]) == slow.worker
+        )
+        _sleep(slow.compute + (slow.longer if is_slow else 0.0))
         end = time.thread_time() + slow.spins / 1000
         while time.thread_time() < end:
             pass
@@ -144,6 +151,17 @@ def _worker(dice: random.Random) -> Case:
     slow = Slowness(compute, dice.randrange(n), compute * dice.uniform(0.6, 2.0))
     topology, name = _any(dice), f"worker:{slow.worker}"
     return Case(Cause.WORKER, name, n, slow, dice.randrange(1, 200) * 1000, topology)
+
+
+def _straggler(dice: random.Random) -> Case:
+    n, compute = dice.choice((2, 3, 4)), dice.uniform(20, 40)
+    slow = Slowness(
+        compute,
+        longer=compute * dice.uniform(4, 8),
+        now_and_then=dice.uniform(0.2, 0.3),
+    )
+    size = dice.randrange(1, 200) * 1000
+    return Case(Cause.STRAGGLER, "", n, slow, size, _any(dice))
 
 
 def _data(dice: random.Random) -> Case:
@@ -195,7 +213,7 @@ def _any(dice: random.Random) -> str:
     return dice.choice(("ps", "ring", "mesh"))
 
 
-_KINDS = (_worker, _data, _update, _link, _latency, _cores, _compute)
+_KINDS = (_worker, _straggler, _data, _update, _link, _latency, _cores, _compute)
 
 
 def cases(n_cases: int, seed: int) -> Iterator[Case]:

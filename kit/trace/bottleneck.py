@@ -26,6 +26,8 @@ _MOST_STEPS = 100
 _NAMED = 0.15  # of a step: what costs less is not worth naming
 _AHEAD = 1.4  # times the cost of the next cause
 _MOSTLY = 0.6  # of the steps: in so many the same worker must be last
+_SLOW = 2.0  # times the usual computing of a step: from here on it is a slow one
+_NOW_AND_THEN = 3  # slow steps at least, since one or two may be anything
 _QUEUES = 0.1  # of computing: from here on, late messages are due to missing cores too
 _WHOLE = 0.5  # of a step: computing of all workers alike, from which it is the cause
 
@@ -34,6 +36,7 @@ class Cause(Enum):
     """What a step waits for."""
 
     WORKER = "slow worker"
+    STRAGGLER = "a worker that is slow now and then"
     LINK = "slow link"
     UPDATE = "slow server or update"
     DATA = "data loading"
@@ -139,6 +142,7 @@ def _verdict(account: StepTimes) -> Bottleneck:
     queueing, hops = account.queueing(), account.hops()
     suspects = [
         _worker(account),
+        _straggler(account),
         _data(account),
         _cores(account, queueing, hops.late),
         _update(account),
@@ -148,7 +152,11 @@ def _verdict(account: StepTimes) -> Bottleneck:
     suspects.sort(key=lambda one: -one.ns)
     most, second = suspects[:2]
     computing = sum(account.path.of(Phase.COMPUTE, Phase.QUEUE).values())
-    slow = next(one.ns for one in suspects if one.cause is Cause.WORKER)
+    slow = sum(
+        suspect.ns
+        for suspect in suspects
+        if suspect.cause in (Cause.WORKER, Cause.STRAGGLER)
+    )
     # Computing that no worker could avoid by being as fast as the others.
     balanced = computing - sum(queueing.values()) - slow
     parts = _parts(account, queueing, hops)
@@ -174,13 +182,15 @@ def _worker(account: StepTimes) -> _Suspect:
     n_workers = len(account.workers)
     if n_workers < 2 or account.window.epoch.is_asynchronous:
         return _Suspect(Cause.WORKER, 0.0, _tell_balanced)
-    place = int(times.sum(axis=0).argmax())
+    # By the medians: a few steps that take far longer are another cause.
+    place = int(np.median(times, axis=0).argmax())
     mine, others = times[:, place], np.delete(times, place, axis=1).mean(axis=1)
     worker = account.workers[place]
     on_path = account.path.of(Phase.COMPUTE)[worker]
     is_last = float((times.argmax(axis=1) == place).mean()) >= _MOSTLY
+    wait = float(np.median(mine - others)) * len(times)
     # Steps that do not need it, as with backup workers, do not wait for it.
-    ns = min(float((mine - others).sum()), on_path) if is_last else 0.0
+    ns = min(wait, on_path) if is_last else 0.0
     longer = ns / others.sum() if others.any() else np.inf
     as_long = f"{longer:.0%} longer than".replace("%", " %")
     if longer >= 1:
@@ -196,6 +206,40 @@ def _worker(account: StepTimes) -> _Suspect:
         )
 
     return _Suspect(Cause.WORKER, max(0.0, ns), tell, names[worker])
+
+
+def _straggler(account: StepTimes) -> _Suspect:
+    """Return the workers that compute far longer in some steps, and what that costs."""
+    times, n_workers = account.own(Phase.COMPUTE), len(account.workers)
+    nobody = _Suspect(Cause.STRAGGLER, 0.0, _tell_balanced)
+    if n_workers < 2 or account.window.epoch.is_asynchronous:
+        return nobody
+    usual = np.median(times, axis=0)
+    is_slow = times > _SLOW * usual
+    slow_steps, by_worker = is_slow.any(axis=1), is_slow.sum(axis=0)
+    n_slow, first = int(slow_steps.sum()), int(by_worker.argmax())
+    if n_slow < _NOW_AND_THEN or not usual.all():
+        return nobody
+    longest = times.max(axis=1)
+    others = (times.sum(axis=1) - longest) / (n_workers - 1)
+    on_path = sum(account.path.of(Phase.COMPUTE).values())
+    ns = min(float((longest - others)[slow_steps].sum()), on_path)
+    as_long = float(np.median((times / usual)[is_slow]))
+    is_one = by_worker[first] > _MOSTLY * by_worker.sum()
+    name = account.names[account.workers[first]] if is_one else ""
+
+    def tell(cost: str) -> tuple[str, str]:
+        who = name or "one of the workers"
+        return (
+            f"Now and then {who} is slow: in {n_slow} of {account.n_steps} steps it "
+            f"computes {as_long:.3g} times as long as usual; the others wait "
+            f"{cost}.",
+            "Let steps go on without the slowest: kit.train(..., topology='ps', "
+            f"aggregate={n_workers - 1}). Or look for what disturbs it: other "
+            "programs, or steps that do more than others.",
+        )
+
+    return _Suspect(Cause.STRAGGLER, max(0.0, ns), tell, name)
 
 
 def _data(account: StepTimes) -> _Suspect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ class Scene:
     load: Sequence[int] = (0, 0, 0)
     queue: Sequence[int] = (0, 0, 0)
     link: Sequence[int] = (0, 0, 0)
+    slow: Mapping[int, int] = field(default_factory=dict)  # step: worker, 100 ms longer
     apply: int = 1
     n_bytes: int = BIG
     n_steps: int = 12
@@ -59,7 +60,7 @@ class Scene:
             served = arrived + self.apply
             at = [self._pull(step, w, pushed[w], served) for w in range(n)]
             for w in range(n):
-                times = (begun[w], at[w], self.compute[w], at[w] - pushed[w])
+                times = (begun[w], at[w], self._compute(w, step), at[w] - pushed[w])
                 self._step(w + 1, step, 10, *times)
             self._step(0, step, 0, min(begun), served, 0, 0)
         tables = zip((SPAN, TRANSFER, STEP), self.found.values(), strict=True)
@@ -68,10 +69,13 @@ class Scene:
         return Trace(names, epochs, transfers, spans, steps)
 
     def _own_part(self, w: int, step: int, at: int) -> int:
-        lengths = self.load[w], self.compute[w], self.queue[w]
+        lengths = self.load[w], self._compute(w, step), self.queue[w]
         for phase, ms in zip(_OWN, lengths, strict=True):
             at = self._span(w + 1, phase, step, at, at + ms)
         return at
+
+    def _compute(self, w: int, step: int) -> int:
+        return self.compute[w] + (100 if self.slow.get(step) == w else 0)
 
     def _serve(self, step: int, pushed: Sequence[int], begin: int) -> int:
         """Take all pushes in their order; returns when the last was there."""
@@ -135,6 +139,30 @@ def test_cause_is_named_with_what_it_costs(
     # The first step looks everything up; the others are all there.
     assert (found.first_step, found.last_step) == (1, 11)
     assert sum(found.parts.values()) == pytest.approx(step)
+
+
+def test_worker_that_is_slow_in_some_steps_is_a_straggler() -> None:
+    by_turns, by_one = {2: 0, 5: 1, 8: 2, 10: 0}, {2: 1, 6: 1, 9: 1}
+
+    found = verdict(slow=by_turns)
+    assert (found.cause, found.task) == (Cause.STRAGGLER, "")
+    # Of the 11 steps after the first, 4 take 100 ms more than 20 + 1.
+    assert found.step_ms == pytest.approx(21 + 400 / 11)
+    assert found.cost_ms == pytest.approx(400 / 11)
+    assert found.said.startswith(
+        "Now and then one of the workers is slow: in 4 of 11 steps it computes 6 times "
+        "as long as usual; the others wait 36.4 ms of a step of 57.4 ms (63 %)."
+    )
+    assert "aggregate=2" in found.help
+
+    found = verdict(slow=by_one)
+    assert (found.cause, found.task) == (Cause.STRAGGLER, "worker:1")
+
+    # Twice may be anything, and in most steps it is a slow worker.
+    assert verdict(slow={2: 1, 6: 1}).cause is not Cause.STRAGGLER
+    assert verdict(slow=dict.fromkeys(range(2, 12), 1)).cause is Cause.WORKER
+    # A step in which all are slow keeps nobody waiting.
+    assert verdict(compute=(120, 120, 120)).cause is Cause.COMPUTE
 
 
 def test_verdict_is_a_sentence_with_numbers_and_what_would_help() -> None:
