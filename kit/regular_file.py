@@ -49,6 +49,20 @@ _KINDS = {
 }
 
 
+def user_path(value: object, what: str) -> Path:
+    """Return a path that a user gave, with a leading `~` expanded.
+
+    Raises `InvalidArgumentError` for what is no path, or an empty one; `what` says what
+    belongs there.
+
+    >>> user_path("runs/first", "the folder of a recording").name
+    'first'
+    """
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise InvalidArgumentError(f"{value!r} is not {what}; give its name as a text.")
+    return Path(value).expanduser()
+
+
 def open_regular(
     path: str | os.PathLike[str],
     error: type[KitError] = InvalidArgumentError,

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kit
 from kit.checkpoint import Folder, Manifest, read_manifest
 from kit.checkpoint.bundle import TensorBundle, write_bundle
 from kit.errors import (
@@ -444,3 +445,24 @@ def test_lines_are_added_to_a_file_and_to_none_of_another_user(tmp_path: Path) -
         with pytest.raises(InvalidArgumentError, match="belongs to user 1"):
             append_regular(tmp_path / "log")
         assert (tmp_path / "log").read_text() == "a\nb\n"
+
+
+@for_each(
+    "use",
+    [
+        kit.load_run,
+        kit.load_checkpoint,
+        kit.Trace.load,
+        kit.Checkpoints,
+        kit.Recording,
+        kit.hooks.CheckpointSaverHook,
+        lambda path: kit.replay(path, step=lambda params, batch: None),
+        lambda path: kit.diff(path, path),
+    ],
+)
+def test_what_is_no_path_is_refused_with_what_belongs_there(
+    use: Callable[[Any], Any],
+) -> None:
+    for wrong in (3, None, ["run"], ""):
+        with pytest.raises(InvalidArgumentError, match=r"is not (the|a) (folder|file)"):
+            use(wrong)

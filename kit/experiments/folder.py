@@ -19,7 +19,7 @@ from typing import Any
 
 from kit.errors import DataLossError, FailedPreconditionError, VersionMismatch
 from kit.experiments.results import Trial
-from kit.regular_file import read_regular
+from kit.regular_file import read_regular, user_path
 from kit.trace.file import write_atomically
 
 FORMAT = 1
@@ -39,7 +39,7 @@ class SweepFolder:
         `DataLossError` for a damaged file, `VersionMismatch` for one of a newer
         version, and `OSError` as the file system gives it.
         """
-        self.path = Path(path)
+        self.path = user_path(path, "a folder for a sweep")
         self.path.mkdir(parents=True, exist_ok=True)
         asked = {"format": FORMAT, "grid": dict(grid), "repeat": repeat}
         if (self.path / _HEAD).exists():

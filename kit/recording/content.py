@@ -55,7 +55,7 @@ from kit.recording.folder import (
     state_name,
 )
 from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
-from kit.regular_file import read_regular
+from kit.regular_file import read_regular, user_path
 from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
@@ -234,7 +234,7 @@ def read_content(folder: str | Path) -> Content:
     Raises `NotFoundError` where there is none, `InvalidArgumentError` for another
     file or folder, `VersionMismatch` for another version, `DataLossError` for damage.
     """
-    path = Path(folder).expanduser()
+    path = user_path(folder, "the folder of a recording")
     log = path / LOG_NAME
     if not log.exists() and not log.is_symlink():
         raise NotFoundError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
+from kit.regular_file import user_path
 
 _MIB = 1 << 20
 
@@ -58,11 +59,7 @@ class Recording:
     message_bytes: int = 16 * _MIB
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | os.PathLike) or not os.fspath(self.folder):
-            raise InvalidArgumentError(
-                f"record is {self.folder!r}; give the name of a folder, or "
-                f"kit.Recording(folder, ...)."
-            )
+        user_path(self.folder, "the folder of a recording")
         for name in ("digest_every", "state_bytes", "message_bytes"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -79,7 +76,7 @@ class Recording:
     @property
     def path(self) -> Path:
         """The folder as a `Path`, with a leading `~` expanded."""
-        return Path(self.folder).expanduser()
+        return user_path(self.folder, "the folder of a recording")
 
 
 def recording_of(given: object) -> Recording | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
-from kit.regular_file import open_regular, replace_regular
+from kit.regular_file import open_regular, replace_regular, user_path
 from kit.trace.events import events
 from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow, Kept, SaveRow
@@ -89,6 +89,7 @@ def _text(path: str | os.PathLike[str]) -> bytes:
 
     So half a gigabyte of something else is refused after 128 bytes.
     """
+    path = user_path(path, "the file of a trace")
     with open_regular(path, InvalidArgumentError, _MOST_BYTES) as file:
         size = os.fstat(file.fileno()).st_size
         for place in (0, max(0, size - _EDGE)):

@@ -20,6 +20,7 @@ from kit.errors import (
 )
 from kit.exchange.ports.memory import Array
 from kit.handles import handle
+from kit.regular_file import user_path
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.checkpointing.resume import Resumed, texts_of
 from kit.training.worker import kept_state
@@ -250,7 +251,7 @@ def load_checkpoint(folder: str | Path) -> CheckpointValues:
     CheckpointFailed
         It is damaged.
     """
-    path = Path(folder).expanduser()
+    path = user_path(folder, "the folder of a checkpoint")
     if _NAME.fullmatch(path.name) and not Folder(path).steps():
         if not path.is_dir():
             raise NotFoundError(

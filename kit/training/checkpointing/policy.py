@@ -16,6 +16,7 @@ from typing import Any, Final
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
 from kit.handles import handle
+from kit.regular_file import user_path
 
 DEFAULT_EVERY_S: Final = 60.0
 AFRESH: Final = "afresh"  # what `restore=False` means in a job
@@ -67,9 +68,7 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         """Fill in the defaults; `InvalidArgumentError` for what is out of range."""
-        folder = str(Path(os.fspath(self.folder)).expanduser())
-        if not os.fspath(self.folder):
-            raise InvalidArgumentError("the folder for checkpoints has no name.")
+        folder = str(user_path(self.folder, "a folder for checkpoints"))
         is_bare = self.every_steps is None and self.every_s is None
         steps = 0 if self.every_steps is None else self.every_steps
         seconds = DEFAULT_EVERY_S if is_bare else float(self.every_s or 0.0)
