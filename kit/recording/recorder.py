@@ -22,7 +22,6 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
 from kit.errors import FailedPreconditionError, KitError, to_plain
-from kit.exchange.layout import merge
 from kit.exchange.ports.memory import Array, unflatten
 from kit.handles import handle
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
@@ -35,8 +34,8 @@ from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from kit.training.client.recorded import Cursors
-from kit.training.elastic.copies import StateCopy, put_together
 from kit.training.job import Job, Work
+from kit.training.snapshot.shard import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ class AskedMembers:
         self._callers: dict[int, Caller] = {}
         self._job, self._cursor = observer.job, 0
         self._at: int | None = None  # the step whose state is asked for
-        self._copies: dict[int, StateCopy] = {}
+        self._shards: dict[int, Shard] = {}
         self._ahead_s, self._due = _AHEAD_S, time.monotonic()
         self._seen = self._due, observer.step()
 
@@ -321,7 +320,7 @@ class AskedMembers:
 
     def _ask(self, member: int) -> dict[str, Any]:
         job, at = self._job, self._at
-        if member in self._copies:
+        if member in self._shards:
             at = None  # its state is here; the coordinator is asked for digests alone
         if member not in self._callers:
             self._callers[member] = self._observer.reach(member)
@@ -329,7 +328,7 @@ class AskedMembers:
         limit_s = job.settings.call_deadline_s
         found, blob = self._callers[member].call("run.recorded", limit_s, question)
         if at is not None and found["state"] is not None:
-            self._copies[member] = StateCopy.from_plain(found["state"], blob)
+            self._shards[member] = Shard.from_plain(found["state"], blob)
         elif at is not None and found["step"] > at and self._at is not None:
             self._is_late = True
         return dict(found)
@@ -352,27 +351,23 @@ class AskedMembers:
 
     def _state(self) -> State | None:
         """Return the state that was asked for, if all that update have sent theirs."""
-        job, at, copies = self._job, self._at, self._copies
+        job, at, shards = self._job, self._at, self._shards
         if at is None:
             return None
-        found = merge(part for copy in copies.values() for part in copy.ranges)
-        whole = merge(bucket.range for bucket in job.layout.buckets)
-        lost = self._observer.lost()
-        states = job.recorded_states.items()
-        keeping = {name: worker for name, worker in states if worker not in lost}
-        if not whole or found != whole or not copies.keys() >= {*keeping.values()}:
+        if not is_whole(shards.values(), self._observer.lost()):
             if self._is_late:  # a member had done the step before it was asked
                 self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)
                 self._forget()
             return None
-        values = put_together(job.layout, job.slots, copies.values())
-        for name, worker in keeping.items():
-            values[name] = np.frombuffer(copies[worker].kept, np.uint8)
+        values = values_of(shards.values(), job.layout, job.slots)
+        for name, worker in job.recorded_states.items():
+            if worker in shards:  # else it is lost
+                values[name] = np.frombuffer(shards[worker].kept, np.uint8)
         self._forget()
         return at, values
 
     def _forget(self) -> None:
-        self._at, self._copies = None, {}
+        self._at, self._shards = None, {}
 
     def _rows(self, digests: list[Any]) -> Rows:
         generation = self._job.generation

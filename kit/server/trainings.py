@@ -44,10 +44,11 @@ from kit.training.coordination.client import (
     SameProcess,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.elastic.copier import CopyBuffers
-from kit.training.elastic.copies import Beginning, StateCopy
+from kit.training.elastic.copies import Beginning
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
+from kit.training.snapshot.buffers import Buffers
+from kit.training.snapshot.shard import Shard
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -341,11 +342,11 @@ class Trainings:
         assert job.generation is not None, "only an elastic training copies"
         return self.elastic(job.generation.origin)
 
-    def keep_copy(self, job: Job, copy: StateCopy) -> str:
+    def keep_copy(self, job: Job, copy: Shard) -> str:
         """See `Services`."""
         return self._elastic_of(job).keep_copy(copy)
 
-    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> CopyBuffers:
+    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> Buffers:
         """See `Services`."""
         return self._elastic_of(job).buffers.of(me, job, ranges)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kit.server.elastic.standing import Ballot
 from kit.training.elastic.asking import Ask
-from kit.training.elastic.generation import CopyPoint, newest_whole
+from kit.training.elastic.generation import newest_whole
+from kit.training.snapshot.shard import CopyPoint
 from tests.elastic.coroutines import ORIGIN, SETTINGS
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import numpy as np
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.training.elastic.asking import Coroutine
-from kit.training.elastic.copies import Beginning, StateCopy
-from kit.training.elastic.generation import CopyPoint
+from kit.training.elastic.copies import Beginning
 from kit.training.elastic.placing import Placing
 from kit.training.job import Job
+from kit.training.snapshot.shard import CopyPoint, Shard
 
 if TYPE_CHECKING:
     from tests.elastic.world import Machine, StandIn, World
@@ -164,7 +164,7 @@ class Run:
             return
         generation = self.job.generation
         assert generation is not None
-        made = StateCopy(
+        made = Shard(
             *(CopyPoint(self.step, generation.number, 1), member.me),
             *(tuple(range(len(self.job.tasks))), ()),
             {**self._told, "of": self.job.run},

@@ -15,8 +15,8 @@ from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
 from kit.training.client.requests import CommandSender
-from kit.training.elastic.generation import CopyPoint
 from kit.training.member.member import Member
+from kit.training.snapshot.shard import CopyPoint
 from kit.wire.rpc import Caller
 from tests.elastic.scene import (
     ENDLESS,

@@ -13,19 +13,16 @@ from hypothesis import strategies as st
 
 from kit.errors import InternalError, InvalidArgumentError
 from kit.exchange.layout import Range, Spec, lay_out
-from kit.exchange.plan import NOW, SLOT
+from kit.exchange.plan import NOW, SLOT, Owned
 from kit.exchange.ports.memory import Memory
 from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.traffic import MEASURE, STEP
-from kit.training.checkpointing.member_state import OwnState
 from kit.training.client.watched import Once, Watched
-from kit.training.elastic.copies import Copies, StateCopy, put_together, read_own
+from kit.training.elastic.copies import Copies
 from kit.training.elastic.generation import (
     Change,
-    CopyPoint,
     Generation,
-    Held,
     Holder,
     may_go_on,
     newest_whole,
@@ -33,7 +30,9 @@ from kit.training.elastic.generation import (
 )
 from kit.training.elastic.placing import Placing
 from kit.training.member.snapshot import LOGS
+from kit.training.snapshot.shard import CopyPoint, Held, Shard, restore, values_of
 from tests.exchange.models import models
+from tests.training.shards import shard_of
 
 TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(4))]
 NAMES = [task.short for task in TASKS]
@@ -135,11 +134,11 @@ def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
     assert len(runs) == len(ballots)
 
 
-def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> StateCopy:
+def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> Shard:
     ranges = (Range(lo, lo + data.nbytes // 2),)
     sizes = data.nbytes, 0, 0, 0
     found = data.view(np.uint8)
-    return StateCopy(CopyPoint(step), member, (0, 1), ranges, {}, sizes, found)
+    return Shard(CopyPoint(step), member, (0, 1), ranges, {}, sizes, found)
 
 
 def test_copies_of_all_members_make_the_whole_state() -> None:
@@ -148,7 +147,7 @@ def test_copies_of_all_members_make_the_whole_state() -> None:
     halves = np.array([[0, 1, 10, 11], [2, 3, 12, 13]], float)
     copies = [copy_of(5, n, 16 * n, halves[n]) for n in range(2)]
 
-    found = put_together(layout, ["momentum"], copies)
+    found = values_of(copies, layout, ["momentum"])
 
     assert found["w"].tolist() == [0, 1, 2, 3]
     assert found["w/momentum"].tolist() == [10, 11, 12, 13]
@@ -180,18 +179,16 @@ def test_a_member_reads_what_it_owns_from_whoever_has_copied_it(
     for region in (NOW, *range(SLOT, SLOT + n_slots)):
         for part in leaves:
             before.raw(region, part)[:] = dice.randbytes(part.size)
-    copies = []
-    for member, ranges in enumerate(writers):
-        state = OwnState(layout, ranges, slots)
-        state.copy(before, NOW)
-        sizes = state.n_bytes, 0, 0, 0
-        copies.append(
-            StateCopy(CopyPoint(5), member, (0,), tuple(ranges), {}, sizes, state.data)
-        )
+    owners = [
+        Owned(part, (member,)) for member, own in enumerate(writers) for part in own
+    ]
+    copies = [
+        shard_of(before, owners, member, slots, (0,)) for member in range(n_members)
+    ]
 
     for own in shares():
         after, taken = Memory(layout), iter(copies)
-        read_own(after, NOW, n_slots, own, taken)
+        restore(after, NOW, own, n_slots=n_slots, shards=taken)
         for region in (NOW, *range(SLOT, SLOT + n_slots)):
             for part in own:
                 assert after.raw(region, part) == before.raw(region, part)
@@ -204,7 +201,7 @@ def test_copies_that_lack_a_part_are_no_state() -> None:
     half = copy_of(5, 0, 0, np.arange(2.0))
 
     with pytest.raises(InternalError, match="no copy has 24 bytes"):
-        read_own(Memory(layout), NOW, 1, [Range(0, 32)], iter([half]))
+        restore(Memory(layout), NOW, [Range(0, 32)], n_slots=1, shards=iter([half]))
 
 
 def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:

@@ -22,8 +22,7 @@ from kit.testing.cluster import local_cluster
 from kit.testing.group import local_group
 from kit.testing.task_process import until
 from kit.training.elastic.asking import Ask
-from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import CopyPoint
+from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train
@@ -103,9 +102,9 @@ def test_stand_in_that_is_made_while_the_training_closes_is_stopped(
     assert stopped == [Task("worker", 1)]
 
 
-def copy_of_the_first() -> StateCopy:
+def copy_of_the_first() -> Shard:
     sizes, data = (0, 0, 0, 0), np.zeros(0, np.uint8)
-    return StateCopy(CopyPoint(0), 0, (0, 1), (), {}, sizes, data)
+    return Shard(CopyPoint(0), 0, (0, 1), (), {}, sizes, data)
 
 
 class Stream:

@@ -23,9 +23,9 @@ from kit.server.elastic.shared_copies import CopyLink, ShownArenas
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
-from kit.training.elastic.copier import CopyBuffer, CopyBuffers
-from kit.training.elastic.copies import Copies, StateCopy
-from kit.training.elastic.generation import CopyPoint
+from kit.training.elastic.copies import Copies
+from kit.training.snapshot.buffers import Buffer, Buffers, private
+from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire import Bounds, Link, Role
 from kit.wire.local.arena import Arena
 from kit.wire.rpc import Caller, serve
@@ -34,12 +34,6 @@ from tests.exchange import replay
 
 ORIGIN = "0" * 32
 SIZE = 1 << 16
-
-
-class Buffer:
-    """The state of a buffer, in a world without memory."""
-
-    room = 1 << 20
 
 
 @settings(max_examples=600)
@@ -54,11 +48,11 @@ class Buffer:
 def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
     story: list[tuple[str, str]],
 ) -> None:
-    buffers = CopyBuffers(lambda _: CopyBuffer(Buffer(), None))  # type: ignore[arg-type]
+    buffers = Buffers(1, private)
     # Each process keeps copies by the rule that processes keep them by.
     holders = {name: Copies() for name in ("here", "worker:1", "worker:2")}
     step, n_epochs = 0, 0
-    late: list[tuple[CopyBuffer, CopyPoint, str]] = []
+    late: list[tuple[Buffer, CopyPoint, str]] = []
     for what, where in story:
         taken = buffers.take(1)
         held = [
@@ -91,13 +85,13 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
 
 
 def test_three_buffers_are_enough_for_any_number_of_copies() -> None:
-    made: list[CopyBuffer] = []
+    made: list[Buffer] = []
 
-    def new(_: int) -> CopyBuffer:
-        made.append(CopyBuffer(Buffer(), None))  # type: ignore[arg-type]
+    def new(n_bytes: int) -> Buffer:
+        made.append(private(n_bytes))
         return made[-1]
 
-    buffers = CopyBuffers(new)
+    buffers = Buffers(1, new)
     for step in range(20):
         buffers.prepare()
         buffers.kept(buffers.take(1), CopyPoint(step), "worker:1")
@@ -105,21 +99,20 @@ def test_three_buffers_are_enough_for_any_number_of_copies() -> None:
     assert len(made) == 3
 
 
-def copy_of(
-    step: int, data: Any, arena: Arena | None = None, epoch: int = 0
-) -> StateCopy:
+def copy_of(step: int, data: Any, arena: Arena | None = None, epoch: int = 0) -> Shard:
     sizes = SIZE, 0, 0, 0
     point, ranges = CopyPoint(step, epoch), (Range(0, SIZE),)
-    return StateCopy(point, 0, (0,), ranges, {}, sizes, data, arena)
+    buffer = Buffer(data, arena)
+    return Shard(point, 0, (0,), ranges, {}, sizes, data, buffer)
 
 
 class Keeper:
     """A training that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.copies: list[StateCopy] = []
+        self.copies: list[Shard] = []
 
-    def keep(self, _: str, copy: StateCopy) -> str:
+    def keep(self, _: str, copy: Shard) -> str:
         self.copies.append(copy)
         return "a keeper"
 
@@ -149,7 +142,7 @@ def caller(keeper: Keeper) -> Iterator[Caller]:
     assert not thread.is_alive()
 
 
-def question(copy: StateCopy) -> dict[str, Any]:
+def question(copy: Shard) -> dict[str, Any]:
     return {"origin": ORIGIN, "run": ORIGIN, "about": copy.about()}
 
 

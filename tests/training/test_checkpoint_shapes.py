@@ -18,14 +18,15 @@ from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
-from kit.training.checkpointing.member_state import (
-    OwnState,
+from kit.training.checkpointing.policy import tensors_of
+from kit.training.snapshot.shard import (
     empty_pieces,
     fill,
+    pieces,
     ranges_of,
     writers_of,
 )
-from kit.training.checkpointing.policy import tensors_of
+from tests.training.shards import shard_of
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -102,12 +103,10 @@ def save(
             )
             for part in own:
                 memory.raw(region, part)[:] = truth.raw(region, part)
-        state = OwnState(memory.layout, own, SLOTS)
-        state.copy(memory, REGIONS[0])
+        shard = shard_of(memory, owners, member, SLOTS, writers)
         first = empty_pieces(memory.layout, SLOTS) if member == writers[0] else ()
-        shards.append(
-            write_shard(draft / f"{member}.safetensors", state.pieces + first)
-        )
+        mine = [*pieces(shard, memory.layout, SLOTS), *first]
+        shards.append(write_shard(draft / f"{member}.safetensors", mine))
     names = graph_hash(tensors_of(specs, SLOTS))
     folder.commit(draft, Manifest(7, 1, names, tuple(shards), {}))
 

@@ -107,9 +107,8 @@ class Scene:
             context, CoordinatorClient(self.client), None, told
         )
         self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.client)
-        self.checkpoint_writer.adopted(
-            [Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True
-        )
+        context.owners = (Owned(Range(0, job.layout.n_bytes), (ME,)),)
+        self.checkpoint_writer.adopted(context.owners, 0, True)
 
     def after(self, step: int) -> None:
         """Let so many steps be done: every parameter is then their number."""
@@ -147,7 +146,7 @@ def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follow
     scene.checkpoint_writer.committed(3)  # refused, but nobody was told yet
     scene.after(4)
 
-    scene.checkpoint_writer.save((4, 2), 4)
+    scene.checkpoint_writer.take_part(4, 2)
 
     until(lambda: bool(scene.client.handed_in), 30)
     assert scene.client.asked == [(3, 0), (4, 2)]

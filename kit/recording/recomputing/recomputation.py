@@ -44,7 +44,6 @@ from kit.recording.recomputing.pushes import (
 from kit.recording.recomputing.stretches import Stretch
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
-from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext
 from kit.training.member.epoch_runner import part_of
@@ -53,6 +52,7 @@ from kit.training.member.part import MemberPart
 from kit.training.member.step_events import StepEvents
 from kit.training.member.sync_steps import SyncServer
 from kit.training.optimizers.rule import MeanUpdate
+from kit.training.snapshot.shard import fill, ranges_of
 from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker
 

@@ -19,8 +19,8 @@ from kit.message_fields import (
 )
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.elastic.standing import Ballot, Plain
-from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import CopyPoint, Holder
+from kit.training.elastic.generation import Holder
+from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire.rpc import Answer, Handler
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ElasticHandlers:
             if self._shown is None:
                 raise InvalidArgumentError("no arena can be shown on this link.")
             data = self._shown.find(*asked["arena"])
-        copy = StateCopy.from_plain(asked["about"], data)
+        copy = Shard.from_plain(asked["about"], data)
         return {"process": self._here(asked).keep(asked["run"], copy)}, b""
 
     def _note(self, asked: Plain, _: bytearray) -> Answer:

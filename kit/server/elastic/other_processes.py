@@ -13,8 +13,8 @@ from kit.server.elastic.shared_copies import CopyLink
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
-from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Holder
+from kit.training.snapshot.shard import Shard
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Answer, Caller
 
@@ -107,7 +107,7 @@ class OtherProcesses:
 
         return ask_all(wanted.processes, ask, wanted.is_enough, wanted.moment_s)
 
-    def copy(self, holder: Holder, member: int) -> StateCopy:
+    def copy(self, holder: Holder, member: int) -> Shard:
         """Return a copy that a process holds; `close` ends the wait."""
         values = {"moment": list(holder.moment), "member": member}
         limit_s = self._now.job.settings.step_deadline_s
@@ -117,9 +117,9 @@ class OtherProcesses:
                 told, data = caller.call("elastic.fetch", limit_s, self._about(values))
             finally:
                 self._fetching.discard(caller)
-        return StateCopy.from_plain(told["about"], data)
+        return Shard.from_plain(told["about"], data)
 
-    def keep(self, process: str, copy: StateCopy) -> str:
+    def keep(self, process: str, copy: Shard) -> str:
         """Have a copy kept by another process; blocks until it is there.
 
         Returns a name that no other process has, not even a later one of its task.

@@ -2,7 +2,7 @@
 
 The process that makes copies passes the descriptor of each of its arenas once, with the
 first copy in it. From then on, a short message says that there is another copy. The
-arena is written again when both have released the copy in it; see `CopyBuffers`.
+arena is written again when both have released the copy in it; see `Buffers`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.training.elastic.copies import StateCopy
+from kit.training.snapshot.shard import Shard
 from kit.wire.frame import Buffer
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds
@@ -36,12 +36,12 @@ class CopyLink:
         """Whether nothing can be asked any more."""
         return self._caller.is_closed
 
-    def keep(self, question: dict[str, Any], limit_s: float, copy: StateCopy) -> str:
+    def keep(self, question: dict[str, Any], limit_s: float, copy: Shard) -> str:
         """Have a copy kept; blocks until it is. Raises what `Caller.call` does.
 
         Returns the unique name of the process that keeps it.
         """
-        arena = copy.arena
+        arena = copy.buffer.arena if copy.buffer is not None else None
         # One at a time, until it is answered: a descriptor must follow its own question
         # on the stream.
         with self._turn:

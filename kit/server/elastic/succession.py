@@ -33,15 +33,10 @@ from kit.server.elastic.standing import Ballot, Noted, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
-from kit.training.elastic.generation import (
-    Change,
-    CopyPoint,
-    Generation,
-    Held,
-    Holder,
-)
+from kit.training.elastic.generation import Change, Generation, Holder
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
+from kit.training.snapshot.shard import CopyPoint, Held
 
 # A member that could not begin because of one of these would fail at every other try.
 _FINAL: Final = (

@@ -32,11 +32,12 @@ from kit.server.elastic.other_processes import Neighbours, OtherProcesses, Stand
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.elastic.asking import Ask
-from kit.training.elastic.copier import BuffersByMember
-from kit.training.elastic.copies import Beginning, Copies, StateCopy
-from kit.training.elastic.generation import CopyPoint, Holder
+from kit.training.elastic.copies import Beginning, Copies, ToldRows
+from kit.training.elastic.generation import Holder
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
+from kit.training.snapshot.buffers import BuffersByMember
+from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class ElasticTraining:
         reason = error.message if error is not None else "it ended"
         self._succession.notice(member.job.generation.number, reason)
 
-    def keep_copy(self, copy: StateCopy) -> str:
+    def keep_copy(self, copy: Shard) -> str:
         """Keep a copy here and in the next process; blocks until it is there.
 
         Returns the unique name of that process, or of this one if it is alone.
@@ -182,7 +183,7 @@ class ElasticTraining:
             if isinstance(reply, KitError):
                 self.lose(now.number, reply.message)
 
-    def _hold(self, copy: StateCopy) -> None:
+    def _hold(self, copy: Shard) -> None:
         self.copies.keep(copy)
         if copy.moment.generation == self._now.generation.number:
             # Copies are made at a boundary that all members have reached: so this
@@ -402,7 +403,7 @@ class ElasticTraining:
         if self._now.promised != ballot:
             self._end_members()
 
-    def keep(self, run: str, copy: StateCopy) -> str:
+    def keep(self, run: str, copy: Shard) -> str:
         """Keep a copy of another process; return the unique name of this one."""
         if run != self._now.job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
@@ -440,7 +441,7 @@ class ElasticTraining:
             now = self._now
             now.note(now.began_with, now.generation.number, requests)
 
-    def fetch(self, moment: CopyPoint, member: int) -> StateCopy:
+    def fetch(self, moment: CopyPoint, member: int) -> Shard:
         """Return a copy that is held here."""
         try:
             return self.copies.find(moment, member)
@@ -468,7 +469,7 @@ class ElasticTraining:
         """
         own = self._copy(member, holders[member]) if member in holders else None
 
-        def copies() -> Iterator[StateCopy]:
+        def copies() -> Iterator[Shard]:
             if own is not None and own.moment == moment:
                 yield own
             for one, holder in holders.items():
@@ -478,10 +479,10 @@ class ElasticTraining:
         if own is None:  # it had nothing to copy: the others' copies have all it needs
             return Beginning(moment.step, requests, copies)
         # The rows of its steps; where it was hosted before, observers still read them.
-        told = None if is_here else own.told
+        told = None if is_here else ToldRows(*map(bytes, own.parts[1:3]))
         return Beginning(moment.step, requests, copies, told, own.kept)
 
-    def _copy(self, member: int, holder: Holder) -> StateCopy:
+    def _copy(self, member: int, holder: Holder) -> Shard:
         """Return a member's copy; fetch it if it is not held here."""
         try:
             return self.copies.find(holder.moment, member)

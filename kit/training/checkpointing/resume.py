@@ -10,7 +10,7 @@ import fcntl
 import json
 import mmap
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +33,8 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
-from kit.exchange.ports.memory import Array
+from kit.exchange.layout import Range
+from kit.exchange.ports.memory import Array, Memory
 from kit.faults import points
 from kit.message_fields import shown
 from kit.regular_file import check_regular
@@ -43,6 +44,7 @@ from kit.training.checkpointing.save_coordinator import (
     name_of,
 )
 from kit.training.job import Job, first_few
+from kit.training.snapshot.shard import fill
 
 # --------------------------------------------------------------------------------------
 # Which training saves into a folder, and how far it is: a mark in the folder.
@@ -216,7 +218,7 @@ class CheckpointStore:
         model, `NotFoundError` for a checkpoint that is not there, `CheckpointFailed`
         when all are damaged, and what the system refuses.
         """
-        wanted = job.checkpoints
+        self._job, wanted = job, job.checkpoints
         assert wanted is not None
         files = _Crashing(job) if job.crash else FILES
         self._folder = Folder(wanted.folder, wanted.keep, files)
@@ -263,6 +265,15 @@ class CheckpointStore:
     def kept(self, member: int) -> bytes:
         """Return what a member's step function had kept by the checkpoint, packed."""
         return self._states.get(member, b"")
+
+    def restore(self, memory: Memory, now: int, own: Sequence[Range]) -> None:
+        """Write all that was read into the coordinator's memory, and let go of it.
+
+        Not `own` alone: the others are sent theirs from there.
+        """
+        assert self.values is not None, "there is a checkpoint"
+        fill(memory, now, self._job.slots, self.values)
+        self.values = None
 
     def forget(self) -> None:
         """Let go of what was read, for a training that begins with something else."""

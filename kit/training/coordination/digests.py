@@ -18,7 +18,7 @@ from kit.crc import digest
 from kit.exchange.layout import Range
 from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Memory
-from kit.training.checkpointing.member_state import ranges_of, writers_of
+from kit.training.snapshot.shard import ranges_of, writers_of
 
 _MOST = 1000  # states remembered; with backup workers not all report each of them
 _NONE: Mapping[int, int] = {}

@@ -17,11 +17,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from kit.errors import KitError, PeerLost
-from kit.training.checkpointing.member_state import writers_of
 from kit.training.coordination import member_errors
 from kit.training.coordination.digests import DigestComparison, DigestReport
 from kit.training.coordination.membership import Agreement, Verdict
 from kit.training.job import Job
+from kit.training.snapshot.shard import writers_of
 
 
 class Suspicion(NamedTuple):

@@ -102,6 +102,7 @@ from kit.message_fields import (
 )
 from kit.task import Task
 from kit.training.elastic.placing import Placing, in_order, placed
+from kit.training.snapshot.shard import CopyPoint, Held, is_whole
 
 
 class Change(NamedTuple):
@@ -314,26 +315,6 @@ def may_go_on(
     return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
 
 
-class CopyPoint(NamedTuple):
-    """When a copy was made: before which step, in which epoch of which generation.
-
-    In another epoch other members may hold other parts of the state, so copies make a
-    whole only with those of the same epoch.
-    """
-
-    step: int
-    generation: int = 0
-    epoch: int = 0
-
-
-class Held(NamedTuple):
-    """A copy that a process holds: of when and of whom, and who else writes."""
-
-    moment: CopyPoint
-    member: int
-    writers: tuple[int, ...]
-
-
 class Holder(NamedTuple):
     """Which process holds a member's copy, and of when that is."""
 
@@ -362,9 +343,7 @@ def newest_whole(
     ]
     found.sort(key=lambda pair: pair[0].moment, reverse=True)
     for moment in dict.fromkeys(one.moment for one, _ in found):
-        there = {one.member for one, _ in found if one.moment == moment}
-        wanted = {n for one, _ in found if one.moment == moment for n in one.writers}
-        if wanted <= there:
+        if is_whole([one for one, _ in found if one.moment == moment]):
             holders: dict[int, Holder] = {}
             for one, holder in found:  # from the newest on: the first one counts
                 if one.moment <= moment:

@@ -6,9 +6,9 @@ coordinator in `member`, and what the task's server does for it in `services`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.exchange.execution.bound_operations import Update
 from kit.exchange.execution.program import Program
@@ -26,9 +26,6 @@ from kit.training.job import Job
 from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
 
-if TYPE_CHECKING:
-    from kit.training.elastic.copies import StateCopy
-
 
 @dataclass
 class MemberContext:
@@ -45,9 +42,9 @@ class MemberContext:
     topology: Topology | None = None  # in that epoch
     digests: Digests = field(init=False)
     own_part: OwnPart = field(init=False)  # of a worker's steps
-    restored: dict[str, Any] | None = None  # all values, until the first epoch begins
-    # Or where parts of them can be read.
-    copies: Callable[[], Iterator[StateCopy]] | None = None
+    # Writes the state to begin with, until the first epoch begins: into the region of
+    # the parameters, and the slots of the ranges that are this member's.
+    restore: Callable[[Memory, int, Sequence[Range]], None] | None = None
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
     compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds

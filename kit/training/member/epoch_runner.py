@@ -22,10 +22,8 @@ from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.ports.memory import physical
 from kit.machine import give_back_freed
 from kit.training.backup_workers.steps import QuorumServer, QuorumWorker
-from kit.training.checkpointing.member_state import fill, ranges_of
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
-from kit.training.elastic.copies import read_own
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.compressed_steps import CompressedWorker
@@ -39,6 +37,7 @@ from kit.training.member.step_events import (
 )
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
+from kit.training.snapshot.shard import ranges_of
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LinkSettings
 
@@ -177,31 +176,24 @@ class EpochRunner:
             place.taken = step  # as many as are behind us
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
-        """Write the initial parameters and the initial slots of what is ours."""
+        """Write the state to begin with: a restored one, or the initial one."""
         context, job = self._context, self._context.job
-        if context.copies is not None:
-            own, copies = ranges_of(owners, context.me), context.copies()
-            read_own(context.memory, context.now, self._n_slots, own, copies)
-            context.copies = None
-            self._let_go_of_initial()
-            return
-        mine = [one.range for one in owners if context.me in one.members]
-        # Only our own: pages of slots that others keep are never touched, and cost no
-        # memory.
-        for number, slot in enumerate(job.optimizer.slots):
-            for owned in mine:
-                context.memory.typed(SLOT + number, owned)[...] = slot.initial
-        if context.restored is not None:
-            fill(context.memory, context.now, job.slots, context.restored)
-            context.restored = None
-        elif context.me == job.coordinator:
-            assert self._work is not None
-            values: dict[str, Any] = self._work.params or {}
-            for name, place in context.memory.leaves(context.now).items():
-                np.copyto(place, to_numpy(values[name]))
-        self._let_go_of_initial()
-
-    def _let_go_of_initial(self) -> None:
+        if context.restore is not None:
+            own = ranges_of(owners, context.me)
+            context.restore(context.memory, context.now, own)
+            context.restore = None
+        else:
+            mine = [one.range for one in owners if context.me in one.members]
+            # Only our own: pages of slots that others keep are never touched, and cost
+            # no memory.
+            for number, slot in enumerate(job.optimizer.slots):
+                for owned in mine:
+                    context.memory.typed(SLOT + number, owned)[...] = slot.initial
+            if context.me == job.coordinator:
+                assert self._work is not None
+                values: dict[str, Any] = self._work.params or {}
+                for name, place in context.memory.leaves(context.now).items():
+                    np.copyto(place, to_numpy(values[name]))
         if self._work is not None and self._work.params is not None:
             self._work.params = None  # they are in the arenas now
             give_back_freed()

@@ -38,7 +38,7 @@ from kit.training.coordination.member_errors import (
 )
 from kit.training.coordination.membership import Answer, Epoch, Verdict
 from kit.training.coordination.questions import HeartbeatReply
-from kit.training.elastic.copier import StateCopier
+from kit.training.elastic.copier import Copier
 from kit.training.elastic.copies import Beginning
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
@@ -50,7 +50,9 @@ from kit.training.member.moves import first_partners
 from kit.training.member.printed import PrintedLines
 from kit.training.member.rejoining import Rejoining
 from kit.training.member.services import Services
-from kit.training.member.step_events import StepEvents
+from kit.training.member.step_events import StepEvents, StepObserver
+from kit.training.snapshot.shard import restore
+from kit.training.snapshot.sink import Sink
 
 if TYPE_CHECKING:
     from kit.training.member.state_keeper import StateKeeper
@@ -120,8 +122,7 @@ class Member:
         )
         self._linked: LinkedMember | None = None
         self._rejoining: Rejoining | None = None
-        self._writer: CheckpointWriter | None = None
-        self._copier: StateCopier | None = None
+        self._sinks: dict[Verdict, Sink] = {}  # of the members' agreed snapshots
         self._own_part_watch = OwnPartWatch()
 
     def start(self) -> None:
@@ -183,7 +184,8 @@ class Member:
             self._last_step = self.context.step
         # They hold the context, which would keep the buffers.
         self.events = self.keeper = None
-        self._writer = self._copier = self._beginning = None
+        self._beginning = None
+        self._sinks.clear()
         linked, self._linked = self._linked, None
         self.context = self._rejoining = None
         if self.hooks is not None:
@@ -297,12 +299,14 @@ class Member:
     ) -> None:
         if self.job.checkpoints is None:
             return
-        self._writer = CheckpointWriter(context, client, self.store, self._stirred)
-        stack.callback(self._writer.close)
+        writer = CheckpointWriter(context, client, self.store, self._stirred)
+        self._sinks[Verdict.SAVE] = writer
+        stack.callback(writer.close)
         stack.callback(self._tell_of_saved, context)  # before: the writer waits for it
         if self.store is not None:
-            context.step, context.restored = self.store.step, self.store.values
-            self.store.values = None
+            context.step = self.store.step
+            if self.store.values is not None:
+                context.restore = self.store.restore
 
     def _tell_of_saved(self, context: MemberContext) -> None:
         """Report the digests of a checkpoint under way: the heart may have stopped."""
@@ -316,17 +320,15 @@ class Member:
         if self.job.generation is None:
             return
         coordinator, beginning = self.coordinator, self._beginning
-        self._copier = StateCopier(
-            context,
-            self._services,
-            client.copied,
-            coordinator.requests if coordinator is not None else dict,
-        )
-        stack.callback(self._copier.close)
+        requests = coordinator.requests if coordinator is not None else dict
+        copier = Copier(context, self._services, client.copied, requests)
+        self._sinks[Verdict.COPY] = copier
+        stack.callback(copier.close)
         # A checkpoint may be newer than the copies, but the rows of its last steps may
         # be lost with the process that recorded them.
         if beginning is not None and self.job.resumes:
-            context.copies, context.restored = beginning.copies, None
+            n_slots, shards = len(self.job.slots), beginning.copies()
+            context.restore = partial(restore, n_slots=n_slots, shards=shards)
             if coordinator is not None:
                 context.step = beginning.step
             if self.store is not None:
@@ -334,8 +336,9 @@ class Member:
         self._beginning = None
 
     def _train(self, context: MemberContext) -> None:
-        found = (self._writer, self._copier, self.hooks)
-        observers = [one for one in found if one is not None]
+        observers: list[StepObserver] = [*self._sinks.values()]
+        if self.hooks is not None:
+            observers.append(self.hooks)
         work, coordinator = self.work, self.coordinator
         with closing(EpochRunner(context, work, coordinator, observers)) as runner:
             self.events = runner.events
@@ -364,11 +367,8 @@ class Member:
                 if self.hooks is not None and self.epochs:
                     self.hooks.created(self._began)
                 continue  # no step yet: the training may be paused
-            if answer.verdict is Verdict.SAVE and self._writer is not None:
-                self._writer.save((answer.step, number), answer.step)
-                continue
-            if answer.verdict is Verdict.COPY and self._copier is not None:
-                self._copier.copy(answer.step)
+            if answer.verdict in self._sinks:
+                self._sinks[answer.verdict].take_part(answer.step, number)
                 continue
             # This also forgets the halt that led here: it would end the next stretch of
             # steps before it began.

@@ -1,81 +1,46 @@
-"""A member's copy of its state after a certain step, for a recording of the training.
+"""The sink of recordings: a member's shard after a certain step.
 
 Nothing stops for it. The recorder asks all members, a little ahead, for the state after
-one step; each copies what it updates when it has done that step, in the thread of its
-steps, and hands the copy out when it is asked again. Only synchronous steps have a
-state that all members share.
+one step; each takes its shard when it has done that step, in the thread of its steps,
+and hands it out when it is asked again. Only synchronous steps have a state that all
+members share.
 """
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from kit.errors import UnavailableError
-from kit.exchange.layout import Range
-from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
-from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import CopyPoint
 from kit.training.member.context import MemberContext
 from kit.training.member.member import Member
 from kit.training.member.step_events import StepObserver
-from kit.training.worker.kept_state import joined, pack
-
-
-class Taken(NamedTuple):
-    """What a member had after a step, as it was copied in the thread of the steps."""
-
-    step: int
-    generation: int
-    writers: tuple[int, ...]
-    ranges: tuple[Range, ...]
-    own: OwnState
-    kept: dict[str, Any]
+from kit.training.snapshot.buffers import private
+from kit.training.snapshot.shard import Shard, take, writers_of
 
 
 class StateKeeper(StepObserver):
-    """Keeps one copy: of the step that was asked for last."""
+    """Keeps one shard: of the step that was asked for last."""
 
     def __init__(self, context: MemberContext) -> None:
         self._context, self._wanted = context, -1
-        self.taken: Taken | None = None
+        self._taken: Shard | None = None
 
-    def want(self, step: int) -> None:
-        """Copy the state after `step` steps, unless that is done or too late."""
-        if self.taken is None or self.taken.step != step:
-            self._wanted = step
+    def shard(self, step: int) -> Shard | None:
+        """Return the shard after `step` steps; None: it is to be taken, if not done."""
+        taken = self._taken
+        if taken is not None and taken.moment.step == step:
+            return taken
+        self._wanted = step
+        return None
 
     def committed(self, step: int) -> None:
         """See `StepObserver`."""
-        if step != self._wanted or not self._context.synchronous:
-            return
         context, job = self._context, self._context.job
-        ranges = ranges_of(context.owners, context.me)
-        own = OwnState(job.layout, ranges, job.slots)
-        own.copy(context.memory, context.now)
-        kept = deepcopy(joined(context.state, context.compression))
-        number = job.generation.number if job.generation is not None else 0
-        writers = writers_of(context.owners, job.coordinator)
-        self.taken = Taken(step, number, writers, ranges, own, kept)
-
-    def copied(self, at: int) -> StateCopy | None:
-        """Return the state after `at` steps, packed here and not in the step loop."""
-        found = self.taken
-        if found is None or found.step != at:
-            return None
-        kept = pack(found.kept)
-        data = np.concatenate([found.own.data, np.frombuffer(kept, np.uint8)])
-        return StateCopy(
-            CopyPoint(at, found.generation, 0),
-            self._context.me,
-            found.writers,
-            found.ranges,
-            {},
-            (found.own.n_bytes, 0, 0, len(kept)),
-            data,
-        )
+        if step != self._wanted or not context.synchronous:
+            return
+        first = writers_of(context.owners, job.coordinator)
+        writers = tuple(sorted({*first, *job.recorded_states.values()}))
+        self._taken = take(context, step, writers, private)
 
 
 def recorded(
@@ -97,8 +62,7 @@ def recorded(
     if keeper is None:
         keeper = member.keeper = StateKeeper(context)
         events.add(keeper)
-    copy = keeper.copied(at)
-    if copy is None:
-        keeper.want(at)
+    shard = keeper.shard(at)
+    if shard is None:
         return found, b""
-    return {**found, "state": copy.about()}, memoryview(copy.data)
+    return {**found, "state": shard.about()}, memoryview(shard.data)

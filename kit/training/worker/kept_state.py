@@ -106,7 +106,7 @@ def pack(state: dict[str, Any]) -> bytes:
         dtype = repr(np.lib.format.dtype_to_descr(array.dtype))
         order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
         head.append([_kind(value), name, dtype, array.shape, order])
-        parts.append(array.tobytes(order))
+        parts.append(array.ravel(order).view(np.uint8).data)  # the only copy is `join`
     text = json.dumps(head).encode()
     return b"".join([len(text).to_bytes(_HEAD, "little"), text, *parts])
 

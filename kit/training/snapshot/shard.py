@@ -1,0 +1,315 @@
+"""A member's part of a snapshot: what it is, how it is taken, and how it is read.
+
+Theory of operation
+-------------------
+
+A *snapshot* is the state of a training before one step: parameters, slots of the
+optimizer, and what step functions and compressors keep from step to step. No process
+has all of it, so each member makes a *shard*: the ranges of the parameters that it is
+the first to own, their slots, and what its own step function and compressor keep. (What
+is drawn at random in a step follows from the seed and the step's number.)
+
+*When.* Between two steps, in the thread of the steps, which waits for the copy alone
+(`take`). All members take theirs before the same step: because they count steps alike,
+or because they have met at a boundary.
+
+*Where to.* A *sink* (`kit.training.snapshot.sink`) asks for a shard and passes it on
+while the next steps go on. There are three:
+
+    sink                 asked for by           passes it on to
+    checkpoint writer    steps, clock, user     a file of the checkpoint's draft
+    copier               the coordinator        the memory of the next process
+    state keeper         a recorder             whoever records the training
+
+*Who owns the memory.* The sink lends a buffer to the shard, and knows when nobody looks
+into it any more: when the file is written; when the process that keeps the shards of a
+member has two later ones (`Buffers`). The state keeper gives each shard its own.
+
+*Whole.* A shard names the members whose shards make the whole, its `writers`: those
+that own something, and those that keep something of their own. A snapshot is whole when
+all of them have delivered theirs, of the same moment. Nothing begins with another one.
+
+*Restore.* `restore` writes the ranges that a member owns from now on into its memory,
+from any shards that have them; `values_of` names all values, as a checkpoint does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kit.checkpoint import Piece
+from kit.crc import digest
+from kit.errors import InternalError
+from kit.exchange.layout import ITEMSIZE, Layout, Range, intersect
+from kit.exchange.plan import SLOT, Owned
+from kit.exchange.ports.memory import Array, Memory
+
+if TYPE_CHECKING:
+    from kit.training.member.context import MemberContext
+    from kit.training.snapshot.buffers import Buffer
+
+_ALIGNMENT = 8
+
+
+class CopyPoint(NamedTuple):
+    """When a shard was taken: before which step, in which epoch of which generation.
+
+    In another epoch other members may hold other parts of the state, so shards make a
+    whole only with those of the same epoch.
+    """
+
+    step: int
+    generation: int = 0
+    epoch: int = 0
+
+
+class Held(NamedTuple):
+    """A shard that somebody has: of when and of whom, and whose make the whole."""
+
+    moment: CopyPoint
+    member: int
+    writers: tuple[int, ...]
+
+
+def is_whole(shards: Collection[Held | Shard], without: Collection[int] = ()) -> bool:
+    """Whether shards of one moment make a whole snapshot, without lost members."""
+    there = {one.member for one in shards}
+    return bool(there) and there >= {n for one in shards for n in one.writers} - {
+        *without
+    }
+
+
+class Shard(NamedTuple):
+    """What one member had before a step.
+
+    Attributes:
+        moment: when that was.
+        writers: the members whose shards make the whole state.
+        ranges: the bytes of the parameters that the member is the first to own.
+        requests: what is asked of the training, from the coordinator.
+        sizes: bytes of the parts of `data`: the ranges of the parameters and of each
+            slot; the newest rows of its steps; those of its measures; what its step
+            function keeps.
+        buffer: where `data` is, if it was taken in this process.
+    """
+
+    moment: CopyPoint
+    member: int
+    writers: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    requests: dict[str, Any]
+    sizes: tuple[int, ...]
+    data: Any
+    buffer: Buffer | None = None
+
+    @property
+    def parts(self) -> tuple[memoryview, ...]:
+        """The parts of the data, as in `sizes`."""
+        view, ends = memoryview(self.data), [0, *accumulate(self.sizes)]
+        return tuple(view[lo:hi] for lo, hi in pairwise(ends))
+
+    @property
+    def kept(self) -> memoryview:
+        """What the member's step function and compressor keep, packed."""
+        return self.parts[3]
+
+    def regions(self, n_slots: int) -> Iterator[tuple[int, Range, memoryview]]:
+        """Yield the parameters (0) and slots (from 1 on) of each range, as bytes."""
+        return _cut(self.parts[0], self.ranges, n_slots)
+
+    def digest(self) -> int:
+        """Return the digest of its parameters, without the slots."""
+        return digest(view for _, _, view in self.regions(0))
+
+    def about(self) -> dict[str, Any]:
+        """Return all but the memory, as JSON can carry it."""
+        ranges = [[part.lo, part.hi] for part in self.ranges]
+        names = "moment", "writers", "sizes"
+        lists = {name: list(getattr(self, name)) for name in names}
+        plain = {**self._asdict(), **lists, "ranges": ranges}
+        del plain["data"], plain["buffer"]
+        return plain
+
+    @classmethod
+    def from_plain(cls, about: Mapping[str, Any], data: Any) -> Shard:
+        """Rebuild it from `about` and the data."""
+        ranges = tuple(Range(lo, hi) for lo, hi in about["ranges"])
+        values = {**about, "ranges": ranges, "moment": CopyPoint(*about["moment"])}
+        values |= {name: tuple(about[name]) for name in ("writers", "sizes")}
+        return cls(**values, data=data)
+
+
+# --------------------------------------------------------------------------------------
+# Who takes what.
+
+
+def writers_of(owners: Iterable[Owned], coordinator: int) -> tuple[int, ...]:
+    """Return the members that own something; the coordinator if nobody owns a byte.
+
+    >>> writers_of([Owned(Range(0, 8), (2, 3)), Owned(Range(8, 8), (4,))], 0)
+    (2,)
+    """
+    first = {owned.members[0] for owned in owners if owned.range.size}
+    return tuple(sorted(first)) or (coordinator,)
+
+
+def ranges_of(owners: Iterable[Owned], member: int) -> tuple[Range, ...]:
+    """Return the ranges that a member is the first to own."""
+    return tuple(
+        owned.range
+        for owned in owners
+        if owned.range.size and owned.members[0] == member
+    )
+
+
+def n_bytes_of(ranges: Iterable[Range], n_slots: int) -> int:
+    """Return how many bytes parameters and slots of some ranges take in a shard."""
+    return (1 + n_slots) * sum(map(_stride, ranges))
+
+
+def _stride(part: Range) -> int:
+    return -(-part.size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _cut(
+    data: memoryview, ranges: Sequence[Range], n_slots: int
+) -> Iterator[tuple[int, Range, memoryview]]:
+    begin = 0
+    for number in range(1 + n_slots):
+        for part in ranges:
+            yield number, part, data[begin : begin + part.size]
+            begin += _stride(part)
+
+
+def _region(number: int, now: int) -> int:
+    """Return the physical region of the parameters (0) or of a slot."""
+    return SLOT + number - 1 if number else now
+
+
+def take(
+    context: MemberContext,
+    step: int,
+    writers: tuple[int, ...],
+    lend: Callable[[int], Buffer],
+    rows: tuple[bytes, bytes] = (b"", b""),
+    requests: Mapping[str, Any] | None = None,
+) -> Shard:
+    """Take a member's shard of the state before `step`, which is the current one.
+
+    Blocks for the copy alone: a few milliseconds for ten million parameters. `lend`
+    returns a buffer of at least so many bytes; `rows` are the newest of its steps and
+    measures.
+    """
+    job, ranges = context.job, ranges_of(context.owners, context.me)
+    rest = (*rows, context.kept())
+    sizes = n_bytes_of(ranges, len(job.slots)), *map(len, rest)
+    buffer = lend(sum(sizes))
+    view = buffer.data.data
+    for number, part, copy in _cut(view, ranges, len(job.slots)):
+        copy[:] = context.memory.raw(_region(number, context.now), part)
+    begin = sizes[0]
+    for more in rest:
+        view[begin : begin + len(more)] = more
+        begin += len(more)
+    number = job.generation.number if job.generation is not None else 0
+    moment = CopyPoint(step, number, context.endpoint.stamp.epoch)
+    about = moment, context.me, writers, ranges, dict(requests or {}), sizes
+    return Shard(*about, buffer.data[:begin], buffer)
+
+
+# --------------------------------------------------------------------------------------
+# Reading shards.
+
+
+def restore(
+    memory: Memory,
+    now: int,
+    own: Sequence[Range],
+    *,
+    n_slots: int,
+    shards: Iterator[Shard],
+) -> None:
+    """Write parameters and slots of some ranges into a member's memory.
+
+    `now` is the physical region of the parameters. Takes no more shards than it needs;
+    raises `InternalError` if all of them do not cover the ranges.
+    """
+    # The member's own comes first and mostly holds all of it: the others, which may
+    # have to be fetched from other processes, are then not asked for.
+    missing = sum(part.size for part in own)
+    while missing:
+        shard = next(shards, None)
+        if shard is None:
+            raise InternalError(f"no copy has {missing} bytes of the parameters.")
+        for number, part, view in shard.regions(n_slots):
+            for mine in own:
+                both = intersect(part, mine)
+                if both is not None:
+                    values = view[both.lo - part.lo : both.hi - part.lo]
+                    memory.raw(_region(number, now), both)[:] = values
+                    missing -= 0 if number else both.size
+
+
+def pieces(shard: Shard, layout: Layout, slots: Sequence[str]) -> Iterator[Piece]:
+    """Yield what a shard has of each parameter and slot, as views of its memory."""
+    for number, part, view in shard.regions(len(slots)):
+        for leaf in layout.leaves:
+            both = intersect(part, leaf.range)
+            if both is not None:
+                name, shape, dtype = leaf.spec
+                data = view[both.lo - part.lo : both.hi - part.lo]
+                offset = (both.lo - leaf.range.lo) // ITEMSIZE[dtype]
+                name = tensor_name(name, ("", *slots)[number])
+                yield Piece(name, dtype, shape, offset, np.frombuffer(data, dtype))
+
+
+def tensor_name(parameter: str, slot: str) -> str:
+    """Return the name of a parameter (without a slot) or of its slot.
+
+    >>> tensor_name("w", ""), tensor_name("w", "momentum")
+    ('w', 'w/momentum')
+    """
+    return f"{parameter}/{slot}" if slot else parameter
+
+
+def empty_pieces(layout: Layout, slots: Sequence[str]) -> tuple[Piece, ...]:
+    """Return the pieces of parameters without elements, which nobody owns."""
+    return tuple(
+        Piece(tensor_name(name, slot), dtype, shape, 0, np.zeros(0, dtype))
+        for name, shape, dtype in (leaf.spec for leaf in layout.leaves)
+        if 0 in shape
+        for slot in ("", *slots)
+    )
+
+
+def values_of(
+    shards: Iterable[Shard], layout: Layout, slots: Sequence[str]
+) -> dict[str, Array]:
+    """Return parameters and slots by name, as a checkpoint has them."""
+    values = {
+        tensor_name(leaf.spec.name, slot): np.zeros(leaf.spec.shape, leaf.spec.dtype)
+        for slot in ("", *slots)
+        for leaf in layout.leaves
+    }
+    for shard in shards:
+        for piece in pieces(shard, layout, slots):
+            end = piece.offset + piece.values.size
+            values[piece.name].reshape(-1)[piece.offset : end] = piece.values
+    return values
+
+
+def fill(
+    memory: Memory, now: int, slots: Sequence[str], values: Mapping[str, Array]
+) -> None:
+    """Write a whole state, by name, into a member's memory.
+
+    Touches every page of the parameters and of all slots.
+    """
+    for number, slot in enumerate(("", *slots)):
+        for leaf in memory.layout.leaves:
+            value = values[tensor_name(leaf.spec.name, slot)]
+            memory.leaf(_region(number, now), leaf)[...] = value

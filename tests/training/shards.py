@@ -1,0 +1,33 @@
+"""Shards of memory that belongs to no training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from kit.exchange.plan import NOW, Owned
+from kit.exchange.ports.memory import Memory, physical
+from kit.exchange.ports.port import Stamp
+from kit.training.snapshot.buffers import private
+from kit.training.snapshot.shard import Shard, take
+
+
+def shard_of(
+    memory: Memory,
+    owners: Sequence[Owned],
+    me: int,
+    slots: Sequence[str],
+    writers: tuple[int, ...],
+) -> Shard:
+    """Take a member's shard before step 5."""
+    context: Any = SimpleNamespace(
+        job=SimpleNamespace(slots=slots, generation=None),
+        me=me,
+        owners=owners,
+        memory=memory,
+        now=physical(NOW, 0),
+        endpoint=SimpleNamespace(stamp=Stamp()),
+        kept=bytes,
+    )
+    return take(context, 5, writers, private)
