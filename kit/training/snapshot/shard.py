@@ -35,6 +35,7 @@ from any shards that have them; `values_of` names all values, as a checkpoint do
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -256,8 +257,11 @@ def restore(
 
 def pieces(shard: Shard, layout: Layout, slots: Sequence[str]) -> Iterator[Piece]:
     """Yield what a shard has of each parameter and slot, as views of its memory."""
+    leaves = sorted(layout.leaves, key=lambda leaf: leaf.range)
+    begins = [leaf.range.lo for leaf in leaves]
     for number, part, view in shard.regions(len(slots)):
-        for leaf in layout.leaves:
+        first = bisect_right(begins, part.lo) - 1  # there may be thousands
+        for leaf in leaves[first : bisect_left(begins, part.hi)]:
             both = intersect(part, leaf.range)
             if both is not None:
                 name, shape, dtype = leaf.spec
