@@ -69,7 +69,7 @@ def noticed(path: Path, damaged: Path) -> str | None:
     """Return what is wrong, unless the damaged checkpoint is passed over for step 1."""
     problem = problem_of(path, 1, 1)
     if problem is None:
-        passed = [one for one, _ in Folder(path).newest().passed_over]
+        passed = [one for one, _ in Folder(path).load_newest()[0].passed_over]
         problem = None if passed == [damaged] else f"passed over were {passed}"
     return problem
 
@@ -165,7 +165,7 @@ def missing_and_swapped() -> Tally:
 
 def _all_are_refused(path: Path) -> str | None:
     try:
-        found = Folder(path).newest()
+        found, _ = Folder(path).load_newest()
     except CheckpointFailed:
         return None
     return f"{found.path.name} was taken for whole"

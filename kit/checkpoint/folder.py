@@ -14,11 +14,11 @@ from __future__ import annotations
 import errno
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kit.checkpoint.files import FILES, Files, refused, remove_tree, write_file
 from kit.checkpoint.manifest import NAME, Manifest
@@ -28,7 +28,6 @@ from kit.checkpoint.reading import (
     looks_whole,
     read_all,
     read_manifest,
-    verify,
 )
 from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
@@ -93,7 +92,6 @@ def _names(folder: Path) -> list[str]:
 
 LEAST_KEPT: Final = 2
 _MOST_LOOKS: Final = 10  # at a folder whose checkpoints change while they are read
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,9 @@ class FoundCheckpoint:
     path: Path
     manifest: Manifest
     passed_over: tuple[tuple[Path, str], ...] = ()
+
+
+Loaded: TypeAlias = tuple[FoundCheckpoint, dict[str, Array]]
 
 
 class Folder:
@@ -236,52 +237,39 @@ class Folder:
     def steps(self) -> list[int]:
         """Return the steps of which there is a checkpoint, damaged or not, ascending.
 
-        Raises as `newest` does when the folder cannot be read; a folder
+        Raises as `load_newest` does when the folder cannot be read; a folder
         that does not exist has none.
         """
         return sorted({place.step for place in places(self.path)})
 
-    def newest(self) -> FoundCheckpoint:
-        """Return the newest checkpoint that is whole, all of its bytes compared.
-
-        Raises `NotFoundError` when there is none at all, `CheckpointFailed` when all
-        are damaged, `FailedPreconditionError` when the path is not a folder.
-        """
-        return self._newest_good(verify)[0]
-
-    def load_newest(self) -> tuple[FoundCheckpoint, dict[str, Array]]:
+    def load_newest(self) -> Loaded:
         """Return the newest checkpoint that is whole, and its tensors by name.
 
-        Reads it once. Raises as `newest` does.
+        Reads it once, and compares all of its bytes. Raises `NotFoundError` when there
+        is none at all, `CheckpointFailed` when all are damaged,
+        `FailedPreconditionError` when the path is not a folder.
         """
-        return self._newest_good(read_all)
+        for _ in range(_MOST_LOOKS):
+            chosen = places(self.path)
+            try:
+                return self._load_first_good(chosen)
+            except KitError:
+                # A writer may have replaced all of them while they were read.
+                if places(self.path) == chosen:
+                    raise
+        return self._load_first_good(places(self.path))
 
-    def at(self, step: int) -> FoundCheckpoint:
-        """Return the newest whole checkpoint of one step; raises as `newest` does."""
+    def load_at(self, step: int) -> Loaded:
+        """Return the newest whole checkpoint of one step, as `load_newest` does."""
         chosen = [place for place in places(self.path) if place.step == step]
         if not chosen:
             raise NotFoundError(
                 f"{self.path} has no checkpoint of step {step}; it has "
                 f"{', '.join(map(str, self.steps())) or 'none at all'}."
             )
-        return self._first_good(chosen, verify)[0]
+        return self._load_first_good(chosen)
 
-    def _newest_good(
-        self, read: Callable[[Path, Manifest], _T]
-    ) -> tuple[FoundCheckpoint, _T]:
-        for _ in range(_MOST_LOOKS):
-            chosen = places(self.path)
-            try:
-                return self._first_good(chosen, read)
-            except KitError:
-                # A writer may have replaced all of them while they were read.
-                if places(self.path) == chosen:
-                    raise
-        return self._first_good(places(self.path), read)
-
-    def _first_good(
-        self, chosen: list[CheckpointName], read: Callable[[Path, Manifest], _T]
-    ) -> tuple[FoundCheckpoint, _T]:
+    def _load_first_good(self, chosen: list[CheckpointName]) -> Loaded:
         passed_over: list[tuple[Path, str]] = []
         for place in reversed(chosen):
             path = self.path / place.name
@@ -289,9 +277,8 @@ class Folder:
                 manifest = read_manifest(path)
                 if manifest.step != place.step:
                     raise CheckpointFailed(f"{path} holds the step {manifest.step}.")
-                return FoundCheckpoint(path, manifest, tuple(passed_over)), read(
-                    path, manifest
-                )
+                values = read_all(path, manifest)
+                return FoundCheckpoint(path, manifest, tuple(passed_over)), values
             except KitError as exc:
                 if path.exists():  # else a writer has just removed it, as an old one
                     passed_over.append((path, exc.message))
@@ -337,10 +324,11 @@ class Folder:
         remove_tree(self.files, draft)
 
 
-def load(found: FoundCheckpoint) -> dict[str, Array]:
-    """Return all tensors of a checkpoint whole, by name.
+def load(path: Path) -> Loaded:
+    """Return the checkpoint in one folder, and its tensors whole, by name.
 
-    Every byte is compared with its digest once more. Raises `CheckpointFailed` for any
-    damage; there is no partial result.
+    Every byte is compared with its digest. Raises `CheckpointFailed` for any damage;
+    there is no partial result.
     """
-    return read_all(found.path, found.manifest)
+    manifest = read_manifest(path)
+    return FoundCheckpoint(path, manifest), read_all(path, manifest)

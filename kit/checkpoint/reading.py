@@ -38,15 +38,6 @@ def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
     return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
 
 
-def verify(folder: Path, manifest: Manifest) -> None:
-    """Read all files of a checkpoint and compare their digests.
-
-    Needs no memory. Raises `CheckpointFailed` for any damage.
-    """
-    for shard in manifest.shards:
-        _read_shard(folder / shard.file, shard, {})
-
-
 def looks_whole(folder: Path, manifest: Manifest) -> None:
     """Compare the sizes of all files, without reading them.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kit.arrays import to_numpy
-from kit.checkpoint import FILES, Files, FoundCheckpoint, load, read_manifest
+from kit.checkpoint import FILES, Files, load
 from kit.errors import FailedPreconditionError, KitError, to_plain
 from kit.exchange.ports.memory import Array, unflatten
 from kit.handles import handle
@@ -177,9 +177,8 @@ class Recorder:
         self._work = None
         resumed = (saves or {}).get("resumed")
         if resumed:
-            path = Path(resumed["path"])
             with suppress(KitError, OSError):  # it is on another machine
-                values = load(FoundCheckpoint(path, read_manifest(path)))
+                _, values = load(Path(resumed["path"]))
                 self._folder.keep_state(int(resumed["step"]), values)
         elif work.params is not None:
             given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}

@@ -106,7 +106,7 @@ def test_damaged_newest_is_passed_over_and_named(tmp_path: Path) -> None:
 
 def test_folder_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=str(tmp_path)):
-        Folder(tmp_path).newest()
+        Folder(tmp_path).load_newest()
 
 
 def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_checkpoint_of_another_model_is_told_apart_by_names_and_shapes(
     tmp_path: Path,
 ) -> None:
     Folder(tmp_path).save(1, {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3)})
-    manifest = Folder(tmp_path).newest().manifest
+    manifest = Folder(tmp_path).load_newest()[0].manifest
 
     same = {"w": ((2, 3), "float32"), "b": ((3,), "float64")}
     other = {"w": ((2, 4), "float32"), "c": ((3,), "float64")}

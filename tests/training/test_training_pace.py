@@ -234,7 +234,8 @@ def test_checkpoints_tell_the_pace_and_go_on_with_the_same_bits(tmp_path: Path) 
         run.switch(synchronous=True, at=25)
         step.go.set()
         run.wait(30)
-    found = {n: Folder(tmp_path).at(n).manifest for n in Folder(tmp_path).steps()}
+    folder = Folder(tmp_path)
+    found = {n: folder.load_at(n)[0].manifest for n in folder.steps()}
     with quick_cluster(1, 2) as cluster:
         again = begin(
             cluster, steps=20, optimizer=adam, sync=False, checkpoint=keeps, restore=20

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kit.checkpoint import Folder, FoundCheckpoint, load, read_manifest
+from kit.checkpoint import Folder, FoundCheckpoint, load
 from kit.errors import (
     CheckpointFailed,
     DataLossError,
@@ -258,6 +258,5 @@ def load_checkpoint(folder: str | Path) -> CheckpointValues:
                 f"there is no checkpoint {path}; {path.parent} has those of the steps "
                 f"{Folder(path.parent).steps()}."
             )
-        found = FoundCheckpoint(path, read_manifest(path))
-        return CheckpointValues(found, load(found))
+        return CheckpointValues(*load(path))
     return CheckpointValues(*Folder(path).load_newest())

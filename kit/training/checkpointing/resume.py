@@ -24,7 +24,6 @@ from kit.checkpoint import (
     Folder,
     FoundCheckpoint,
     differences,
-    load,
     read_manifest,
 )
 from kit.errors import (
@@ -238,7 +237,8 @@ class CheckpointStore:
             raise
         self.reached(self.step)
         # Before the first generation of an elastic training.
-        self._resumed = self.resumed.to_plain() if self.resumed else None
+        if self.resumed is not None:
+            self.save_coordinator.resumed = self.resumed.to_plain()
 
     @property
     def step(self) -> int:
@@ -248,19 +248,6 @@ class CheckpointStore:
     def reached(self, step: int) -> None:
         """Note how many steps are done, for a restart after a crash."""
         self._claim.reached(step)
-
-    def status(self) -> dict[str, Any]:
-        """Return what is reported to the notebook."""
-        return {**self.save_coordinator.status(), "resumed": self._resumed}
-
-    def account(self) -> dict[str, Any]:
-        """Return what the coordinator of another generation has to know."""
-        return {**self.save_coordinator.account(), "resumed": self._resumed}
-
-    def take_over(self, account: dict[str, Any]) -> bool:
-        """See `SaveCoordinator.take_over`."""
-        self._resumed = account["resumed"]
-        return self.save_coordinator.take_over(account)
 
     def kept(self, member: int) -> bytes:
         """Return what a member's step function had kept by the checkpoint, packed."""
@@ -303,13 +290,13 @@ class CheckpointStore:
         if job.restore == AFRESH:
             self.save_coordinator.drop_all_before_saving()
             return None
-        if not steps and not job.restore.startswith("step-"):
-            return None
         if job.restore.startswith("step-"):
-            found = self._folder.at(int(job.restore.removeprefix("step-")))
-            values = load(found)
-        else:
+            step = int(job.restore.removeprefix("step-"))
+            found, values = self._folder.load_at(step)
+        elif steps:
             found, values = self._folder.load_newest()
+        else:
+            return None
         self._compare(job, found)
         self._read(job, found, values)
         step, last = found.manifest.step, self._claim.left_at
@@ -347,8 +334,8 @@ class CheckpointStore:
         self.save_coordinator.own = frozenset(own)
         for step in reversed(own):
             with suppress(CheckpointFailed):
-                found = self._folder.at(step)
-                self._read(job, found, load(found))
+                found, values = self._folder.load_at(step)
+                self._read(job, found, values)
                 self.save_coordinator.go_on_from(step, found.path, drops_later=False)
                 return Resumed(step, str(found.path))
         return None

@@ -176,6 +176,7 @@ class SaveCoordinator:
         self._damage, self._confirmed = "", dict[Key, set[int]]()
         self._graph = graph_hash(tensors_of(job.specs, job.slots))
         self.arithmetic: Arithmetic | None = None  # what the training computes with
+        self.resumed: dict[str, Any] | None = None  # with what it began, if not afresh
 
     def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
         """Note that the training goes on from a checkpoint.
@@ -209,7 +210,7 @@ class SaveCoordinator:
             self._rows.extend(SaveRow(*row) for row in account["rows"])
             self.n_saved = max(self.n_saved, int(account["n_saved"]))
             self._n_failed = int(account["n_failed"])
-            self._refused = str(account["refused"])
+            self._refused, self.resumed = str(account["refused"]), account["resumed"]
         return bool(self._tickets)
 
     def is_due(self, step: int, synchronous: bool) -> bool:
@@ -414,6 +415,7 @@ class SaveCoordinator:
                 "n_failed": self._n_failed,
                 "answers": list(self._answers),
                 "rows": [list(row) for row in self._rows],
+                "resumed": self.resumed,
             }
 
     def _wait(self, attempt: SaveAttempt, is_over: Callable[[], bool]) -> None:

@@ -83,7 +83,7 @@ class TrainingCoordinator:
         if requests:
             self.began = int(requests["began"])
             saved = requests["saves"]
-            if self.store is not None and saved and self.store.take_over(saved):
+            if saved and self.save_coordinator.take_over(saved):
                 self._agreement.saves.request()
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
@@ -224,7 +224,7 @@ class TrainingCoordinator:
             return {
                 **self._agreement.requests,
                 **self._log.to_plain(),
-                "saves": self.store.account() if self.store is not None else None,
+                "saves": self.store.save_coordinator.account() if self.store else None,
                 "began": self.began,
                 "threads": self.arithmetic.threads,
                 "placing": wanted.placing.to_plain() if wanted else None,
@@ -591,7 +591,7 @@ class TrainingCoordinator:
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},
                 "copied": wanted.copied_before if wanted is not None else None,
-                "saves": self.store.status() if self.store else None,
+                "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
                 "arithmetic": self.arithmetic.to_plain(),
             }
