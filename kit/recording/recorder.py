@@ -12,9 +12,8 @@ import math
 import platform
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -132,7 +131,7 @@ class Recorder:
 
     def _run(self, observer: RunSource) -> None:
         try:
-            with AskedMembers(observer, self.options) as members:
+            with closing(AskedMembers(observer, self.options)) as members:
                 self._begin(observer.job)
                 while not self._stop.wait(_ROUND_S):
                     self._round(observer, members)
@@ -277,24 +276,13 @@ class AskedMembers:
         self._ahead_s, self._due = _AHEAD_S, time.monotonic()
         self._seen = self._due, observer.step()
 
-    def __enter__(self) -> AskedMembers:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
-
     def ask(self) -> tuple[Rows, State | None]:
         """Return new digests, and a state if one is complete.
 
         Members that cannot be reached are asked again the next time.
         """
         if self._observer.job is not self._job:  # of the next generation
-            self._close()
+            self.close()
             self._job, self._cursor = self._observer.job, 0
             self._forget()
         self._choose_step()
@@ -380,7 +368,8 @@ class AskedMembers:
             ),
         )
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close all links."""
         for caller in self._callers.values():
             caller.close()
         self._callers.clear()

@@ -195,10 +195,7 @@ class Resumed:
         """Rebuild it from `to_plain`."""
         over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
         differs = tuple(map(str, plain["differs"]))
-        return cls(
-            *(int(plain["step"]), plain["path"], plain["lost_steps"], over),
-            *(int(plain["threads"]), differs),
-        )
+        return cls(**{**plain, "passed_over": over, "differs": differs})
 
 
 _TOO_MANY: Final = 4  # threads for each that has a core

@@ -61,7 +61,6 @@ class EpochRunner:
         self._plan: Plan | None = None
         self._epoch = context.job.start
         self._part: MemberPart | None = None
-        self._n_slots = len(context.job.optimizer.slots)
         self._update = MeanUpdate(context.job.optimizer, len(context.job.workers))
         self._place: TrainingWorker | None = None
         if work is not None:
