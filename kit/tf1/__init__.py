@@ -31,6 +31,7 @@ from kit.tf1 import nn as nn
 from kit.tf1 import python_io as python_io
 from kit.tf1 import random as random
 from kit.tf1 import summary as summary
+from kit.tf1 import test as test
 from kit.tf1 import train as train
 from kit.tf1.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from kit.tf1.accumulators import (
@@ -227,6 +228,7 @@ from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
 from kit.tf1.ops.loop import while_loop as while_loop
 from kit.tf1.ops.random import get_seed as get_seed
+from kit.tf1.ops.random import multinomial as multinomial
 from kit.tf1.ops.random import random_crop as random_crop
 from kit.tf1.ops.random import random_normal as random_normal
 from kit.tf1.ops.random import random_shuffle as random_shuffle
@@ -261,6 +263,8 @@ from kit.tf1.ops.shape import size as size
 from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
 from kit.tf1.ops.shape import transpose as transpose
+from kit.tf1.ops.sparse import sparse_tensor_to_dense as sparse_tensor_to_dense
+from kit.tf1.ops.sparse import sparse_to_dense as sparse_to_dense
 from kit.tf1.parsing import FixedLenFeature as FixedLenFeature
 from kit.tf1.parsing import VarLenFeature as VarLenFeature
 from kit.tf1.parsing import decode_csv as decode_csv
@@ -348,6 +352,9 @@ from kit.tf1.variables.initial_values import (
 )
 from kit.tf1.variables.initial_values import (
     truncated_normal_initializer as truncated_normal_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    uniform_unit_scaling_initializer as uniform_unit_scaling_initializer,
 )
 from kit.tf1.variables.initial_values import (
     variance_scaling_initializer as variance_scaling_initializer,

@@ -53,6 +53,7 @@ from kit.tf1.ops.nn_loss import (
 )
 from kit.tf1.ops.reduce import in_top_k as in_top_k
 from kit.tf1.ops.reduce import top_k as top_k
+from kit.tf1.ops.sparse import embedding_lookup_sparse as embedding_lookup_sparse
 from kit.tf1.rnn.unroll import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
 from kit.tf1.rnn.unroll import dynamic_rnn as dynamic_rnn
 from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn

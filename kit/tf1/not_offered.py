@@ -67,7 +67,7 @@ _INSTEAD: dict[str, str] = {
     ),
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
-    "contrib.": "of contrib: framework, layers, learn, losses, rnn, slim and training",
+    "contrib.": "of contrib: framework, layers, learn, losses, metrics, rnn and slim",
     "compat.": "this module itself has the names of version 1; compat has texts",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
@@ -150,7 +150,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         load_file_system_library load_library load_op_library log_sigmoid make_ndarray
         make_template make_tensor_proto matrix_band_part matrix_determinant matrix_diag
         matrix_diag_part matrix_inverse matrix_set_diag matrix_solve matrix_solve_ls
-        matrix_square_root matrix_triangular_solve multinomial no_gradient
+        matrix_square_root matrix_triangular_solve no_gradient
         no_regularizer nondifferentiable_batch_function norm op_scope
         orthogonal_initializer parallel_stack parse_single_sequence_example parse_tensor
         polygamma print qint16 qint32 qint8 qr quantize quantize_v2 quantized_concat
@@ -167,13 +167,13 @@ _BY_MODULE: Final[dict[str, str]] = {
         sparse_reduce_sum_sparse sparse_reorder sparse_reset_shape sparse_reshape
         sparse_retain sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum
         sparse_slice sparse_softmax sparse_split sparse_tensor_dense_matmul
-        sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose
+        sparse_to_indicator sparse_transpose
         string_join string_split string_strip string_to_hash_bucket
         string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr
         svd switch_case tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
         tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update tensordot
         timestamp to_bfloat16 to_complex128 to_complex64 trace truncatediv truncatemod
-        uniform_unit_scaling_initializer unique unique_with_counts unravel_index
+        unique unique_with_counts unravel_index
         unsorted_segment_max unsorted_segment_mean unsorted_segment_min
         unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum
         variable_creator_scope variable_op_scope variant vectorized_map where_v2
@@ -181,8 +181,7 @@ _BY_MODULE: Final[dict[str, str]] = {
     """,
     "initializers": """
         he_normal he_uniform identity lecun_normal lecun_uniform orthogonal
-        uniform_unit_scaling
-    """,
+            """,
     "logging": """
         flush log_every_n log_first_n log_if vlog
     """,
@@ -205,8 +204,8 @@ _BY_MODULE: Final[dict[str, str]] = {
         ctc_greedy_decoder ctc_loss ctc_loss_v2 ctc_unique_labels depthwise_conv2d
         depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
         depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
-        depthwise_conv2d_native_backprop_input dilation2d embedding_lookup_sparse
-        erosion2d fixed_unigram_candidate_sampler fractional_avg_pool
+        depthwise_conv2d_native_backprop_input dilation2d erosion2d
+        fixed_unigram_candidate_sampler fractional_avg_pool
         fractional_max_pool fused_batch_norm learned_unigram_candidate_sampler
         log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d max_pool3d
         max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool

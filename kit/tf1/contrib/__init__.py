@@ -10,6 +10,7 @@ from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learn as learn
 from kit.tf1.contrib import legacy_seq2seq as legacy_seq2seq
 from kit.tf1.contrib import losses as losses
+from kit.tf1.contrib import metrics as metrics
 from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import seq2seq as seq2seq
 from kit.tf1.contrib import slim as slim
@@ -23,6 +24,7 @@ __all__ = [
     "learn",
     "legacy_seq2seq",
     "losses",
+    "metrics",
     "rnn",
     "seq2seq",
     "slim",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refuse
 from kit.tf1.rnn.cells import BasicLSTMCell as BasicLSTMCell
 from kit.tf1.rnn.cells import BasicRNNCell as BasicRNNCell
@@ -25,6 +26,7 @@ __all__ = [
     "LSTMStateTuple",
     "MultiRNNCell",
     "RNNCell",
+    "rnn_cell",
     "static_bidirectional_rnn",
     "static_rnn",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.contrib import layers as layers
+from kit.tf1.contrib import learning as learning
 from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib import prefetch_queue as prefetch_queue
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
@@ -62,6 +63,7 @@ __all__ = [
     "l1_regularizer",
     "l2_regularizer",
     "layers",
+    "learning",
     "linear",
     "losses",
     "max_pool2d",

@@ -1,7 +1,8 @@
-"""`tf.contrib.training`: which parameter server gets the next variable."""
+"""`tf.contrib.training`: a step of training, and which server gets a variable."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,152 @@ from kit.devices.load_balancing import (
     GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy,
 )
 from kit.devices.load_balancing import RandomStrategy as RandomStrategy
+from kit.graph.op import IndexedSlices
+from kit.tf1 import logging
+from kit.tf1.graph.collections import GraphKeys, get_collection, get_collection_ref
+from kit.tf1.graph.control import control_dependencies, no_op
+from kit.tf1.ops.arithmetic import identity
+from kit.tf1.ops.checks import check_numerics as checked
+from kit.tf1.ops.clip import clip_by_norm, global_norm
+from kit.tf1.summary import ops as summary
+from kit.tf1.train.global_step import get_or_create_global_step
+from kit.tf1.train.optimizers.optimizer import Optimizer
+from kit.tf1.variables.scopes import name_scope
+from kit.tf1.variables.variable_lists import trainable_variables
 
-__all__ = ["GreedyLoadBalancingStrategy", "RandomStrategy", "byte_size_load_fn"]
+__all__ = [
+    "GreedyLoadBalancingStrategy",
+    "RandomStrategy",
+    "add_gradients_summaries",
+    "byte_size_load_fn",
+    "clip_gradient_norms",
+    "create_train_op",
+    "multiply_gradients",
+]
+
+Pairs = list[tuple[Any, Any]]  # of a gradient, or None, and its variable
+USE_GLOBAL_STEP = object()
+
+
+def create_train_op(
+    total_loss: Any,
+    optimizer: Any,
+    global_step: Any = USE_GLOBAL_STEP,
+    update_ops: Iterable[Any] | None = None,
+    variables_to_train: Any = None,
+    transform_grads_fn: Callable[[Pairs], Pairs] | None = None,
+    summarize_gradients: bool = False,
+    gate_gradients: int = Optimizer.GATE_OP,
+    aggregation_method: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    check_numerics: bool = True,
+) -> Any:
+    """Return a tensor that makes one step when it is run: the loss before the step.
+
+    `update_ops`, by default those of the collection, run before the loss is computed.
+    Raises `ValueError` for variables that cannot be trained; in a run
+    `InvalidArgumentError`, if `check_numerics`, for a loss that is no number.
+    """
+    if global_step is USE_GLOBAL_STEP:
+        global_step = get_or_create_global_step()
+    listed = get_collection(GraphKeys.UPDATE_OPS)
+    updates = list(listed if update_ops is None else update_ops)
+    if not set(listed) <= set(updates):
+        logging.warning("update_ops lacks some of tf.GraphKeys.UPDATE_OPS.")
+    if updates:
+        with control_dependencies(updates):
+            barrier = no_op(name="update_barrier")
+        total_loss = _after(barrier, total_loss)
+    pairs = optimizer.compute_gradients(
+        total_loss,
+        _trained(variables_to_train),
+        gate_gradients=gate_gradients,
+        aggregation_method=aggregation_method,
+        colocate_gradients_with_ops=colocate_gradients_with_ops,
+    )
+    if transform_grads_fn is not None:
+        pairs = transform_grads_fn(pairs)
+    if summarize_gradients:
+        with name_scope("summarize_grads"):
+            add_gradients_summaries(pairs)
+    step = optimizer.apply_gradients(pairs, global_step=global_step)
+    with name_scope("train_op"):
+        if check_numerics:
+            total_loss = checked(total_loss, "LossTensor is inf or nan")
+        made = _after(step, total_loss)
+    of_graph = get_collection_ref(GraphKeys.TRAIN_OP)
+    if made not in of_graph:
+        of_graph.append(made)
+    return made
+
+
+def multiply_gradients(
+    grads_and_vars: Pairs, gradient_multipliers: dict[Any, Any]
+) -> Pairs:
+    """Return gradients times factors, given by a variable or by its name.
+
+    Raises `ValueError` without factors, and for a factor where there is no gradient.
+    """
+    if not isinstance(gradient_multipliers, dict) or not gradient_multipliers:
+        raise ValueError("`gradient_multipliers` is empty.")
+
+    def changed(gradient: Any, variable: Any) -> Any:
+        keys = [
+            key for key in (variable, variable.op.name) if key in gradient_multipliers
+        ]
+        if not keys:
+            return gradient
+        if gradient is None:
+            raise ValueError("Requested multiple of `None` gradient.")
+        return _of_values(gradient, lambda x: x * gradient_multipliers[keys[0]])
+
+    return [(changed(*pair), pair[1]) for pair in grads_and_vars]
+
+
+def clip_gradient_norms(gradients_to_variables: Pairs, max_norm: float) -> Pairs:
+    """Return gradients, each shortened to a length of at most `max_norm`."""
+
+    def clipped(gradient: Any) -> Any:
+        return _of_values(gradient, lambda x: clip_by_norm(x, max_norm))
+
+    return [
+        (gradient if gradient is None else clipped(gradient), variable)
+        for gradient, variable in gradients_to_variables
+    ]
+
+
+def add_gradients_summaries(grads_and_vars: Pairs) -> list[Any]:
+    """Return summaries of how the gradients are spread, and of their norms."""
+    made = []
+    for gradient, variable in grads_and_vars:
+        if gradient is None:
+            logging.info("Var %s has no gradient", variable.op.name)
+            continue
+        values = gradient.values if isinstance(gradient, IndexedSlices) else gradient
+        name = variable.op.name
+        made.append(summary.histogram(f"{name}_gradient", values))
+        made.append(summary.scalar(f"{name}_gradient_norm", global_norm([values])))
+    return made
+
+
+def _of_values(gradient: Any, change: Callable[[Any], Any]) -> Any:
+    if not isinstance(gradient, IndexedSlices):
+        return change(gradient)
+    values = change(gradient.values)
+    return IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def _after(op: Any, tensor: Any) -> Any:
+    with control_dependencies([op]):
+        return identity(tensor)
+
+
+def _trained(chosen: Any) -> list[Any]:
+    known = trainable_variables()
+    wrong = [one.op.name for one in chosen or () if one not in known]
+    if wrong:
+        raise ValueError(f"{wrong} are not among tf.trainable_variables().")
+    return list(known if chosen is None else chosen)
 
 
 def byte_size_load_fn(op: Any) -> int:

@@ -9,11 +9,15 @@ from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math import random as native
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.ops.arithmetic import cast, log
 from kit.tf1.ops.index import slice as slice_of
+from kit.tf1.ops.join import concat
+from kit.tf1.ops.reduce import argmax
+from kit.tf1.ops.shape import expand_dims
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, op_scope
-from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32, int64
 
 _UNIFORM = ("float16", "float32", "float64", "int32", "int64")
 
@@ -113,6 +117,43 @@ def _setting(name: str, value: Any, dtype: DType) -> Any:
     found = convert_to_tensor(value, dtype, name=name)
     known = None if isinstance(value, ArrayProtocol) else found.static.value
     return found if known is None or known.ndim else known.item()
+
+
+def multinomial(
+    logits: Any,
+    num_samples: Any,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+) -> Any:
+    """Return classes drawn anew in each run: [batch, num_samples] of int64.
+
+    `logits` are [batch, classes]: the logarithms of how likely the classes are, up to a
+    constant for each row. Raises `ValueError` for another rank.
+    """
+    with op_scope(name, "multinomial", [logits, num_samples]) as scope:
+        weights = convert_to_tensor(logits, name="logits")
+        weights.shape.assert_has_rank(2)
+        count = convert_to_tensor(num_samples, int32, name="num_samples")
+        batch, classes = shape_of(weights)[:1], shape_of(weights)[1:]
+        drawn = random_uniform(
+            concat([batch, expand_dims(count, 0), classes], 0),
+            *(1e-37, 1.0, weights.dtype, seed),
+        )
+        # The greatest of Gumbel's noise and the logit is the class, as likely as it is.
+        chosen = argmax(expand_dims(weights, 1) - log(-log(drawn)), 2)
+        return cast(chosen, as_dtype(output_dtype or int64), name=scope)
+
+
+def categorical(
+    logits: Any,
+    num_samples: Any,
+    dtype: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return classes drawn anew in each run; see `multinomial`."""
+    return multinomial(logits, num_samples, seed, name or "categorical", dtype)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:

@@ -177,6 +177,29 @@ class VarianceScaling(Initializer):
         return TruncatedNormal(0.0, deviation, self.seed)(shape, dtype)
 
 
+class UniformUnitScaling(Initializer):
+    """Uniform values that keep the scale of what is multiplied with them.
+
+    They are below `factor` times the root of 3 over the product of all sizes but the
+    last.
+    """
+
+    def __init__(
+        self, factor: float = 1.0, seed: Any = None, dtype: Any = float32
+    ) -> None:
+        super().__init__(dtype)
+        self.factor, self.seed = factor, seed
+
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        """Return the values for a shape; a part is scaled as the whole is."""
+        whole = shape if partition_info is None else partition_info.full_shape
+        limit = self.factor * math.sqrt(3.0 / max(1.0, math.prod(_sizes(whole)[:-1])))
+        chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        return RandomUniform(-limit, limit, self.seed)(shape, chosen)
+
+
 class GlorotUniform(VarianceScaling):
     """Uniform values scaled by the number of inputs and outputs; the usual default."""
 
@@ -247,5 +270,6 @@ ones_initializer = Ones
 random_normal_initializer = RandomNormal
 random_uniform_initializer = RandomUniform
 truncated_normal_initializer = TruncatedNormal
+uniform_unit_scaling_initializer = UniformUnitScaling
 variance_scaling_initializer = VarianceScaling
 zeros_initializer = Zeros

@@ -12,6 +12,7 @@ from kit.tf1.variables.initial_values import Ones as ones
 from kit.tf1.variables.initial_values import RandomNormal as random_normal
 from kit.tf1.variables.initial_values import RandomUniform as random_uniform
 from kit.tf1.variables.initial_values import TruncatedNormal as truncated_normal
+from kit.tf1.variables.initial_values import UniformUnitScaling as uniform_unit_scaling
 from kit.tf1.variables.initial_values import VarianceScaling as variance_scaling
 from kit.tf1.variables.initial_values import Zeros as zeros
 from kit.tf1.variables.variable_lists import (
@@ -32,6 +33,7 @@ __all__ = [
     "random_normal",
     "random_uniform",
     "truncated_normal",
+    "uniform_unit_scaling",
     "variables",
     "variance_scaling",
     "zeros",

@@ -8,7 +8,13 @@ from kit.tf1.contrib.learn import datasets as datasets
 from kit.tf1.contrib.learn import python as python
 from kit.tf1.not_offered import refuse
 
-__all__ = ["datasets"]
+__all__ = ["ModeKeys", "datasets"]
+
+
+class ModeKeys:
+    """What a model is made for."""
+
+    TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 
 def __getattr__(name: str) -> Any:

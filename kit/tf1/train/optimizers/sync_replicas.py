@@ -58,11 +58,13 @@ class SyncReplicasOptimizer(Optimizer):
         variables_to_average: Any = None,
         use_locking: bool = False,
         name: str = "sync_replicas",
+        replica_id: int | None = None,
     ) -> None:
         """Wrap `opt`; `total_num_replicas` is `replicas_to_aggregate` unless given.
 
         `variable_averages`, an `ExponentialMovingAverage`, follows
-        `variables_to_average` after each step.
+        `variables_to_average` after each step. Programs from before 1.0 give a
+        `replica_id`, which nothing needs: each worker has a local step of its own.
         """
         super().__init__(use_locking, name)
         total = replicas_to_aggregate

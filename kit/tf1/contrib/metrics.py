@@ -1,0 +1,44 @@
+"""`tf.contrib.metrics`: those of `tf.metrics`, with the predictions first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1 import metrics
+from kit.tf1.metrics import mean as streaming_mean
+from kit.tf1.not_offered import refuse
+from kit.tf1.ops.arithmetic import cast, equal
+from kit.tf1.ops.reduce import reduce_mean
+from kit.tf1.tensor.convert import op_scope
+from kit.tf1.tensor.dtypes import float32
+
+__all__ = ["accuracy", "streaming_accuracy", "streaming_auc", "streaming_mean"]
+
+
+def accuracy(
+    predictions: Any, labels: Any, weights: Any = None, name: str | None = None
+) -> Any:
+    """Return the part of a batch that is right; see `tf.metrics.accuracy`."""
+    with op_scope(name, "accuracy", [predictions, labels]):
+        is_right = cast(equal(predictions, labels), float32)
+        if weights is None:
+            return reduce_mean(is_right)
+        return reduce_mean(is_right * weights) / reduce_mean(weights)
+
+
+def streaming_accuracy(
+    predictions: Any, labels: Any, *args: Any, **kwargs: Any
+) -> tuple[Any, Any]:
+    """Return how many were right so far; see `tf.metrics.accuracy`."""
+    return metrics.accuracy(labels, predictions, *args, **kwargs)
+
+
+def streaming_auc(
+    predictions: Any, labels: Any, *args: Any, **kwargs: Any
+) -> tuple[Any, Any]:
+    """Return the area under a curve so far; see `tf.metrics.auc`."""
+    return metrics.auc(labels, predictions, *args, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    refuse("contrib.metrics", name)

@@ -1,0 +1,114 @@
+"""Sparse tensors made dense, sums of rows of a table, and areas under curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
+PLACES = [[0, 0], [0, 1], [2, 0]]
+SCORES = [0.9, 0.8, 0.4, 0.1, 0.55]
+TRUE = [1, 0, 1, 0, 1]
+
+
+def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
+    with tf.Session() as session:
+        return session.run(fetches, feeds)
+
+
+def dense(*args: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: what `tf.sparse_to_dense` makes of its arguments."""
+    return lambda tf: run(tf, tf.sparse_to_dense(*args, **named))
+
+
+def looked_up(combiner: str, weights: Any = None, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: sums of the rows of a table, and the table's gradient."""
+
+    def case(tf: Any) -> Any:
+        table = tf.placeholder(tf.float32, [4, 3])
+        ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
+        given = None if weights is None else tf.SparseTensor(PLACES, weights, [3, 2])
+        made = tf.nn.embedding_lookup_sparse(
+            table, ids, given, combiner=combiner, **named
+        )
+        weighted = made * [[1.0, 2.0, 3.0]]
+        slope = tf.convert_to_tensor(tf.gradients(weighted, table)[0])
+        found = run(tf, [made, slope], {table: TABLE})
+        return [one.round(4) for one in found]
+
+    return case
+
+
+def area(labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
+    """Return a case: the area under a curve after a batch, and after it comes again."""
+
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [len(scores)])
+        value, update = tf.metrics.auc(labels, x, **named)
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            first = session.run(update, {x: scores})
+            second = session.run(update, {x: scores[::-1]})
+            names = sorted(one.op.name for one in tf.local_variables())
+            last = session.run(value)
+        return [[round(float(one), 4) for one in (first, second, last)], names]
+
+    return case
+
+
+def case_dense_of_a_sparse_tensor(tf: Any) -> Any:
+    given = tf.SparseTensor(PLACES, [1.0, 2.0, 3.0], [3, 2])
+    return run(tf, tf.sparse_tensor_to_dense(given, default_value=-1.0))
+
+
+def case_slope_of_values_made_dense(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [3])
+    made = tf.sparse_to_dense([[0], [2], [3]], [5], x) * [1.0, 2.0, 3.0, 4.0, 5.0]
+    return run(tf, tf.gradients(made, x), {x: [1.0, 2.0, 3.0]})
+
+
+def case_combiner_that_is_unknown(tf: Any) -> Any:
+    ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
+    return tf.nn.embedding_lookup_sparse(TABLE, ids, None, combiner="max")
+
+
+def case_classes_that_are_drawn(tf: Any) -> Any:
+    logits = tf.placeholder(tf.float32, [None, 3])
+    of_one = [[-1e9, 0.0, -1e9], [0.0, -1e9, -1e9]]
+    made = tf.multinomial(logits, 4), tf.random.categorical(logits, 2, tf.int32)
+    found = run(tf, made, {logits: of_one})
+    return [[one.dtype.name, one.shape.as_list()] for one in made], found
+
+
+def case_classes_without_a_batch(tf: Any) -> Any:
+    return tf.multinomial([1.0, 2.0], 3)
+
+
+CASES = {
+    "dense_of_one_place": dense(1, [3], 7.0),
+    "dense_of_a_vector": dense([0, 2], [4], [5, 6], 9),
+    "dense_of_rows": dense([[0, 1], [1, 2]], [2, 3], [5, 6], -1),
+    "dense_of_one_value": dense([[0, 1], [1, 2]], [2, 3], 5),
+    "dense_of_places_that_come_twice": dense([1, 1], [4], [5, 6]),
+    "dense_of_places_without_order": dense([2, 1], [4], [5, 6]),
+    "dense_of_places_that_are_not_checked": dense(
+        [2, 1], [4], [5, 6], validate_indices=False
+    ),
+    "dense_of_a_place_outside": dense([4], [4], [5]),
+    **{f"rows_{one}": looked_up(one) for one in ("sum", "mean", "sqrtn")},
+    **{
+        f"rows_{one}_with_weights": looked_up(one, [1.0, 2.0, 3.0])
+        for one in ("sum", "mean", "sqrtn")
+    },
+    "rows_that_are_shortened": looked_up("sum", max_norm=2.0),
+    "area": area(),
+    "area_of_precision": area(curve="PR", summation_method="minoring"),
+    "area_of_few_limits": area(num_thresholds=5, summation_method="majoring"),
+    "area_with_weights": area(weights=[1.0, 0.5, 2.0, 1.0, 0.0]),
+    "area_under_another_curve": area(curve="ABC"),
+    "area_by_another_method": area(summation_method="ABC"),
+    "area_beyond_one": area(scores=[1.5, 0.0, 0.0, 0.0, 0.0]),
+    "area_of_other_labels": area(labels=[1, 0]),
+}
