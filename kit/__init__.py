@@ -50,12 +50,12 @@ from kit.graph.op import Op as Op
 from kit.graph.op import Tensor as Tensor
 from kit.graph.ops.state.function import py_function as py_function
 from kit.graph.ops.state.source import constant as constant
-from kit.graph.ops.state.source import group as group
 from kit.graph.ops.state.source import identity as identity
 from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.groups.group import Group as Group
 from kit.recording.difference import diff as diff
 from kit.recording.loaded import load_run as load_run
 from kit.recording.options import Recording as Recording
@@ -68,6 +68,7 @@ from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
 from kit.server.engine import current as this_server
+from kit.server.opening import group as group
 from kit.server.server import Server as Server
 from kit.session.client import dask_graph as _dask_graph  # noqa: F401  # tensors become its collections
 from kit.session.client.metadata import RunMetadata as RunMetadata
@@ -117,6 +118,7 @@ __all__ = [
     "Flight",
     "GradientDescent",
     "Graph",
+    "Group",
     "Momentum",
     "Op",
     "PowerSGD",

@@ -42,7 +42,7 @@ LAYERS = {
     **dict.fromkeys(["kit.arithmetic", "kit.forking", "kit.machine"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks", "kit.picture"], 3),
-    **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),
+    **dict.fromkeys(["kit.groups", "kit.recording", "kit.rehearsal"], 3),
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),

@@ -964,8 +964,9 @@ class Cluster:
     ) -> LoopTask[dict[Task, Any]]:
         supervisor, loop = self._life.ready()
         check_times(deadline_s=deadline_s)
-        payload = remote.pack(function, args, kwargs)
-        payloads = dict.fromkeys(select(where, self.tasks), payload)
+        tasks = select(where, self.tasks)
+        payload = remote.pack(function, args, kwargs, tasks)
+        payloads = dict.fromkeys(tasks, payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
         give_up = supervisor.interrupt
         return loop.submit(

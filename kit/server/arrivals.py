@@ -80,6 +80,12 @@ class Arrivals:
             for key in [key for key in self._links if key[0] not in runs]:
                 self._drop(key)
 
+    def forget(self, run: str) -> None:
+        """Close the links of a run."""
+        with self._changed:
+            for key in [key for key in self._links if key[0] == run]:
+                self._drop(key)
+
     def close(self) -> None:
         """Close all links, and those that arrive from now on."""
         with self._changed:

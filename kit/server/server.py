@@ -21,10 +21,12 @@ from kit.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
+from kit.groups.generation import is_of_a_group
 from kit.handles import handle
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
+from kit.server.groups import Groups
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import MAX_BODY, connect_near, socket_beside, sweep
@@ -106,6 +108,7 @@ class Server:
     settings: Settings
     trainings: Trainings
     graphs: Graphs
+    groups: Groups
     address: Address | None
 
     def __init__(
@@ -127,6 +130,7 @@ class Server:
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory, self._stand_in)
+        self.groups = Groups(self.task, lambda: self.directory)
         self._rendezvous = TrainingRendezvous(
             self.task, self.trainings, lambda: self.directory
         )
@@ -311,6 +315,7 @@ class Server:
             targets.leave(self.target)
         # Trainings end first: members say goodbye over the links that close below. Then
         # the listeners, so that no link comes in after the sessions have ended.
+        self.groups.close()
         self.trainings.close(_STOP_S)
         self._closing.close()
         self.graphs.close(_STOP_S)
@@ -408,6 +413,9 @@ class Server:
         )
 
     def _take(self, link: Link) -> None:
+        if link.role is Role.DATA and is_of_a_group(link.run_id):
+            self.groups.take_data_link(link)
+            return
         if link.role is Role.DATA:
             self.trainings.take_data_link(link)
             return
@@ -434,7 +442,8 @@ class Server:
             self.trainings.link_closed(link, was_used)
 
     def _handlers(self, peer: Task, link: Link | None = None) -> Mapping[str, Handler]:
-        return Handlers(self.trainings, peer, link).table()
+        groups = self.groups.handlers(peer)
+        return {**Handlers(self.trainings, peer, link).table(), **groups}
 
     def _unexpected(self, op: str, error: BaseException) -> None:
         _log.error("%s: %r failed", self.task, op, exc_info=error)

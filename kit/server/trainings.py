@@ -31,7 +31,8 @@ from kit.errors import (
     NotFoundError,
 )
 from kit.exchange.layout import Range
-from kit.server.arrivals import Arrivals, announce
+from kit.server.arrivals import Arrivals
+from kit.server.data_links import open_streams
 from kit.server.directory import Directory
 from kit.server.elastic.other_processes import StandIn
 from kit.server.elastic.training import ElasticTraining
@@ -379,21 +380,13 @@ class Trainings:
         deadline: float,
     ) -> dict[int, Stream]:
         """Return a stream to each member that we dial, and from each that dials us."""
-        found: dict[int, Stream] = {}
-        try:
-            # Dial all first: what arrives is kept until it is asked for, so no two
-            # members can wait for each other.
-            for peer in dialled:
-                link = self._dial(job.tasks[peer], Role.DATA, job.run, deadline)
-                found[peer] = link.stream
-                announce(link, job.settings.connect_deadline_s)
-            for peer in awaited:
-                found[peer] = self._await(job.run, job.tasks[peer], deadline).stream
-        except BaseException:
-            for stream in found.values():
-                stream.close()  # their other ends would wait for our arena
-            raise
-        return found
+        return open_streams(
+            dialled,
+            awaited,
+            lambda peer: self._dial(job.tasks[peer], Role.DATA, job.run, deadline),
+            lambda peer: self._await(job.run, job.tasks[peer], deadline),
+            job.settings.connect_deadline_s,
+        )
 
     def _dial(
         self,

@@ -36,6 +36,7 @@ class TransferKind(IntEnum):
     BROADCAST = 5  # initial parameters, from the coordinator to all
     MOVE = 6  # optimizer slots and parameters that change their owner at a switch
     TENSOR = 7  # a value in a graph that an op on another task needs
+    MESSAGE = 9  # a value that one task of a group sends to another
     LATE = 8  # gradient that came when its step was complete without it
 
 

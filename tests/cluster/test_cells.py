@@ -39,7 +39,9 @@ class Engines:
         self.lost: dict[Task, str] = {}
         self._deaf = deaf
 
-    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+    def execute(
+        self, task: Task, code: str, on_message: OnMessage, about: Mapping[str, Any]
+    ) -> Any:
         self.listeners[task] = on_message
         self.replies[task] = Reply()
         return self.replies[task]

@@ -116,7 +116,7 @@ def test_an_engine_that_is_not_registered_any_more_is_answered_for(
     until(lambda: 1 not in engines.registered, 10)
 
     assert tells_of_an_end(engines.submit(1, b"").exception(5))
-    assert tells_of_an_end(engines.execute(1, "1", lambda _: None).result(5))
+    assert tells_of_an_end(engines.execute(1, "1", lambda _: None, {}).result(5))
 
 
 def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_on(

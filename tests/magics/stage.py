@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -94,7 +94,9 @@ class FakeCluster:
     def begin_naming(self, task: Task) -> CellRun:
         return self.begin_cell(task, f"task = {task.short}")
 
-    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+    def execute(
+        self, task: Task, code: str, on_message: OnMessage, about: Mapping[str, Any]
+    ) -> Any:
         self.codes.append((task.short, code))
         content = {"name": "stdout", "text": f"ran {len(code.splitlines())} lines\n"}
         on_message({"header": {"msg_type": "stream"}, "content": content})

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
 from kit.cluster.cells.failures import ENDED, TaskFailure, tells_of_an_end
 from kit.errors import InvalidArgumentError
+from kit.groups import scope
 from kit.task import Task
 
 # How long output may come after the reply that the cell is done.
@@ -24,8 +25,13 @@ MOST_SHOWN = 32 << 20  # characters that one cell may show on one task
 class TaskAccess(Protocol):
     """What a cell needs of the tasks; a `Supervisor`, or a substitute in a test."""
 
-    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
-        """Run code on a task; return the future of its reply."""
+    def execute(
+        self, task: Task, code: str, on_message: OnMessage, about: Mapping[str, Any]
+    ) -> Any:
+        """Run code on a task; return the future of its reply.
+
+        `about` says which cell it is, the same on all tasks; see `kit.groups.scope`.
+        """
 
     def interrupt(self, tasks: Sequence[Task]) -> None:
         """Send SIGINT to the tasks."""
@@ -61,6 +67,7 @@ class CellRun:
         self._kept = dict.fromkeys(self.tasks, 0)
         self._replied: dict[Task, float] = {}
         self._reasons: dict[Task, str] = {}
+        self._about = scope.about(self.tasks)
         self._replies = {task: self._begin(task, code) for task in self.tasks}
 
     def _begin(self, task: Task, code: str) -> Any:
@@ -71,7 +78,7 @@ class CellRun:
 
         if self._reason_of_loss(task):
             return None
-        return self._access.execute(task, code, take)
+        return self._access.execute(task, code, take, self._about)
 
     def _keep(self, output: CellOutput) -> None:
         # A task in an endless loop may show things until there is no memory left.

@@ -24,6 +24,7 @@ from kit.errors import (
     shortened,
     to_plain,
 )
+from kit.groups import scope
 from kit.hooks.progress import PlainLines
 from kit.pickling import dumps
 from kit.task import Task
@@ -40,10 +41,10 @@ class Perform:
         """Run the packed call and return its packed outcome; never raises."""
         printed = PrintedLines(most_a_second=math.inf, kept=_MOST_PRINTED)
         try:
-            code, call = cloudpickle.loads(payload)
+            code, call, about = cloudpickle.loads(payload)
             user_code.take(code)
             function, args, kwargs = opened(call)
-            with printed.of_this_thread():
+            with printed.of_this_thread(), scope.entered(about):
                 value = function(*args, **kwargs)
             outcome = {"value": value, "printed": printed.since(0)[0]}
             return cast(bytes, cloudpickle.dumps(outcome))
@@ -55,11 +56,15 @@ class Perform:
 
 
 def pack(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    tasks: Sequence[Task] = (),
 ) -> bytes:
     """Return the call as bytes; `InvalidArgumentError` names what cannot travel.
 
-    And what is not a function.
+    And what is not a function. `tasks` are those that run it, if it is a user's: they
+    may make a group.
 
     >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
     (3, 1)
@@ -75,7 +80,8 @@ def pack(
     named = getattr(function, "__name__", type(function).__name__)
     call = dumps((function, tuple(args), dict(kwargs)), f"the call of {named}()")
     # Apart, and after the call: pickling may import what it needs.
-    return cast(bytes, cloudpickle.dumps((user_code.of_this_process(), call)))
+    about = scope.about(tasks) if tasks else None
+    return cast(bytes, cloudpickle.dumps((user_code.of_this_process(), call, about)))
 
 
 def opened(pickled: Any, buffers: Any = ()) -> Any:

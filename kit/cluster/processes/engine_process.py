@@ -31,8 +31,9 @@ from IPython.core.error import UsageError
 from traitlets.config import Config
 
 from kit.cluster.cells.output_limit import OutputLimit
-from kit.cluster.processes.forks import HOST_ENGINE
+from kit.cluster.processes.forks import CELL, HOST_ENGINE
 from kit.errors import shortened
+from kit.groups import scope
 from kit.server import task_log
 
 _PIPE_LOOKS, _PIPE_LOOK_S = 200, 0.005  # until what a cell wrote has come to its stream
@@ -188,8 +189,12 @@ class LimitedKernel(engine_app.Kernel):  # type: ignore[misc]  # untyped base
     shell_class = LimitedShell
 
     async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run a cell."""
+        """Run a cell, and note which one it is: its tasks may make a group."""
+        about = self.get_parent().get("metadata", {}).get(CELL)
+        cell = scope.enter(about)
         reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
+        result = self.shell.last_execution_result
+        scope.leave(cell, result.error_in_exec or result.error_before_exec)
         if "evalue" in reply:
             reply["evalue"] = shortened(str(reply["evalue"]))
         return reply

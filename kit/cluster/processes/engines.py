@@ -23,7 +23,7 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform, pack
 from kit.cluster.loop import in_thread, to_the_end
 from kit.cluster.processes import controller, reaper
-from kit.cluster.processes.forks import HOST_ENGINE, Forks, Report
+from kit.cluster.processes.forks import CELL, HOST_ENGINE, Forks, Report
 from kit.cluster.processes.launch import ForkServerLauncher
 from kit.cluster.processes.processes import Processes, why
 from kit.cluster.processes.reaper import Process
@@ -365,10 +365,13 @@ class Engines:
     def _known_engines(self) -> frozenset[int]:
         return frozenset() if self._client is None else frozenset(self._client.ids)
 
-    def execute(self, index: int, code: str, on_message: OnMessage) -> Any:
+    def execute(
+        self, index: int, code: str, on_message: OnMessage, about: Mapping[str, Any]
+    ) -> Any:
         """Run code on engine `index` as a cell; return ipyparallel's future of it.
 
-        `on_message` gets each message of the cell's output, in ipyparallel's thread.
+        `about` says which cell it is (`kit.groups.scope`). `on_message` gets each
+        message of the cell's output, in ipyparallel's thread.
         """
         self._tell_of_modules(index)
         client = self._client
@@ -388,7 +391,7 @@ class Engines:
             code,
             silent=False,
             ident=identities[0],
-            metadata={"label": None},
+            metadata={"label": None, CELL: dict(about)},
             message_future_hook=attach,
         )
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 
+CELL = "psring_cell"  # in the metadata of a cell: which one it is, and on which tasks
 # The number of a host's own engine, with which all others there end; above all tasks'.
 HOST_ENGINE = 1_000_000
 

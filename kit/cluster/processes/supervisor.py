@@ -422,9 +422,11 @@ class Supervisor:
 
     # -- cells: the `TaskAccess` of `CellRun`, called from any thread ---------
 
-    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+    def execute(
+        self, task: Task, code: str, on_message: OnMessage, about: Mapping[str, Any]
+    ) -> Any:
         """Run code on a task; return the future of its reply."""
-        return self.launched.execute(self.numbers[task], code, on_message)
+        return self.launched.execute(self.numbers[task], code, on_message, about)
 
     def interrupt(self, tasks: Sequence[Task]) -> None:
         """Send SIGINT to the tasks; those that were removed meanwhile need none."""

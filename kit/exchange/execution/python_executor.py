@@ -68,7 +68,9 @@ class PythonExecutor:
             case Take():
                 return self._taker(op)
             case Sum(out, a, b):
-                return partial(op.combine, a, b, out)
+                if op.combine is np.add:
+                    return partial(np.add, a, b, out)
+                return partial(op.combine, a, b, out=out)  # numpy wants it by name
             case BoundCopy(out, source):
                 return partial(np.copyto, out, source)
             case BoundUpdate(call) | Descend(call):

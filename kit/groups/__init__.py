@@ -1,0 +1,1 @@
+"""Groups of tasks: collectives and messages in cells and plain functions."""

@@ -1,0 +1,114 @@
+"""One call of a group: what must be the same on all tasks, and what differed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+_MOST_LIKE = 200  # characters of a description in an error
+
+
+def digest(text: str) -> int:
+    """Return 62 bits of a text, the same in all processes.
+
+    >>> digest("barrier()") == digest("barrier()"), digest("a") == digest("b")
+    (True, False)
+    """
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 2
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What is compared: function, arguments, and what kind of value it has.
+
+    `like` may differ between tasks where each may give its own, as in a gather.
+    """
+
+    what: str
+    like: str = ""
+    options: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """How errors show it: `all_reduce(float32[10], op='sum')`."""
+        like = self.like
+        if len(like) > _MOST_LIKE:
+            like = f"{like[:_MOST_LIKE]}..."
+        given = [like] if like else []
+        given += [f"{name}={value!r}" for name, value in self.options]
+        return f"{self.what}({', '.join(given)})"
+
+    @property
+    def strict(self) -> str:
+        """Everything."""
+        return f"{self.what}|{self.like}|{self.options}"
+
+    @property
+    def loose(self) -> str:
+        """Everything but the value."""
+        return f"{self.what}|{self.options}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where a task is in a call: what `group.look` says of it."""
+
+    text: str
+    line: str
+
+    @property
+    def words(self) -> str:
+        """The call and its line."""
+        return f"{self.text} at {self.line}" if self.line else self.text
+
+
+def differ(number: int, calls: Mapping[str, Seen]) -> str:
+    """Return the sentence for calls that do not agree, by task.
+
+    >>> one, two = Seen("barrier()", "a.py, line 3"), Seen("broadcast(root=0)", "")
+    >>> differ(7, {"worker:0": one, "worker:1": one, "worker:2": two})[:72]
+    'call 7: worker:0, worker:1 are in barrier() at a.py, line 3; worker:2 is'
+    """
+    by_words: dict[str, list[str]] = {}
+    for task, seen in calls.items():
+        by_words.setdefault(seen.words, []).append(task)
+    parts = [
+        f"{', '.join(tasks)} {'is' if len(tasks) == 1 else 'are'} in {words}"
+        for words, tasks in by_words.items()
+    ]
+    return (
+        f"call {number}: {'; '.join(parts)}. No byte has moved. All tasks of a group "
+        f"make the same calls in the same order."
+    )
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a task waits for: all of `tasks`, or, of a message from anyone, any."""
+
+    tasks: tuple[int, ...]
+    any_will_do: bool = False
+
+
+def stuck(waits: Sequence[Waiting | None]) -> tuple[int, ...]:
+    """Return the tasks that wait for each other for ever; None is one that works.
+
+    >>> stuck([Waiting((1,)), Waiting((0,)), None])
+    (0, 1)
+    >>> stuck([Waiting((1, 2), any_will_do=True), Waiting((0,)), None])
+    ()
+    """
+    left = {task for task, wait in enumerate(waits) if wait is not None}
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for task in sorted(left):
+            wait = waits[task]
+            assert wait is not None
+            hopeless = [one in left for one in wait.tasks]
+            is_stuck = all(hopeless) if wait.any_will_do else any(hopeless)
+            if not is_stuck or not hopeless:
+                left.discard(task)
+                is_changed = True
+    return tuple(sorted(left))

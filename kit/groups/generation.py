@@ -1,0 +1,402 @@
+"""The links of a group, from one failure to the next: compare calls, carry out plans.
+
+Theory of operation. Before a byte of a call moves, all tasks compare what they call:
+
+    each task      two digests of its call --> first task     8 bytes each, not counted
+    first task     the same?  -- yes -->  verdict to all, and the plan is carried out
+                              -- the values differ, and may -->  a table of all forms
+                              -- no  -->  everybody's call is asked for, and all raise
+
+The verdict also says that everybody has finished the call before, so the memory is free
+for the next one. Links are opened when a plan first needs them: those to the first task
+before the first call, a ring's before the first all-reduce, and they stay.
+
+A failure of any kind ends a generation on all tasks: what was under way is left in the
+old links and memory, and the next call begins with new ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError, KitError
+from kit.exchange.execution.bound_operations import Update
+from kit.exchange.execution.program import Program
+from kit.exchange.group.linked_member import LinkedMember, shape
+from kit.exchange.group.links import partners_of
+from kit.exchange.layout import Layout, Range, Spec, lay_out
+from kit.exchange.plan import GRAD, Plan, Receive, Send
+from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.counting import Traffic
+from kit.groups.values import Form, packed, unpacked
+from kit.settings import Settings
+from kit.task import Task
+from kit.trace.traffic import Meter, TransferKind
+from kit.wire.shaping import LinkSettings
+from kit.wire.stream import Stream
+
+_DESK = 4096  # a task's digests and its form, in memory of its own behind the values
+_SAME, _TABLE = 1, 2
+_TOO_LONG = 0xFFFFFFFF
+_LEAST_CAPACITY = 64 << 20  # pages that are never touched cost nothing
+_MOST_BOUND = 64
+_REDUCE = TransferKind.REDUCE
+
+
+class Mismatch(Exception):
+    """The calls of the tasks differ; the group says how."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who is in a group, and how it exchanges: the same on all tasks but `me`."""
+
+    id: str
+    tasks: tuple[Task, ...]
+    me: int
+    hosts: tuple[int, ...]
+    link: LinkSettings
+    settings: Settings
+    timeout_s: float
+
+    def run(self, generation: int, growth: int) -> str:
+        """Return what the data links of a generation are known by."""
+        return uuid5(NAMESPACE_URL, f"{self.id}/{generation}/{growth}").hex
+
+
+def is_of_a_group(run_id: bytes) -> bool:
+    """Whether a data link belongs to a group; trainings have random identities.
+
+    >>> is_of_a_group(uuid5(NAMESPACE_URL, "a").bytes), is_of_a_group(bytes(16))
+    (True, False)
+    """
+    return UUID(bytes=run_id).version == 5
+
+
+class Services(Protocol):
+    """What the task's server does for a group."""
+
+    @property
+    def cluster_number(self) -> int:
+        """What frames carry to distinguish clusters."""
+
+    def spins(self, n_tasks: int) -> int:
+        """Return how often a wait checks again before it yields the processor."""
+
+    def streams(
+        self,
+        run: str,
+        tasks: Sequence[Task],
+        check: Callable[[], None],
+        dialled: Sequence[int],
+        awaited: Sequence[int],
+        deadline: float,
+    ) -> dict[int, Stream]:
+        """Return data streams to other tasks: to some that we dial, and to others."""
+
+    def forget(self, run: str) -> None:
+        """Close the data links of a run that nobody took."""
+
+
+@dataclass
+class Recipe:
+    """A call's plan, where its values lie, and what it costs."""
+
+    plan: Plan
+    traffic: Traffic
+    places: list[tuple[int, Range, str]] = field(default_factory=list)  # to copy in
+    results: list[tuple[int, Range, str]] = field(default_factory=list)
+    size: int = 0  # bytes of a region that it uses
+    layout: Layout | None = None
+    update: Update | None = None
+    combine: np.ufunc = np.add
+
+
+@dataclass
+class Bound:
+    """A recipe, bound to memory and links."""
+
+    recipe: Recipe
+    program: Program
+    places: list[Array]
+    results: list[Array]
+
+
+class Generation:
+    """One task's links and memory for a group; a thread uses it, any may abort it."""
+
+    def __init__(
+        self, members: Members, number: int, services: Services, meter: Meter
+    ) -> None:
+        """Make it without links; `open` has to follow."""
+        self.members, self.number, self._services = members, number, services
+        self._meter = meter
+        self._uncounted = Meter(members.me, limit=64, trace=False)
+        self._growth, self._capacity = 0, _LEAST_CAPACITY
+        self.error: KitError | None = None
+        self._stack = ExitStack()
+        self._linked: LinkedMember | None = None
+        self._bound: OrderedDict[str, Bound] = OrderedDict()
+
+    # -- links -----------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the links to the first task, which compares the calls."""
+        members, n = self.members, len(self.members.tasks)
+        size = self._capacity + (n + 1) * _DESK
+        layout = lay_out([Spec("bytes", (size,), "uint8")], n)
+        self._linked = linked = LinkedMember(
+            [str(task) for task in members.tasks],
+            members.me,
+            layout,
+            label=f"group-{members.tasks[members.me].short}",
+            meter=self._meter,
+            streams=self._streams,
+            cluster=self._services.cluster_number,
+            deadline_s=members.timeout_s,
+            checksum=members.settings.checksum,
+            native=members.settings.native,
+            spins=self._services.spins(n),
+            stack=self._stack,
+        )
+        linked.endpoint.stamp.epoch = self.number + 1
+        self.check()  # it may have been aborted before there was anything to abort
+        first = members.me == 0
+        self._require(range(1, n) if first else (0,))
+        self._comparing = _Comparing(linked, self._capacity, self._uncounted)
+
+    def _streams(
+        self, dialled: Sequence[int], awaited: Sequence[int], deadline: float
+    ) -> dict[int, Stream]:
+        members, run = self.members, self.members.run(self.number, self._growth)
+        return self._services.streams(
+            run, members.tasks, self.check, dialled, awaited, deadline
+        )
+
+    def _require(self, partners: Sequence[int] | range | set[int]) -> None:
+        linked = self._linked
+        assert linked is not None
+        missing = set(partners) - {self.members.me} - set(linked.endpoint.ports)
+        if missing:
+            deadline = time.monotonic() + self.members.timeout_s
+            linked.links.open(missing, deadline)
+            self.check()
+            shape(linked.endpoint, self.members.link, self.members.hosts)
+
+    def _grow(self, size: int) -> None:
+        """Begin again with more memory; all tasks do so in the same call."""
+        while self._capacity < size:
+            self._capacity *= 2
+        self._let_go()
+        self._growth += 1
+        self.open()
+
+    def abort(self, error: KitError) -> None:
+        """End every wait, now and later; from any thread."""
+        self.error = self.error or error
+        linked = self._linked
+        if linked is not None:
+            linked.abort(self.error)
+
+    def check(self) -> None:
+        """Raise what it was aborted with."""
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """The tasks that a wait for a message is for, if it lasts."""
+        wait = self._linked.endpoint.waits_for if self._linked is not None else None
+        return wait.members if wait is not None else ()
+
+    def close(self) -> None:
+        """Close the links and let go of the memory."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._bound.clear()
+        self._stack.close()
+        self._services.forget(self.members.run(self.number, self._growth))
+        if self._linked is not None:
+            self._linked.release()
+            self._linked = None
+
+    # -- calls -----------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the links to the first task are there."""
+        return self._linked is not None
+
+    def compare(
+        self, step: int, strict: int, loose: int, form: Form
+    ) -> list[Form] | None:
+        """Return when all tasks are in this call; the forms of all, if they differ.
+
+        Raises `Mismatch` on the first task, before anything else has moved.
+        """
+        linked = self._linked
+        assert linked is not None
+        linked.endpoint.stamp.step = step
+        linked.endpoint.stamp.overwrites = False
+        if self._comparing.verdict(strict, loose) == _SAME:
+            return None
+        return self._comparing.table(form)
+
+    def carry_out(
+        self, key: str, recipe: Callable[[], Recipe], put: Callable[[Bound], None]
+    ) -> Bound:
+        """Carry out a plan; `put` copies the values in. Returns where results lie."""
+        bound = self._bound.get(key) or self._bind(key, recipe())
+        linked = self._linked
+        assert linked is not None
+        plan = bound.recipe.plan
+        linked.endpoint.stamp.overwrites = plan.overwrites
+        put(bound)
+        bound.program.expect()
+        bound.program.step()
+        return bound
+
+    def _bind(self, key: str, recipe: Recipe) -> Bound:
+        if recipe.size > self._capacity:
+            self._grow(recipe.size)
+        self._require(set(partners_of(recipe.plan)))
+        linked = self._linked
+        assert linked is not None
+        stamp = linked.endpoint.stamp
+        stamp.overwrites = recipe.plan.overwrites
+
+        def views(places: list[tuple[int, Range, str]]) -> list[Array]:
+            return [
+                linked.memory.typed(stamp.where(region), part).view(dtype)
+                for region, part, dtype in places
+            ]
+
+        program = linked.program(
+            recipe.plan,
+            recipe.update,
+            layout=recipe.layout,
+            combine=recipe.combine,
+            expects=False,
+            once=True,
+        )
+        bound = Bound(recipe, program, views(recipe.places), views(recipe.results))
+        self._bound[key] = bound
+        if len(self._bound) > _MOST_BOUND:
+            self._bound.popitem(last=False)
+        return bound
+
+
+class _Comparing:
+    """How the calls of all tasks are compared: programs of their own, not counted."""
+
+    def __init__(self, linked: LinkedMember, capacity: int, meter: Meter) -> None:
+        n, me = len(linked.endpoint.names), linked.me
+        self._linked, self._n, self._me = linked, n, me
+        desk = Range(capacity, capacity + 16)
+        word = Range(capacity + 64, capacity + 72)
+        slots = [
+            Range(capacity + (1 + one) * _DESK, capacity + (2 + one) * _DESK)
+            for one in range(n)
+        ]
+        whole = Range(slots[0].lo, slots[-1].hi)
+        ports, memory = linked.endpoint.ports, linked.memory
+        self._own = memory.typed(GRAD, desk).view(np.uint64)
+        self._word = memory.typed(GRAD, word).view(np.uint64)
+        self._table = memory.typed(GRAD, whole).reshape(n, _DESK)
+        others = [one for one in range(n) if one != me] if me == 0 else [0]
+
+        def theirs(member: int, part: Range) -> Array:
+            return ports[member].window(GRAD, part, apart=True)
+
+        if me == 0:
+            self._words = [theirs(one, desk).view(np.uint64) for one in others]
+            self._slots = {one: theirs(one, slots[one]) for one in others}
+            plans = [self._first(others, desk, word)]
+            plans.append(self._first(others, None, whole, slots))
+        else:
+            self._words = [theirs(0, word).view(np.uint64)]
+            self._all = theirs(0, whole).reshape(n, _DESK)
+            plans = [self._other(desk, word), self._other(slots[me], whole)]
+        self._programs = [
+            Program(plan, linked.endpoint, memory, meter, expects=False, once=True)
+            for plan in plans
+        ]
+
+    @staticmethod
+    def _first(
+        others: Sequence[int],
+        desk: Range | None,
+        answer: Range,
+        slots: Sequence[Range] = (),
+    ) -> Plan:
+        asked = tuple(Receive(one, GRAD, desk or slots[one], _REDUCE) for one in others)
+        told = tuple(Send(one, GRAD, answer, _REDUCE) for one in others)
+        return Plan((asked, told), ())
+
+    @staticmethod
+    def _other(desk: Range, answer: Range) -> Plan:
+        send, take = Send(0, GRAD, desk, _REDUCE), Receive(0, GRAD, answer, _REDUCE)
+        return Plan(((send, take),), ())
+
+    def verdict(self, strict: int, loose: int) -> int:
+        """Return whether all tasks are in the same call, or one whose values differ."""
+        if self._n == 1:
+            return _SAME
+        program = self._programs[0]
+        program.expect()
+        self._own[:] = strict, loose
+        if self._me:
+            program.step()
+            return int(self._words[0][0])
+        program.reduce(0)
+        found = [(int(one[0]), int(one[1])) for one in self._words]
+        if all(one == strict for one, _ in found):
+            self._word[0] = _SAME
+        elif all(one == loose for _, one in found):
+            self._word[0] = _TABLE
+        else:
+            raise Mismatch
+        program.reduce(1)
+        self._linked.endpoint.flush()
+        return int(self._word[0])
+
+    def table(self, form: Form) -> list[Form]:
+        """Return the forms of all tasks' values."""
+        data = packed(form)
+        mine = self._table[self._me]
+        is_long = len(data) > _DESK - 4
+        mine[:4].view(np.uint32)[0] = _TOO_LONG if is_long else len(data)
+        if not is_long:
+            mine[4 : 4 + len(data)] = np.frombuffer(data, np.uint8)
+        program = self._programs[1]
+        program.expect()
+        if self._me:
+            program.step()
+            table = self._all
+        else:
+            program.reduce(0)
+            for one, slot in self._slots.items():
+                self._table[one] = slot
+            program.reduce(1)
+            self._linked.endpoint.flush()
+            table = self._table
+        return [_read(row) for row in table]
+
+
+def _read(row: Array) -> Any:
+    length = int(row[:4].view(np.uint32)[0])
+    if length == _TOO_LONG:
+        raise InvalidArgumentError(
+            "a value has too many parts to be different on each task; make one array "
+            "of them, or give all tasks values of the same form."
+        )
+    return unpacked(row[4 : 4 + length].tobytes())

@@ -1,0 +1,185 @@
+"""What users give to a group, as numpy arrays, and results of the same kind again.
+
+An array of numpy, cupy or torch, a number, or a dict or list of them. What a value is
+like is said in a text, which tasks compare.
+"""
+
+from __future__ import annotations
+
+import json
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.arrays import like, to_numpy
+from kit.errors import InvalidArgumentError
+
+Array = npt.NDArray[Any]
+Form = Any  # plain data that says how a value is put together
+
+_NUMBERS = {"bool": bool, "int": int, "float": float, "complex": complex}
+_MOST_NUMBER = 2**63
+
+
+@dataclass
+class Value:
+    """A value taken apart: its arrays in order, how it was made of them, and whose."""
+
+    arrays: list[Array]
+    form: Form
+    originals: list[Any]  # the arrays as they were given, for results of their library
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def text(self) -> str:
+        """What it is like: `float32[3, 4]`, `int`, `dict of 'w': float32[3]`."""
+        return said(self.form)
+
+    def put_into(self, places: Sequence[Array]) -> None:
+        """Copy the arrays to flat arrays of their dtype."""
+        for array, place in zip(self.arrays, places, strict=True):
+            np.copyto(place.reshape(array.shape), array)
+
+
+def taken(value: Any, what: str) -> Value:
+    """Take a value apart; `InvalidArgumentError` for what has no fixed bytes."""
+    found = Value([], None, [])
+    found.form = _take(value, what, found)
+    return found
+
+
+def _take(value: Any, what: str, into: Value) -> Form:
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise InvalidArgumentError(
+                f"{what}() got a dict with the keys {[*value][:5]!r}; give names as "
+                f"keys: {{'w': array}}."
+            )
+        return {"dict": {name: _take(one, what, into) for name, one in value.items()}}
+    if isinstance(value, list | tuple):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_take(one, what, into) for one in value]}
+    if value is None or isinstance(value, str | bytes):
+        raise InvalidArgumentError(
+            f"{what}() got {value!r:.40}; give an array, a number, or a dict or list "
+            f"of them. A text travels as bytes: np.frombuffer(text.encode(), np.uint8)."
+        )
+    number = _kind_of_number(value)
+    if number == "int" and not -_MOST_NUMBER <= value < _MOST_NUMBER:
+        raise InvalidArgumentError(
+            f"{what}() got {value}, which has more than 64 bits; give a float, or "
+            f"split it up."
+        )
+    array = to_numpy(value)
+    into.arrays.append(array)
+    into.originals.append(value)
+    return {"a": [name_of(array.dtype), list(array.shape), number]}
+
+
+def _kind_of_number(value: Any) -> str:
+    if isinstance(value, np.generic):
+        return "scalar"
+    for name, kind in _NUMBERS.items():
+        if type(value) is kind:
+            return name
+    if isinstance(value, numbers.Number):
+        return "scalar"
+    return ""
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Return the text that gives the same dtype back.
+
+    >>> name_of(np.dtype("float32")), name_of(np.dtype(">i2"))
+    ('float32', '>i2')
+    """
+    if dtype.names is not None:
+        raise InvalidArgumentError(
+            f"an array of {dtype} has several fields; send each: array['x'], or its "
+            f"bytes: array.view(np.uint8)."
+        )
+    try:
+        return dtype.name if np.dtype(dtype.name) == dtype else dtype.str
+    except TypeError:
+        return dtype.str
+
+
+def leaves(form: Form) -> list[tuple[str, tuple[int, ...]]]:
+    """Return dtype and shape of each array of a form, in order."""
+    ((kind, rest),) = form.items()
+    if kind == "a":
+        return [(rest[0], tuple(rest[1]))]
+    parts = rest.values() if kind == "dict" else rest
+    return [leaf for part in parts for leaf in leaves(part)]
+
+
+def size_of(form: Form) -> int:
+    """Return the bytes of all arrays of a form."""
+    return sum(n_bytes(*leaf) for leaf in leaves(form))
+
+
+def n_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """Return the bytes of an array.
+
+    >>> n_bytes("float32", (3, 4))
+    48
+    """
+    return int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
+
+
+def said(form: Form) -> str:
+    """Return what a value of this form is like, in words.
+
+    >>> said({"list": [{"a": ["float32", [2, 3], ""]}, {"a": ["int64", [], "int"]}]})
+    'list of float32[2, 3], int'
+    """
+    ((kind, rest),) = form.items()
+    if kind == "a":
+        dtype, shape, number = rest
+        if number and number != "scalar":
+            return str(number)
+        return f"{dtype}{shape}" if shape or not number else dtype
+    if kind == "dict":
+        return "dict of " + ", ".join(f"{k!r}: {said(one)}" for k, one in rest.items())
+    return f"{kind} of " + ", ".join(map(said, rest))
+
+
+def rebuilt(form: Form, arrays: Sequence[Array], originals: Sequence[Any] = ()) -> Any:
+    """Return a value of this form of its arrays, each of its original's library.
+
+    The arrays become part of it: give copies.
+    """
+    return _rebuild(form, iter(arrays), iter(originals or [None] * len(arrays)))
+
+
+def _rebuild(form: Form, arrays: Any, originals: Any) -> Any:
+    ((kind, rest),) = form.items()
+    if kind == "dict":
+        return {k: _rebuild(one, arrays, originals) for k, one in rest.items()}
+    if kind in ("list", "tuple"):
+        parts = [_rebuild(one, arrays, originals) for one in rest]
+        return tuple(parts) if kind == "tuple" else parts
+    array, original = next(arrays), next(originals)
+    if rest[2] in _NUMBERS:
+        return array.item()
+    if rest[2] == "scalar":
+        return array[()]
+    return array if original is None else like(array, original)
+
+
+def packed(form: Form) -> bytes:
+    """Return a form as bytes."""
+    return json.dumps(form, separators=(",", ":")).encode()
+
+
+def unpacked(data: bytes) -> Form:
+    """Return the form of such bytes."""
+    return json.loads(data)

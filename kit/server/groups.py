@@ -1,0 +1,308 @@
+"""A task's groups: their links and messages, and what other tasks ask about them.
+
+group.look      where is this task: its call and line, or how it left the cell
+group.end       what was under way has failed elsewhere
+group.put       a message for this task
+group.account   what it has counted
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from kit import machine
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    NotFoundError,
+)
+from kit.groups import messages, scope
+from kit.groups.generation import Members
+from kit.groups.group import Group
+from kit.groups.mailbox import Mailbox, Parcel
+from kit.groups.state import GroupState
+from kit.groups.traffic import account
+from kit.groups.values import unpacked
+from kit.groups.watch import LOOK_S, Watch
+from kit.message_fields import anything, flag, text, whole
+from kit.server.arrivals import Arrivals
+from kit.server.data_links import open_streams
+from kit.server.directory import Directory
+from kit.task import Task
+from kit.wire.frame import Buffer, cluster_number
+from kit.wire.handshake.messages import Role
+from kit.wire.link import Link
+from kit.wire.rpc import Answer, Caller, Handler
+from kit.wire.shaping import LinkSettings
+from kit.wire.stream import Stream
+
+_SPINS = 100
+_MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
+_END_S = 1.0
+_GROUP: Final = {"group": text(200), "generation": whole(0)}
+Way = tuple[str, int, bool]  # group, rank, and whether messages go there
+
+
+class Groups:
+    """The groups of one server's task; the `Talks` of their states."""
+
+    def __init__(self, me: Task, directory: Callable[[], Directory]) -> None:
+        """Make none; `directory` is called when it is needed."""
+        self.task, self._directory = me, directory
+        self._states: dict[str, GroupState] = {}
+        self._watches: dict[str, Watch] = {}
+        self._mailboxes: OrderedDict[str, Mailbox] = OrderedDict()
+        self._made: dict[tuple[Any, ...], int] = {}
+        self._arrivals = Arrivals()
+        self._callers: dict[Way, Caller] = {}
+        self._guard = threading.RLock()
+        self._stirred = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._is_closed = False
+
+    # -- made ------------------------------------------------------------------
+
+    def make(self, tasks: Sequence[Task], link: str | None, timeout_s: float) -> Group:
+        """Return the group of these tasks that is next in this cell or program."""
+        where = scope.now()
+        own = where.id if where is not None else ""
+        key = own, tuple(tasks)
+        with self._guard:
+            number = self._made[key] = self._made.get(key, 0) + 1
+        names = ",".join(task.short for task in tasks)
+        return self._group(f"{own}/{names}/{number}", tuple(tasks), link, timeout_s)
+
+    def _group(
+        self, name: str, tasks: tuple[Task, ...], link: str | None, timeout_s: float
+    ) -> Group:
+        if self.task not in tasks:
+            names = ", ".join(task.short for task in tasks)
+            raise InvalidArgumentError(
+                f"{self.task.short} is not in this group of {names}; call kit.group() "
+                f"on its tasks alone.",
+                task=str(self.task),
+            )
+        found = self._directory()
+        hosts = found.hosts(tasks)
+        known = list(dict.fromkeys(hosts))
+        settings = LinkSettings.parse(link)
+        members = Members(
+            uuid5(NAMESPACE_URL, f"{name}/{settings}").hex,
+            tasks,
+            tasks.index(self.task),
+            tuple(known.index(host) for host in hosts),
+            settings,
+            found.settings,
+            timeout_s,
+        )
+        with self._guard:
+            if self._is_closed:
+                raise FailedPreconditionError(
+                    f"the server of {self.task} was stopped; make another one."
+                )
+            box = self._mailboxes.pop(members.id, None) or Mailbox()
+            state = GroupState(members, self, box)
+            watch = Watch(state)
+            self._states[members.id], self._watches[members.id] = state, watch
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch, name=f"kit-group-{self.task.short}", daemon=True
+                )
+                self._watcher.start()
+
+        def make(more: str, fewer: tuple[Task, ...]) -> Group:
+            return self._group(more, fewer, link, timeout_s)
+
+        return Group(state, watch, make)
+
+    def let_go(self, state: GroupState) -> None:
+        """See `Talks`."""
+        name = state.members.id
+        with self._guard:
+            if self._states.get(name) is state:
+                del self._states[name], self._watches[name]
+            ways = [way for way in self._callers if way[0] == name]
+            callers = [self._callers.pop(way) for way in ways]
+        for caller in callers:
+            caller.close()
+        self.stir()
+
+    def close(self) -> None:
+        """End all groups; no other can be made."""
+        with self._guard:
+            self._is_closed = True
+            states, watcher = list(self._states.values()), self._watcher
+        for state in states:
+            error = FailedPreconditionError(f"the server of {self.task} was stopped.")
+            state.fail(state.generation, error)
+            state.close()
+        self._arrivals.close()
+        self.stir()
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join(_END_S)
+
+    # -- links: the `Services` of a generation ---------------------------------
+
+    @property
+    def cluster_number(self) -> int:
+        """See `Services`."""
+        return cluster_number(self._directory().credentials.cluster_id)
+
+    def spins(self, n_tasks: int) -> int:
+        """See `Services`; 0 where tasks share cores."""
+        return _SPINS if n_tasks <= machine.cores() else 0
+
+    def streams(
+        self,
+        run: str,
+        tasks: Sequence[Task],
+        check: Callable[[], None],
+        dialled: Sequence[int],
+        awaited: Sequence[int],
+        deadline: float,
+    ) -> dict[int, Stream]:
+        """See `Services`."""
+        directory = self._directory()
+
+        def dial(peer: int) -> Link:
+            at = tasks[peer], self.task, Role.DATA, run
+            return directory.reach(*at, deadline=deadline, check=check)
+
+        def arrived(peer: int) -> Link:
+            while (link := self._arrivals.maybe_take(run, tasks[peer])) is None:
+                check()
+                if time.monotonic() > deadline:
+                    raise DeadlineExceededError(
+                        f"{tasks[peer].short} did not come to this call of the group.",
+                        task=str(tasks[peer]),
+                    )
+            return link
+
+        limit_s = directory.settings.connect_deadline_s
+        return open_streams(dialled, awaited, dial, arrived, limit_s)
+
+    def take_data_link(self, link: Link) -> None:
+        """Keep a data link until its group asks for it."""
+        self._arrivals.put(link)
+
+    def forget(self, run: str) -> None:
+        """See `Services`."""
+        self._arrivals.forget(run)
+
+    # -- questions to other tasks ----------------------------------------------
+
+    def ask(
+        self,
+        members: Members,
+        rank: int,
+        op: str,
+        values: Mapping[str, Any],
+        *,
+        blob: Buffer = b"",
+        deadline_s: float,
+        for_messages: bool = False,
+    ) -> tuple[dict[str, Any], bytearray]:
+        """See `Talks`. Messages have a link of their own: they may be large."""
+        way = members.id, rank, for_messages
+        with self._guard:
+            caller = self._callers.get(way)
+        if caller is None or caller.is_closed:
+            link = self._directory().dial(
+                *(members.tasks[rank], self.task, Role.CONTROL, members.id),
+                deadline_s=deadline_s,
+            )
+            caller = Caller(link)
+            with self._guard:
+                self._callers[way] = caller
+        return caller.call(op, deadline_s, {"group": members.id, **values}, blob=blob)
+
+    def stir(self) -> None:
+        """See `Talks`."""
+        self._stirred.set()
+
+    def _watch(self) -> None:
+        while not self._is_closed:
+            self._stirred.wait(LOOK_S)
+            self._stirred.clear()
+            with self._guard:
+                watches = list(self._watches.values())
+            if not watches:
+                with self._guard:
+                    if not self._watches:
+                        self._watcher = None
+                        return
+            for watch in watches:
+                with suppress(KitError):
+                    watch.state.tell()
+                    watch.look()
+
+    # -- answers ---------------------------------------------------------------
+
+    def handlers(self, peer: Task) -> dict[str, Handler]:
+        """Return what answers the questions of another task."""
+        put = {"source": whole(0), "tag": whole(0), "form": text(), "hold": whole(0)}
+        return {
+            "group.look": Handler({"group": text(200)}, self._look),
+            "group.end": Handler({**_GROUP, "error": anything()}, self._end),
+            "group.put": Handler(
+                {**_GROUP, **put}, lambda values, blob: self._put(peer, values, blob)
+            ),
+            "group.account": Handler(
+                {"group": text(200), "details": flag()}, self._account
+            ),
+        }
+
+    def _state(self, name: str) -> GroupState | None:
+        with self._guard:
+            return self._states.get(name)
+
+    def _look(self, values: dict[str, Any], _: bytearray) -> Answer:
+        state = self._state(values["group"])
+        if state is not None:
+            return state.status(), b""
+        here = scope.now()
+        told = {"known": False, "scope": "", "left": ""}
+        if here is not None:
+            told |= {"scope": here.id, "left": here.left}
+        return told, b""
+
+    def _end(self, values: dict[str, Any], _: bytearray) -> Answer:
+        state = self._state(values["group"])
+        if state is not None:
+            state.ended_elsewhere(values["generation"], values["error"])
+        return {}, b""
+
+    def _put(self, peer: Task, values: dict[str, Any], blob: bytearray) -> Answer:
+        name = values["group"]
+        state = self._state(name)
+        if state is not None:
+            tasks, source = state.members.tasks, values["source"]
+            if source >= len(tasks) or tasks[source] != peer:
+                raise InvalidArgumentError(
+                    f"{peer.short} is not rank {source} of this group."
+                )
+            messages.put(state, values, blob)
+            return {}, b""
+        now = time.monotonic_ns()
+        at = values["generation"], values["source"], values["tag"]
+        form = unpacked(values["form"].encode())
+        with self._guard:
+            box = self._mailboxes.setdefault(name, Mailbox())
+            while len(self._mailboxes) > _MOST_UNKNOWN:
+                self._mailboxes.popitem(last=False)
+        box.put(Parcel(*at, form, blob, now, now + values["hold"]))
+        return {}, b""
+
+    def _account(self, values: dict[str, Any], _: bytearray) -> Answer:
+        state = self._state(values["group"])
+        if state is None:
+            raise NotFoundError(f"{self.task.short} has no such group any more.")
+        return account(state, details=values["details"])

@@ -1,0 +1,196 @@
+"""No call of a group hangs: who is waited for is named, and the group goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    AbortedError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from kit.groups import watch
+from tests.group.scene import scene
+
+
+@pytest.mark.slow
+def test_deadlock_is_named_with_its_lines_and_the_group_goes_on() -> None:
+    with scene(3) as stage:
+
+        def first(group: kit.Group) -> Any:
+            return group.receive(1)
+
+        def second(group: kit.Group) -> Any:
+            return group.all_reduce(np.ones(10, np.float32))
+
+        errors = stage.errors(first, second, second)
+
+        for error in errors:
+            assert isinstance(error, AbortedError), error
+            assert "deadlock: worker:0 is in receive(source=1) at test_e" in str(error)
+            assert "worker:1 is in all_reduce(float32[10]) at test_ends" in str(error)
+        assert stage.play(lambda group: group.all_reduce(1)) == [3, 3, 3]
+
+
+@pytest.mark.slow
+def test_two_that_wait_for_each_other_while_a_third_works_are_named() -> None:
+    with scene(3) as stage:
+
+        def ahead(group: kit.Group) -> Any:
+            if group.rank < 2:
+                return group.receive(1 - group.rank)
+            time.sleep(3)
+            return None
+
+        errors = stage.errors(ahead)
+
+        assert [type(one) for one in errors] == [AbortedError, AbortedError, type(None)]
+        assert "deadlock: worker:0" in str(errors[0])
+        assert "worker:2" not in str(errors[0])
+
+
+@pytest.mark.slow
+def test_large_messages_both_ways_are_no_deadlock() -> None:
+    big = np.arange(1 << 20)
+    with scene(2) as stage:
+
+        def swap(group: kit.Group) -> Any:
+            group.send(big + group.rank, to=1 - group.rank)
+            return group.receive(1 - group.rank)
+
+        found = stage.play(swap)
+
+    assert all(np.array_equal(found[n], big + 1 - n) for n in (0, 1))
+
+
+@pytest.mark.slow
+def test_who_has_not_come_for_the_time_is_named() -> None:
+    with scene(2, timeout_s=1.0) as stage:
+
+        def late(group: kit.Group) -> Any:
+            if group.rank == 0:
+                return group.barrier()
+            return time.sleep(2)
+
+        errors = stage.errors(late)
+
+    assert isinstance(errors[0], DeadlineExceededError)
+    assert "call 1, barrier() at test_ends.py" in str(errors[0])
+    assert "waited 1 s for worker:1" in str(errors[0])
+
+
+@pytest.mark.slow
+def test_who_still_works_is_named_after_a_while_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "NOTICE_S", 0.5)
+    said = list[str]()
+    with scene(2) as stage:
+        for group in stage.groups:
+            group._watch.say = said.append
+
+        def late(group: kit.Group) -> Any:
+            if group.rank == 1:
+                time.sleep(1.5)
+            return group.all_reduce(1)
+
+        assert stage.play(late) == [2, 2]
+
+    assert len(said) == 1
+    assert "call 1, all_reduce(int) at test_ends.py, line" in said[0]
+    assert "waits for worker:1 (test_ends.py, line" in said[0]
+
+
+@pytest.mark.slow
+def test_error_of_one_task_in_a_call_ends_it_on_all() -> None:
+    with scene(3) as stage:
+
+        def program(group: kit.Group) -> Any:
+            value = np.ones(3) if group.rank else np.array([object()])
+            return group.all_reduce(value)
+
+        begun = stage.begin(program)
+        assert isinstance(begun[0].exception(20), InvalidArgumentError)
+        # It goes on with another call, and the others hear of that.
+        other = stage.pool.submit(stage.groups[0].barrier)
+        errors = [one.exception(20) for one in (*begun[1:], other)]
+
+    for error in errors:
+        assert "worker:0 is in barrier()" in str(error)
+        assert "worker:1, worker:2 are in all_reduce(float64[3])" in str(error)
+
+
+@pytest.mark.slow
+def test_server_that_stops_ends_the_calls_of_the_others() -> None:
+    with scene(2) as stage:
+        stage.play(lambda group: group.all_reduce(1))
+
+        def wait(group: kit.Group) -> Any:
+            if group.rank == 1:
+                return stage.cluster.servers[1].stop()
+            return group.barrier()
+
+        begun = time.monotonic()
+        error = stage.begin(wait)[0].exception(20)
+
+    assert error is not None
+    assert "worker:1" in str(error)
+    assert time.monotonic() - begun < 6
+
+
+def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
+    with scene(2) as stage:
+        group = stage.groups[0]
+
+        def refused(call: Any, *words: str) -> None:
+            with pytest.raises(InvalidArgumentError) as caught:
+                call()
+            assert all(word in str(caught.value) for word in words), caught.value
+
+        refused(lambda: group.all_reduce("text"), "frombuffer")
+        refused(lambda: group.all_reduce(1, op="xor"), "xor", "sum, mean, max")
+        refused(lambda: group.all_reduce(np.ones(2, bool)), "bool", "astype")
+        refused(lambda: group.all_reduce(1, algorithm="ps"), "ps", "ring")
+        refused(lambda: group.all_reduce(1, algorithm="rin"), "Did you mean 'ring'?")
+        refused(lambda: group.send(1, to=2), "to=2", "0 worker:0, 1 worker:1")
+        refused(lambda: group.broadcast(1, root=True), "root=True")
+        refused(lambda: group.scatter([1]), "each of the 2 tasks")
+        refused(lambda: group.send(1, to=1, tag=-1), "tag=-1")
+        refused(lambda: group.all_reduce(2**70), "64 bits")
+        refused(lambda: group.all_reduce({1: 2.0}), "names as keys")
+        refused(lambda: kit.group("work", cluster=stage.cluster.servers[0]), "work")
+    with pytest.raises(FailedPreconditionError, match="closed"):
+        group.barrier()
+    with pytest.raises(FailedPreconditionError, match="%%on worker"):
+        kit.group()
+
+
+@pytest.mark.slow
+def test_link_slows_collectives_and_messages() -> None:
+    with scene(2, link="8mbit,20ms") as stage:
+
+        def timed(group: kit.Group) -> tuple[float, float]:
+            group.barrier()
+            times = []
+            for call in (
+                lambda: group.all_reduce(np.zeros(50_000, np.uint8)),
+                lambda: group.sendrecv(
+                    np.zeros(50_000, np.uint8), *[1 - group.rank] * 2
+                ),
+            ):
+                begun = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - begun)
+            return times[0], times[1]
+
+        found = stage.play(timed)
+
+    for reduced_s, sent_s in found:
+        assert reduced_s > 2 * (0.025 + 0.02)  # two halves, one after the other
+        assert sent_s > 0.05 + 0.02
