@@ -55,7 +55,7 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
-from kit.groups.group import Group as Group
+from kit.groups.group import TaskGroup as Group
 from kit.recording.difference import diff as diff
 from kit.recording.loaded import load_run as load_run
 from kit.recording.options import Recording as Recording

@@ -51,7 +51,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CallSeen:
     """Where a task is in a call: what `group.look` says of it."""
 
     text: str
@@ -63,10 +63,11 @@ class Seen:
         return f"{self.text} at {self.line}" if self.line else self.text
 
 
-def differ(number: int, calls: Mapping[str, Seen]) -> str:
+def differ(number: int, calls: Mapping[str, CallSeen]) -> str:
     """Return the sentence for calls that do not agree, by task.
 
-    >>> one, two = Seen("barrier()", "a.py, line 3"), Seen("broadcast(root=0)", "")
+    >>> one = CallSeen("barrier()", "a.py, line 3")
+    >>> two = CallSeen("broadcast(root=0)", "")
     >>> differ(7, {"worker:0": one, "worker:1": one, "worker:2": two})[:72]
     'call 7: worker:0, worker:1 are in barrier() at a.py, line 3; worker:2 is'
     """

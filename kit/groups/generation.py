@@ -48,10 +48,11 @@ _SAME, _TABLE = 1, 2
 _TOO_LONG = 0xFFFFFFFF
 _LEAST_CAPACITY = 64 << 20  # pages that are never touched cost nothing
 _MOST_BOUND = 64
+_MORE_S = 5.0  # the watch ends a call in time, and says who is missing
 _REDUCE = TransferKind.REDUCE
 
 
-class Mismatch(Exception):
+class CallsDiffer(Exception):
     """The calls of the tasks differ; the group says how."""
 
 
@@ -81,7 +82,7 @@ def is_of_a_group(run_id: bytes) -> bool:
     return UUID(bytes=run_id).version == 5
 
 
-class Services(Protocol):
+class GroupServices(Protocol):
     """What the task's server does for a group."""
 
     @property
@@ -130,11 +131,11 @@ class Bound:
     results: list[Array]
 
 
-class Generation:
+class GroupLinks:
     """One task's links and memory for a group; a thread uses it, any may abort it."""
 
     def __init__(
-        self, members: Members, number: int, services: Services, meter: Meter
+        self, members: Members, number: int, services: GroupServices, meter: Meter
     ) -> None:
         """Make it without links; `open` has to follow."""
         self.members, self.number, self._services = members, number, services
@@ -161,7 +162,7 @@ class Generation:
             meter=self._meter,
             streams=self._streams,
             cluster=self._services.cluster_number,
-            deadline_s=members.timeout_s,
+            deadline_s=members.timeout_s + _MORE_S,
             checksum=members.settings.checksum,
             native=members.settings.native,
             spins=self._services.spins(n),
@@ -186,7 +187,7 @@ class Generation:
         assert linked is not None
         missing = set(partners) - {self.members.me} - set(linked.endpoint.ports)
         if missing:
-            deadline = time.monotonic() + self.members.timeout_s
+            deadline = time.monotonic() + self.members.timeout_s + _MORE_S
             linked.links.open(missing, deadline)
             self.check()
             shape(linked.endpoint, self.members.link, self.members.hosts)
@@ -241,7 +242,7 @@ class Generation:
     ) -> list[Form] | None:
         """Return when all tasks are in this call; the forms of all, if they differ.
 
-        Raises `Mismatch` on the first task, before anything else has moved.
+        Raises `CallsDiffer` on the first task, before anything else has moved.
         """
         linked = self._linked
         assert linked is not None
@@ -364,7 +365,7 @@ class _Comparing:
         elif all(one == loose for _, one in found):
             self._word[0] = _TABLE
         else:
-            raise Mismatch
+            raise CallsDiffer
         program.reduce(1)
         self._linked.endpoint.flush()
         return int(self._word[0])

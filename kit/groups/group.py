@@ -15,9 +15,9 @@ from kit.errors import InvalidArgumentError, MemberMismatch
 from kit.exchange.topologies import topology as topologies
 from kit.exchange.topologies.topology import Topology
 from kit.groups import scope
-from kit.groups.calls import Seen, Signature, differ, digest
-from kit.groups.generation import Bound, Generation, Mismatch, Recipe
-from kit.groups.messages import Message, Messages, Pending
+from kit.groups.calls import CallSeen, Signature, differ, digest
+from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
+from kit.groups.messages import GroupMessage, Messages, Pending
 from kit.groups.recipes import Recipes
 from kit.groups.state import CallUnderWay, GroupState
 from kit.groups.traffic import GroupTraffic, trace_of, traffic_of
@@ -31,7 +31,7 @@ from kit.groups.values import (
     said,
     taken,
 )
-from kit.groups.watch import Watch
+from kit.groups.watch import CallWatch
 from kit.handles import handle
 from kit.task import Task
 from kit.trace.trace import Trace
@@ -48,7 +48,7 @@ Forms = list[Form]
 
 
 @handle
-class Group:
+class TaskGroup:
     """Some tasks that exchange values; made by `kit.group`.
 
     Every task makes the same calls in the same order. Each call is compared before a
@@ -84,8 +84,8 @@ class Group:
     def __init__(
         self,
         state: GroupState,
-        watch: Watch,
-        make: Callable[[str, tuple[Task, ...]], Group],
+        watch: CallWatch,
+        make: Callable[[str, tuple[Task, ...]], TaskGroup],
     ) -> None:
         members, self._make = state.members, make
         self.rank, self.size = members.me, len(members.tasks)
@@ -288,7 +288,7 @@ class Group:
         """Return when all tasks have called it."""
         self._collective(Signature("barrier"), Value([], _NONE, []), None)
 
-    def split(self, color: Any, key: int | None = None) -> Group:
+    def split(self, color: Any, key: int | None = None) -> TaskGroup:
         """Return a group of those tasks that give the same color, as in MPI.
 
         Parameters
@@ -343,7 +343,7 @@ class Group:
 
     def receive_message(
         self, source: int | None = None, tag: int | None = None
-    ) -> Message:
+    ) -> GroupMessage:
         """Return the next value from a task, with its `source` and `tag`.
 
         Parameters
@@ -425,7 +425,7 @@ class Group:
         """Let go of links and memory; else that happens with the last reference."""
         self._end()
 
-    def __enter__(self) -> Group:
+    def __enter__(self) -> TaskGroup:
         return self
 
     def __exit__(
@@ -478,7 +478,7 @@ class Group:
 
     def _compared(
         self,
-        links: Generation,
+        links: GroupLinks,
         call: CallUnderWay,
         signature: Signature,
         form: Form,
@@ -489,7 +489,7 @@ class Group:
         loose = self._digest(signature.loose) ^ number if own else strict
         try:
             forms = links.compare(number, strict, loose, form)
-        except Mismatch:
+        except CallsDiffer:
             raise self._mismatch(call) from None
         return [form] * self.size if forms is None else forms
 
@@ -502,13 +502,13 @@ class Group:
         return found
 
     def _mismatch(self, call: CallUnderWay) -> MemberMismatch:
-        calls: dict[str, Seen] = self._watch.calls_of(
+        calls: dict[str, CallSeen] = self._watch.calls_of(
             self._watch.ask_all(), call.number
         )
         return MemberMismatch(differ(call.number, calls))
 
     def _carried_out(
-        self, links: Generation, key: str, recipe: Callable[[], Recipe], given: Value
+        self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], given: Value
     ) -> list[Array]:
         def put(bound: Bound) -> None:
             if bound.places:

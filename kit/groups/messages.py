@@ -19,12 +19,12 @@ from kit.groups.values import Form, Value, leaves, n_bytes, packed, rebuilt, unp
 from kit.trace.traffic import TransferKind
 
 _MOST_BYTES = (1 << 30) - (1 << 20)  # a frame and its head
-_LOOK_S = 0.002
+_LOOK_S, _MORE_S = 0.002, 5.0
 _KIND = TransferKind.MESSAGE
 
 
 @dataclass(frozen=True)
-class Message:
+class GroupMessage:
     """What `receive_message` returns.
 
     Parameters
@@ -107,10 +107,11 @@ class Messages:
         self._enqueue(sending)
         return Pending(lambda: self._finish(sending), lambda: sending.is_done)
 
-    def receive(self, source: int | None, tag: int | None) -> Message:
+    def receive(self, source: int | None, tag: int | None) -> GroupMessage:
         """Wait for a message and return it."""
         state = self._state
-        deadline = time.monotonic() + state.members.timeout_s
+        # The watch ends a call in time, and says who is missing.
+        deadline = time.monotonic() + state.members.timeout_s + _MORE_S
         at = state.generation, source, tag
         parcel = state.mailbox.take(*at, state.check, deadline)
         if parcel is None:
@@ -118,7 +119,7 @@ class Messages:
                 f"no message came in {state.members.timeout_s:g} s; allow more with "
                 f"kit.group(timeout_s=...)."
             )
-        return Message(_opened(parcel), parcel.source, parcel.tag)
+        return GroupMessage(_opened(parcel), parcel.source, parcel.tag)
 
     def has(self, source: int | None, tag: int | None) -> bool:
         """Whether there is a message to receive, or a failure to raise."""

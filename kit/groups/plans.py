@@ -39,7 +39,7 @@ from kit.exchange.topologies.counting import Traffic
 from kit.trace.traffic import TransferKind
 
 
-class Move(NamedTuple):
+class PieceMove(NamedTuple):
     """A piece of the flat buffer that goes from one task to another."""
 
     source: int
@@ -61,40 +61,40 @@ def pieces(sizes: Sequence[int]) -> tuple[Range, ...]:
     )
 
 
-def broadcast(n: int, root: int, part: Range) -> tuple[Move, ...]:
+def broadcast(n: int, root: int, part: Range) -> tuple[PieceMove, ...]:
     """Return the moves of a broadcast."""
-    return tuple(Move(root, target, part) for target in _others(n, root))
+    return tuple(PieceMove(root, target, part) for target in _others(n, root))
 
 
-def scatter(n: int, root: int, parts: Sequence[Range]) -> tuple[Move, ...]:
+def scatter(n: int, root: int, parts: Sequence[Range]) -> tuple[PieceMove, ...]:
     """Return the moves of a scatter."""
-    return tuple(Move(root, target, parts[target]) for target in _others(n, root))
+    return tuple(PieceMove(root, target, parts[target]) for target in _others(n, root))
 
 
-def gather(n: int, root: int, parts: Sequence[Range]) -> tuple[Move, ...]:
+def gather(n: int, root: int, parts: Sequence[Range]) -> tuple[PieceMove, ...]:
     """Return the moves of a gather."""
-    return tuple(Move(source, root, parts[source]) for source in _others(n, root))
+    return tuple(PieceMove(source, root, parts[source]) for source in _others(n, root))
 
 
-def all_gather(n: int, parts: Sequence[Range]) -> tuple[Move, ...]:
+def all_gather(n: int, parts: Sequence[Range]) -> tuple[PieceMove, ...]:
     """Return the moves of an all-gather."""
     return tuple(
-        Move(source, target, parts[source])
+        PieceMove(source, target, parts[source])
         for source in range(n)
         for target in _others(n, source)
     )
 
 
-def all_to_all(n: int, parts: Sequence[Range]) -> tuple[Move, ...]:
+def all_to_all(n: int, parts: Sequence[Range]) -> tuple[PieceMove, ...]:
     """Return the moves of an all-to-all; piece i*n+j goes from task i to task j."""
     return tuple(
-        Move(source, target, parts[source * n + target])
+        PieceMove(source, target, parts[source * n + target])
         for source in range(n)
         for target in _others(n, source)
     )
 
 
-def moving(moves: Sequence[Move], me: int) -> Plan:
+def moving(moves: Sequence[PieceMove], me: int) -> Plan:
     """Return a task's plan for moves of what is there already.
 
     All is sent before anything is waited for, so no two wait for each other.
@@ -137,7 +137,7 @@ def at_root(layout: Layout, root: int) -> tuple[tuple[Range, int, int], ...]:
     )
 
 
-def traffic_of_moves(moves: Sequence[Move]) -> Traffic:
+def traffic_of_moves(moves: Sequence[PieceMove]) -> Traffic:
     """Return the bytes of some moves, by the formula in this file's head."""
     found: Traffic = {}
     for source, target, part in moves:

@@ -24,7 +24,7 @@ from kit.exchange.plan import (
 from kit.exchange.topologies.topology import Topology
 from kit.groups import plans
 from kit.groups.generation import Recipe
-from kit.groups.plans import Move
+from kit.groups.plans import PieceMove
 from kit.groups.values import Form, leaves, n_bytes, size_of
 
 Place = tuple[int, Range, str]
@@ -155,7 +155,7 @@ class Recipes:
     def _moved(
         self,
         parts: Sequence[Range],
-        moves: Sequence[Move],
+        moves: Sequence[PieceMove],
         put: Sequence[tuple[Range, str]],
         results: Sequence[tuple[Range, str]],
     ) -> Recipe:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kit.task import Task
 
-_CELLS = ("<ipython-input", "<cell", "<string>")
+_CELLS = ("<ipython-input", "<cell")
 _OURS = ("/kit/groups/", "/kit/server/groups.py", "/kit/handles.py")
 
 

@@ -26,8 +26,8 @@ from kit.errors import (
     to_plain,
 )
 from kit.groups import scope
-from kit.groups.calls import Seen
-from kit.groups.generation import Generation, Members, Services
+from kit.groups.calls import CallSeen
+from kit.groups.generation import GroupLinks, GroupServices, Members
 from kit.groups.mailbox import Mailbox
 from kit.trace.traffic import Meter
 from kit.wire.frame import Buffer
@@ -36,7 +36,7 @@ from kit.wire.shaping import LineIn, LineOut
 _TELL_S, _CLOSE_S = 2.0, 1.0
 
 
-class Talks(Services, Protocol):
+class Talks(GroupServices, Protocol):
     """What the task's server does for a group, and how it asks the other tasks."""
 
     def ask(
@@ -72,9 +72,11 @@ class CallUnderWay:
     tag: int | None = None
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> CallSeen:
         """The call as errors show it."""
-        return Seen(self.text, scope.words_for(*self.where) if self.where[0] else "")
+        return CallSeen(
+            self.text, scope.words_for(*self.where) if self.where[0] else ""
+        )
 
 
 class GroupState:
@@ -98,7 +100,7 @@ class GroupState:
         self._is_raised = True
         self._failed_in: object = None
         self.untold: list[tuple[int, KitError]] = []
-        self._links: Generation | None = None
+        self._links: GroupLinks | None = None
         self._lock, self._using = threading.Lock(), threading.Lock()
         self.line_out: LineOut | None = None
         self.line_in: LineIn | None = None
@@ -133,11 +135,11 @@ class GroupState:
             self.call = None
             self._using.release()
 
-    def links(self) -> Generation:
+    def links(self) -> GroupLinks:
         """Return the links of this generation, opened."""
         with self._lock:
             if self._links is None:
-                self._links = Generation(
+                self._links = GroupLinks(
                     self.members, self.generation, self.talks, self.meter
                 )
                 if self.failure is not None and self.failure[0] >= self.generation:

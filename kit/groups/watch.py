@@ -28,7 +28,7 @@ from kit.errors import (
     from_plain,
 )
 from kit.groups import scope
-from kit.groups.calls import Seen, Waiting, differ, stuck
+from kit.groups.calls import CallSeen, Waiting, differ, stuck
 from kit.groups.state import GroupState
 
 LOOK_S = 0.25  # how often a call that lasts is looked into
@@ -43,7 +43,7 @@ def _say(text: str) -> None:
 
 
 @dataclass
-class Watch:
+class CallWatch:
     """Looks into the calls of one group, for one task."""
 
     state: GroupState
@@ -147,17 +147,17 @@ class Watch:
         texts = {self._comparable(one) for one in calls.values()}
         return MemberMismatch(differ(number, calls)) if len(texts) > 1 else None
 
-    def _comparable(self, seen: Seen) -> str:
+    def _comparable(self, seen: CallSeen) -> str:
         what, _, _ = seen.text.partition("(")
         return what if what in OWN_VALUES else seen.text
 
-    def calls_of(self, statuses: Sequence[Status], number: int) -> dict[str, Seen]:
+    def calls_of(self, statuses: Sequence[Status], number: int) -> dict[str, CallSeen]:
         """Return the call of each task that is in the collective of this number."""
         found = {}
         for task, status in zip(self.state.members.tasks, statuses, strict=True):
             call = status.get("call")
             if call and number and self._number(status) == call["number"] == number:
-                found[task.short] = Seen(call["text"], call["line"])
+                found[task.short] = CallSeen(call["text"], call["line"])
         return found
 
     def _number(self, status: Status) -> int:
@@ -227,7 +227,7 @@ class Watch:
         parts = []
         for rank in found:
             call = statuses[rank]["call"]
-            seen = Seen(call["text"], call["line"])
+            seen = CallSeen(call["text"], call["line"])
             parts.append(f"{state.members.tasks[rank].short} is in {seen.words}")
         return AbortedError(
             f"deadlock: {'; '.join(parts)}. Each waits for another, so none goes on. "
@@ -261,7 +261,7 @@ class Watch:
             where = status.get("line") or "not in its program yet"
             inside = status.get("call")
             if inside:
-                where = Seen(inside["text"], inside["line"]).words
+                where = CallSeen(inside["text"], inside["line"]).words
             names.append(f"{self.state.members.tasks[rank].short} ({where})")
         if names:
             self._is_noticed = True

@@ -26,12 +26,12 @@ from kit.errors import (
 )
 from kit.groups import messages, scope
 from kit.groups.generation import Members
-from kit.groups.group import Group
+from kit.groups.group import TaskGroup
 from kit.groups.mailbox import Mailbox, Parcel
 from kit.groups.state import GroupState
 from kit.groups.traffic import account
 from kit.groups.values import unpacked
-from kit.groups.watch import LOOK_S, Watch
+from kit.groups.watch import LOOK_S, CallWatch
 from kit.message_fields import anything, flag, text, whole
 from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
@@ -51,14 +51,14 @@ _GROUP: Final = {"group": text(200), "generation": whole(0)}
 Way = tuple[str, int, bool]  # group, rank, and whether messages go there
 
 
-class Groups:
+class TaskGroups:
     """The groups of one server's task; the `Talks` of their states."""
 
     def __init__(self, me: Task, directory: Callable[[], Directory]) -> None:
         """Make none; `directory` is called when it is needed."""
         self.task, self._directory = me, directory
         self._states: dict[str, GroupState] = {}
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, CallWatch] = {}
         self._mailboxes: OrderedDict[str, Mailbox] = OrderedDict()
         self._made: dict[tuple[Any, ...], int] = {}
         self._arrivals = Arrivals()
@@ -70,7 +70,9 @@ class Groups:
 
     # -- made ------------------------------------------------------------------
 
-    def make(self, tasks: Sequence[Task], link: str | None, timeout_s: float) -> Group:
+    def make(
+        self, tasks: Sequence[Task], link: str | None, timeout_s: float
+    ) -> TaskGroup:
         """Return the group of these tasks that is next in this cell or program."""
         where = scope.now()
         own = where.id if where is not None else ""
@@ -82,7 +84,7 @@ class Groups:
 
     def _group(
         self, name: str, tasks: tuple[Task, ...], link: str | None, timeout_s: float
-    ) -> Group:
+    ) -> TaskGroup:
         if self.task not in tasks:
             names = ", ".join(task.short for task in tasks)
             raise InvalidArgumentError(
@@ -110,7 +112,7 @@ class Groups:
                 )
             box = self._mailboxes.pop(members.id, None) or Mailbox()
             state = GroupState(members, self, box)
-            watch = Watch(state)
+            watch = CallWatch(state)
             self._states[members.id], self._watches[members.id] = state, watch
             if self._watcher is None:
                 self._watcher = threading.Thread(
@@ -118,10 +120,10 @@ class Groups:
                 )
                 self._watcher.start()
 
-        def make(more: str, fewer: tuple[Task, ...]) -> Group:
+        def make(more: str, fewer: tuple[Task, ...]) -> TaskGroup:
             return self._group(more, fewer, link, timeout_s)
 
-        return Group(state, watch, make)
+        return TaskGroup(state, watch, make)
 
     def let_go(self, state: GroupState) -> None:
         """See `Talks`."""
@@ -149,15 +151,15 @@ class Groups:
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join(_END_S)
 
-    # -- links: the `Services` of a generation ---------------------------------
+    # -- links: the `GroupServices` of a generation ---------------------------------
 
     @property
     def cluster_number(self) -> int:
-        """See `Services`."""
+        """See `GroupServices`."""
         return cluster_number(self._directory().credentials.cluster_id)
 
     def spins(self, n_tasks: int) -> int:
-        """See `Services`; 0 where tasks share cores."""
+        """See `GroupServices`; 0 where tasks share cores."""
         return _SPINS if n_tasks <= machine.cores() else 0
 
     def streams(
@@ -169,7 +171,7 @@ class Groups:
         awaited: Sequence[int],
         deadline: float,
     ) -> dict[int, Stream]:
-        """See `Services`."""
+        """See `GroupServices`."""
         directory = self._directory()
 
         def dial(peer: int) -> Link:
@@ -194,7 +196,7 @@ class Groups:
         self._arrivals.put(link)
 
     def forget(self, run: str) -> None:
-        """See `Services`."""
+        """See `GroupServices`."""
         self._arrivals.forget(run)
 
     # -- questions to other tasks ----------------------------------------------

@@ -8,7 +8,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.op import Op
 from kit.graph.ops.state import source
 from kit.groups import scope
-from kit.groups.group import Group
+from kit.groups.group import TaskGroup
 from kit.server import engine
 from kit.server.server import Server
 from kit.task import Task
@@ -22,7 +22,7 @@ def group(
     link: str | None = None,
     timeout_s: float = _TIMEOUT_S,
     cluster: Server | None = None,
-) -> Group: ...
+) -> TaskGroup: ...
 
 
 @overload
@@ -60,7 +60,7 @@ def group(
 
     Returns
     -------
-    Group
+    TaskGroup
         This task's end of it.
 
     Raises

@@ -26,7 +26,7 @@ from kit.handles import handle
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
-from kit.server.groups import Groups
+from kit.server.groups import TaskGroups
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import MAX_BODY, connect_near, socket_beside, sweep
@@ -108,7 +108,7 @@ class Server:
     settings: Settings
     trainings: Trainings
     graphs: Graphs
-    groups: Groups
+    groups: TaskGroups
     address: Address | None
 
     def __init__(
@@ -130,7 +130,7 @@ class Server:
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory, self._stand_in)
-        self.groups = Groups(self.task, lambda: self.directory)
+        self.groups = TaskGroups(self.task, lambda: self.directory)
         self._rendezvous = TrainingRendezvous(
             self.task, self.trainings, lambda: self.directory
         )

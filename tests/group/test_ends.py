@@ -96,6 +96,7 @@ def test_who_still_works_is_named_after_a_while_and_waited_for(
             group._watch.say = said.append
 
         def late(group: kit.Group) -> Any:
+            group.barrier()
             if group.rank == 1:
                 time.sleep(1.5)
             return group.all_reduce(1)
@@ -103,7 +104,7 @@ def test_who_still_works_is_named_after_a_while_and_waited_for(
         assert stage.play(late) == [2, 2]
 
     assert len(said) == 1
-    assert "call 1, all_reduce(int) at test_ends.py, line" in said[0]
+    assert "call 2, all_reduce(int) at test_ends.py, line" in said[0]
     assert "waits for worker:1 (test_ends.py, line" in said[0]
 
 
@@ -191,6 +192,6 @@ def test_link_slows_collectives_and_messages() -> None:
 
         found = stage.play(timed)
 
-    for reduced_s, sent_s in found:
+    for reduced_s, sent_s in found:  # 8 Mbit/s are a byte in a microsecond
         assert reduced_s > 2 * (0.025 + 0.02)  # two halves, one after the other
-        assert sent_s > 0.05 + 0.02
+        assert sent_s > 0.05
