@@ -46,7 +46,7 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
-_END_S = 1.0
+_END_S = 3.0
 _GROUP: Final = {"group": text(200), "generation": whole(0)}
 Way = tuple[str, int, bool]  # group, rank, and whether messages go there
 
