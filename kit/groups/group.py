@@ -576,6 +576,10 @@ class TaskGroup:
             )
 
 
+# What users know as `kit.Group`; here that is the name of who takes part in a plan.
+TaskGroup.__name__ = TaskGroup.__qualname__ = "Group"
+
+
 def _topology(name: str | None) -> Topology:
     def suits(one: Topology) -> bool:
         return one.agrees and not one.needs_ps
