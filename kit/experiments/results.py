@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
@@ -154,7 +155,9 @@ class Sweep:
             _, values = found.setdefault(repr(own), (own, []))
             if isinstance(value, int | float) and math.isfinite(value):
                 values.append(float(value))
-        measured = [(own, median(values)) for own, values in found.values() if values]
+        measured = [
+            (own, float(np.median(values))) for own, values in found.values() if values
+        ]
         if not measured:
             known = [k for k, v in done[0].row().items() if isinstance(v, int | float)]
             raise InvalidArgumentError(

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from statistics import fmean
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -406,4 +405,4 @@ def steady(clock: SimulatedClock, recorder: RowCollector) -> float:
         off = abs(lengths[-1] - lengths[max(-2, -len(lengths))])
         if len(lengths) > _FEWEST_STEPS and off <= _SETTLED * lengths[-1]:
             return lengths[-1]
-    return fmean(lengths[_MOST_STEPS // 2 :])
+    return float(np.mean(lengths[_MOST_STEPS // 2 :]))

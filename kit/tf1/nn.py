@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1 import rnn_cell as rnn_cell
+from kit.tf1.contrib import legacy_seq2seq
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
@@ -58,6 +59,8 @@ from kit.tf1.rnn.unroll import bidirectional_dynamic_rnn as bidirectional_dynami
 from kit.tf1.rnn.unroll import dynamic_rnn as dynamic_rnn
 from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn
 from kit.tf1.rnn.unroll import static_rnn as static_rnn
+
+seq2seq = legacy_seq2seq  # as before 1.0
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +284,26 @@ def test_operations_from_before_1_0_are_those_of_today(
 
 def test_optimizer_of_version_two_is_that_of_today() -> None:
     assert tf.train.SyncReplicasOptimizerV2 is tf.train.SyncReplicasOptimizer
+
+
+def test_numbers_of_types_are_those_that_dtypes_are_made_of() -> None:
+    types_pb2 = importlib.import_module("kit.tf1.core.framework.types_pb2")
+
+    assert tf.as_dtype(types_pb2.DT_INT32) == tf.int32
+    assert tf.as_dtype(types_pb2.DT_FLOAT) == tf.float32
+    assert tf.string.as_datatype_enum == types_pb2.DT_STRING
+    for name in ("DT_MOON", "INT32"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(types_pb2, name)
+
+
+def test_losses_of_sequences_have_the_name_from_before_1_0() -> None:
+    assert tf.nn.seq2seq is tf.contrib.legacy_seq2seq
+
+
+@pytest.mark.slow
+def test_a_program_may_have_a_module_called_statistics(tmp_path: Path) -> None:
+    (tmp_path / "statistics.py").write_text("raise SystemExit('the wrong one')\n")
+    (tmp_path / "program.py").write_text("from kit import tf1 as tf\ntf.constant(1)\n")
+
+    subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True)
