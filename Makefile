@@ -31,7 +31,7 @@ test: .venv/ready-test ## run all tests on all cores; installs what they need
 	@.ci/test $(ARGS)
 
 test-fast: .venv/ready-test ## run the tests that are not marked slow
-	@$(PY) -m pytest -m "not slow" -n auto $(ARGS)
+	@$(PY) -m pytest -m "not slow" -n $$(nproc) $(ARGS)
 
 check: .venv/ready-dev ## lint, format and types
 	$(PY) -m ruff check

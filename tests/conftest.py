@@ -81,11 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what runs in the background with SIGINT ignored, which every
     # process inherits: none could be interrupted, and tests do interrupt some.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(FilesWithTests(config))
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -106,14 +107,40 @@ def pytest_collection_modifyitems(
     config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    only = config.getoption("browser") == "only"
-    return True if only and is_without_browser(collection_path) else None
+class FilesWithTests:
+    """Leaves out the files in which there is nothing to collect; none is imported.
+
+    It is registered as a plugin of its own: hooks of this file see its folder alone.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._is_for_browser = config.getoption("browser") == "only"
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        only = self._is_for_browser
+        return True if only and is_without_browser(collection_path) else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self,
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Look for examples only in files that have some; few files do.
+
+        All others would be imported, and each of their functions be looked through.
+        """
+        found = yield
+        return [one for one in found if not is_without_examples(one)]
 
 
 def is_without_browser(path: Path) -> bool:
-    """Whether it is a file in which no test can open a browser; it is not imported."""
+    """Whether it is a file in which no test can open a browser."""
     return path.suffix == ".py" and b"browser" not in path.read_bytes()
+
+
+def is_without_examples(collector: pytest.Collector) -> bool:
+    return isinstance(collector, DoctestModule) and b">>> " not in (
+        collector.path.read_bytes()
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -131,24 +158,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 20)  # what a test leaves is looked for in any case
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[
-    None, list[pytest.Collector], list[pytest.Collector]
-]:
-    """Look for examples only in files that have some; few files of tests do.
-
-    All others would be imported, and each of their functions be looked through.
-    """
-    found = yield
-    return [one for one in found if not is_without_examples(one)]
-
-
-def is_without_examples(collector: pytest.Collector) -> bool:
-    return isinstance(collector, DoctestModule) and b">>> " not in (
-        collector.path.read_bytes()
-    )
 
 
 @dataclass(frozen=True)
