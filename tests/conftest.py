@@ -35,6 +35,8 @@ import psutil
 import pytest
 from _pytest.doctest import DoctestModule
 
+from tests import zygote
+
 GRACE_S = 10.0
 
 # Every process that the tests start inherits this variable, whoever adopts it later.
@@ -50,7 +52,9 @@ CHILDREN_THAT_LAST = (
     "multiprocessing.resource_tracker",  # one for the whole process, ends with it
     "multiprocessing.forkserver",  # the same
 )
-FORK_SERVER = "kit.testing.task_process"  # the same; what it has forked counts
+FORK_SERVER = "kit.testing.task_process"
+# The same; what they have forked counts.
+FORK_SERVERS = (FORK_SERVER, zygote.NAME)
 DESCRIPTORS_THAT_COUNT = re.compile(r"socket:|/memfd:|anon_inode:\[eventfd")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
@@ -86,6 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # process inherits: none could be interrupted, and tests do interrupt some.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    zygote.install()
     config.pluginmanager.register(FilesWithTests(config))
 
 
@@ -223,11 +228,12 @@ def is_leak(thing: threading.Thread | psutil.Process | Descriptor) -> bool:
         case psutil.Process():
             words = command(thing)
             return not any(name in words for name in CHILDREN_THAT_LAST) and not (
-                FORK_SERVER in words and is_own(thing)
+                any(name in words for name in FORK_SERVERS) and is_own(thing)
             )
         case Descriptor():
             forking = sys.modules.get(FORK_SERVER)
-            return forking is None or thing.number not in forking.forks.fds
+            lasting = zygote.zygote.fds | (forking.forks.fds if forking else set())
+            return thing.number not in lasting
 
 
 def is_own(process: psutil.Process) -> bool:

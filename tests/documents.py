@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.zygote import forking
+
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 150
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -48,15 +50,16 @@ def programs(text: str) -> list[Shown]:
 
 def run(program: str, folder: Path) -> str:
     """Run a program in a process of its own; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(folder)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_S,
-        check=False,
-    )
+    with forking():
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(folder)},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_S,
+            check=False,
+        )
     if done.returncode or done.stderr:  # asserts are told in full in test files only
         raise AssertionError(f"it ended with {done.returncode}:\n{done.stderr}")
     return done.stdout

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import board
+from tests.zygote import forking
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,6 +53,7 @@ def test_a_line_that_fails_ends_the_benchmark() -> None:
         board.Kernel(Client("error")).run("1 / 0")
 
 
+@forking()
 @pytest.mark.slow
 @pytest.mark.engines
 def test_a_board_is_open_in_every_second_stretch(tmp_path: Path) -> None:

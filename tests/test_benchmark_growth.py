@@ -14,6 +14,7 @@ import pytest
 from benchmarks import growth
 from benchmarks.rank_group import ROOT, RanksFailed
 from kit.training.client.metrics import Entry
+from tests.zygote import forking
 
 DATA_BYTES = (4096 * 64 + 4096) * 8
 PARAMS_BYTES = 64 * 16 * 8
@@ -30,6 +31,7 @@ def made(n: int) -> growth.Found:
     return found | growth.formula("ring", n)
 
 
+@forking()
 @pytest.mark.slow
 @pytest.mark.engines
 @pytest.mark.timeout(180)

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.rank_group import ROOT
+from tests.zygote import forking
 
 
+@forking()
 @pytest.mark.slow
 def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"

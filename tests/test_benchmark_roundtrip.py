@@ -13,10 +13,12 @@ import pytest
 from benchmarks import roundtrip
 from benchmarks.rank_group import ROOT
 from benchmarks.roundtrip_rank import Rank
+from tests.zygote import forking
 
 N_BYTES = 2**19
 
 
+@forking()
 @pytest.mark.slow
 def test_every_way_to_ask_is_in_the_table_and_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"

@@ -19,6 +19,7 @@ from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
 from kit.exchange.topologies.time_model import Case, CostModel, Point, Rates, Sharing
 from kit.exchange.topologies.topology import by_name
+from tests.zygote import forking
 
 ROOT = Path(__file__).parents[1]
 SIZE, WORDS = 12_000, ("same", "other", "written")
@@ -207,6 +208,7 @@ def test_page_of_no_results_says_so(tmp_path: Path) -> None:
     assert "No results yet." in page.write(tmp_path).read_text("utf-8")
 
 
+@forking()
 @pytest.mark.slow
 def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
     path = tmp_path / "scaling.json"

@@ -11,8 +11,10 @@ import pytest
 
 from benchmarks import session
 from benchmarks.rank_group import ROOT, RanksFailed
+from tests.zygote import forking
 
 
+@forking()
 @pytest.mark.slow
 def test_every_run_is_in_the_table_and_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"

@@ -22,11 +22,13 @@ from benchmarks.peers import Peer, find_peers
 from benchmarks.rank_group import RanksFailed, rank_group
 from benchmarks.results import Table
 from benchmarks.tasks import Outcome, Training
+from tests.zygote import forking
 
 ROOT = Path(__file__).parents[1]
 TINY = "6-5-4-3"
 
 
+@forking()
 def run(name: str, *args: str) -> str:
     command = [sys.executable, "-m", f"benchmarks.{name}", *args]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)

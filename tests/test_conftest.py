@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-CONFTEST = Path(__file__).with_name("conftest.py").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+CONFTEST = (ROOT / "tests" / "conftest.py").read_text("utf-8")
 
 LEAKING = """
 import os, socket, subprocess, sys, threading
@@ -144,6 +145,13 @@ def run(
         pytest_here = shlex.join([sys.executable, "-m", "pytest", *options])
         return pytester.run("sh", "-c", command.format(pytest_here))
     return pytester.runpytest_subprocess(*options)
+
+
+@pytest.fixture(autouse=True)
+def _tests_elsewhere_find_what_conftest_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 def end_orphan(output: str) -> None:
