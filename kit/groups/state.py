@@ -98,7 +98,8 @@ class GroupState:
         # The failure of a generation, for the next call if it was not raised yet.
         self.failure: tuple[int, KitError] | None = None
         self._is_raised = True
-        self._failed_in: object = None
+        self._failed_in: scope.Scope | None = None
+        self._met_in = scope.now()  # the cell in which the others' failures were heard
         self.untold: list[tuple[int, KitError]] = []
         self._links: GroupLinks | None = None
         self._lock, self._using = threading.Lock(), threading.Lock()
@@ -122,6 +123,7 @@ class GroupState:
             )
         try:
             self.thread = threading.get_ident()
+            self._hear_of_earlier_cells()
             self._check_usable()
         except BaseException:
             self._using.release()  # this call was not begun, so it ends nothing
@@ -155,6 +157,38 @@ class GroupState:
         if failure is not None and failure[0] >= self.generation:
             raise failure[1]
 
+    def _hear_of_earlier_cells(self) -> None:
+        """Take over what failed elsewhere before this cell: nobody may have told us."""
+        here = scope.now()
+        if here is None or here is self._met_in:
+            return
+        self._met_in = here
+        for rank in range(len(self.members.tasks)):
+            status = self.look_at(rank) if rank != self.members.me else {}
+            failure = status.get("failure")
+            if failure and status.get("failed_in") != here.id:
+                self.fail(failure[0], from_plain(failure[1]))
+                self._is_raised = True
+
+    def look_at(self, rank: int) -> dict[str, Any]:
+        """Ask another task where it is; empty if it does not answer."""
+        try:
+            at = self.members, rank, "group.look", {}
+            return self.talks.ask(*at, deadline_s=_TELL_S)[0]
+        except KitError:
+            return {}
+
+    def _explained(self, lost: PeerLost) -> KitError:
+        """Return why a link was closed: a task that answers is not lost."""
+        names = [str(task) for task in self.members.tasks]
+        status = self.look_at(names.index(lost.task)) if lost.task in names else {}
+        failure = status.get("failure")
+        if failure and failure[0] >= self.generation:
+            return from_plain(failure[1])
+        if not status.get("known"):
+            return lost
+        return AbortedError(f"what was under way has ended on {lost.task}.")
+
     def _check_usable(self) -> None:
         if self.is_closed:
             raise FailedPreconditionError(
@@ -174,6 +208,10 @@ class GroupState:
     def _failed_with(self, error: BaseException, call: CallUnderWay) -> BaseException:
         """End the generation; returns what the user's call raises."""
         heard = self.failure
+        if isinstance(error, PeerLost) and (
+            heard is None or heard[0] < self.generation
+        ):
+            error = self._explained(error)
         if heard is not None and heard[0] >= self.generation:
             # Another task's failure explains ours: our links end because of it.
             shown: BaseException = heard[1]
@@ -267,6 +305,7 @@ class GroupState:
             "left": here.left if here is not None else "",
             "line": scope.user_line(frame),
             "failure": None,
+            "failed_in": "",
         }
         if call is not None:
             seen, waits = call.seen, False
@@ -284,6 +323,8 @@ class GroupState:
             }
         if failure is not None:
             told["failure"] = [failure[0], to_plain(failure[1])]
+            was = self._failed_in
+            told["failed_in"] = was.id if was is not None else ""
         return told
 
     def ended_elsewhere(self, generation: int, plain: Any) -> None:
