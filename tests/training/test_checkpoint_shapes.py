@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 import kit
 from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
+from kit.exchange import layout
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
 from kit.training.checkpointing.policy import tensors_of
+from kit.training.snapshot import shard
 from kit.training.snapshot.shard import (
     empty_pieces,
     fill,
@@ -103,9 +105,9 @@ def save(
             )
             for part in own:
                 memory.raw(region, part)[:] = truth.raw(region, part)
-        shard = shard_of(memory, owners, member, SLOTS, writers)
+        held = shard_of(memory, owners, member, SLOTS, writers)
         first = empty_pieces(memory.layout, SLOTS) if member == writers[0] else ()
-        mine = [*pieces(shard, memory.layout, SLOTS), *first]
+        mine = [*pieces(held, memory.layout, SLOTS), *first]
         shards.append(write_shard(draft / f"{member}.safetensors", mine))
     names = graph_hash(tensors_of(specs, SLOTS))
     folder.commit(draft, Manifest(7, 1, names, tuple(shards), {}))
@@ -194,3 +196,23 @@ def test_training_that_was_interrupted_equals_one_that_was_not(
     assert run.resumed_from is not None
     assert (run.resumed_from.step, run.resumed_from.lost_steps) == (stop, 0)
     assert same_bits(run.params, replayed(8, workers, rule))
+
+
+def test_thousands_of_parameters_are_not_looked_through_for_each_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_parameters, looked_at = 2000, list[Range]()
+    specs = [Spec(f"p{n}", (8,), "float32") for n in range(n_parameters)]
+    memory = Memory(lay_out(specs, 4, 256))
+    owners = owners_of(Shape(0, 4, "ring"), memory)
+    held = shard_of(memory, owners, 1, SLOTS, (0, 1, 2, 3))
+
+    def intersect(a: Range, b: Range) -> Range | None:
+        looked_at.append(b)
+        return layout.intersect(a, b)
+
+    monkeypatch.setattr(shard, "intersect", intersect)
+    found = [*pieces(held, memory.layout, SLOTS)]
+
+    assert len(held.ranges) > 100
+    assert len(looked_at) <= len(found) + len(held.ranges) * len(REGIONS)
