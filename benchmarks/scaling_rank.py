@@ -32,7 +32,7 @@ from kit.faults.history import History
 from kit.settings import Settings
 from kit.task import Task
 from kit.trace.traffic import Meter, TransferKind
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext
 from kit.training.member.epoch_runner import EpochRunner

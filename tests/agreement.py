@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kit.errors import PeerLost
-from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.membership import Agreement, Verdict
 
 WORKERS = (0, 1)
 IDLE = 2  # a server without a part in the topology: always at the next boundary
@@ -39,6 +41,11 @@ class Game:
         self.verdicts: dict[int, Verdict] = {}
         self.refusals: dict[int, list[str]] = {}
         self.may_do: int | None = None  # steps left since the last word about a pause
+
+    def copied(self) -> Game:
+        """Return another game that has come as far; a lock cannot be copied."""
+        guard = self.agreement.log._guard
+        return copy.deepcopy(self, {id(guard): guard})
 
     def moves(self) -> Iterator[tuple[str, int]]:
         """Yield what can happen next, without the user."""

@@ -20,7 +20,7 @@ from kit.exchange.topologies.topology import (
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
-    from kit.training.coordination.membership import Epoch
+    from kit.training.coordination.epoch import Epoch
     from kit.training.job import Job
 
 

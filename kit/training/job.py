@@ -42,7 +42,7 @@ from kit.message_fields import (
 from kit.settings import Settings
 from kit.task import Task
 from kit.training.checkpointing.policy import Checkpoints, tensors_of
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.data.splits import check_seed
 from kit.training.diverging_workers import check_apart
 from kit.training.elastic.generation import Generation

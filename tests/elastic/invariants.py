@@ -83,7 +83,7 @@ class Invariants:
         if found is not None and found[0] > moment:
             self.violated(f"{found[0]} is passed over, to begin at {moment}")
         runs = {
-            copy.requests["of"]
+            bytes(copy.data)
             for member, (name, of) in values["holders"].items()
             if not machines[name].is_lost
             for copy in [

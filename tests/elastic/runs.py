@@ -15,9 +15,10 @@ import numpy as np
 
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
+from kit.training.coordination.coordinator import log_of
+from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.asking import Coroutine
 from kit.training.elastic.copies import Beginning
-from kit.training.elastic.placing import Placing
 from kit.training.job import Job
 from kit.training.snapshot.shard import CopyPoint, Shard
 
@@ -33,10 +34,10 @@ class Coordinator:
     """What is asked of the coordinator of one run."""
 
     run: Run
-    told: dict[str, Any]
+    log: DecisionLog
 
     def requests(self) -> dict[str, Any]:
-        return self.told
+        return self.log.to_plain()
 
     def regroup(self, reason: str) -> None:
         self.run.regroup(reason)
@@ -167,8 +168,9 @@ class Run:
         made = Shard(
             *(CopyPoint(self.step, generation.number, 1), member.me),
             *(tuple(range(len(self.job.tasks))), ()),
-            {**self._told, "of": self.job.run},
-            *((0, 0, 0, 0), np.zeros(0, np.uint8)),
+            self._log.to_plain(),
+            # Its run, by which the invariants know it.
+            *((0, 0, 0, 0), np.frombuffer(self.job.run.encode(), np.uint8)),
         )
         try:
             member.host.training.keep_copy(made)
@@ -187,11 +189,11 @@ class Run:
         self.call_step()
 
     @property
-    def _told(self) -> dict[str, Any]:
-        """What is requested, as its coordinator knows."""
+    def _log(self) -> DecisionLog:
+        """What is decided, as its coordinator knows."""
         leads = self.members[self.job.coordinator].coordinator
         assert leads is not None
-        return leads.told
+        return leads.log
 
     def leave(self, name: str) -> None:
         """Ask the coordinator to go on without a process, as `run.leave` does."""
@@ -199,15 +201,14 @@ class Run:
         assert generation is not None
         if leads is None or leads.is_over or leads.coordinator is None:
             return
-        told = leads.coordinator.told
-        placing = Placing.from_plain(told["placing"])
-        left = (*placing.left, name)
-        if name in placing.left or set(generation.processes) <= {*left}:
+        log = leads.coordinator.log
+        assert log.now.placing is not None
+        left = log.now.placing.left
+        if name in left or set(generation.processes) <= {*left, name}:
             return
-        told = {**told, "n_commands": told["n_commands"] + 1}
-        told["placing"] = placing.changed(left=left).to_plain()
-        leads.coordinator.told = told
-        training = leads.host.training
+        values = {"task": name}
+        log.append(generation.number, "command", what="leave", values=values)
+        training, told = leads.host.training, log.to_plain()
         training._processes.run(f"{name} leaves", self._accept(name, training, told))
         self.regroup(f"{name} leaves")
 
@@ -245,8 +246,8 @@ def start(
     leads = None
     if me == job.coordinator:
         run.step = beginning.step if beginning is not None else 0
-        told = {"n_commands": 0} | (beginning.requests if beginning is not None else {})
-        leads = Coordinator(run, told | host.world.requests(job))
+        told = beginning.requests if beginning is not None else None
+        leads = Coordinator(run, log_of(job, told))
     server.member = Member(job, me, host, run, leads, beginning)
     server.earlier.append(server.member)
     run.add(server.member)

@@ -14,10 +14,10 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
-from kit.training.client.requests import CommandSender
+from kit.training.coordination.coordinator import log_of
+from kit.training.coordination.log import DecisionLog
 from kit.training.member.member import Member
 from kit.training.snapshot.shard import CopyPoint
-from kit.wire.rpc import Caller
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,
@@ -136,7 +136,7 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
             patch.setattr(Member, "abort", ends_later)
             told = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
             assert told["granted"]
-            assert told["noted"].requests["stopped"] is False
+            assert told["noted"]["is_stopped"] is False
 
         with pytest.raises(UnavailableError, match="is over"):
             coordinator.command("stop")
@@ -185,25 +185,14 @@ def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost()
     before = world.job.generation
     assert before is not None
     job = replace(world.job, run="1" * 32, generation=replace(before, number=1))
-    requests = {"n_commands": 3, "placing": None, "paused": True}
+    log = log_of(job, None)
+    log.append(1, "command", what="pause", values={})
     training.promise(ballot, 0)
 
-    training.begin(ballot, job, CopyPoint(0), {}, requests)
+    training.begin(ballot, job, CopyPoint(0), {}, log.to_plain())
 
     told = training.promise((2, LEADER.short), 1)
-    assert told["noted"].requests == requests
-
-
-def test_the_way_to_a_coordinator_that_was_left_is_not_opened_again() -> None:
-    # Nobody would close it.
-    def dial(*_: object) -> Caller:
-        raise AssertionError("it was dialled")
-
-    sender = CommandSender(World(2).job, dial, lambda: False)
-    sender.close()
-
-    with pytest.raises(UnavailableError, match="is over"):
-        sender.send("pause", {}, 0, "")
+    assert DecisionLog.from_plain(told["noted"]).now == log.now
 
 
 def test_no_end_comes_before_a_step_that_was_seen() -> None:

@@ -153,12 +153,6 @@ class World:
     def work() -> Work:
         return Work(lambda *_: None, None, {"w": np.zeros(1)})
 
-    def requests(self, job: Job) -> dict[str, Any]:
-        assert job.generation is not None
-        placing = job.generation.placing.to_plain()
-        start = job.start.to_plain()
-        return {"placing": placing, "epoch": start}
-
     def sees(self, one: Machine, other: Machine) -> bool:
         """Whether what one sends reaches the other now."""
         silent = one.is_lost or other.is_lost or other.is_stopped or one.is_stopped

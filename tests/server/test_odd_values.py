@@ -36,6 +36,7 @@ from kit.session.transport.service import Service
 from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
 from kit.testing.task_process import until
 from kit.training.commands import COMMANDS
+from kit.training.coordination.coordinator import log_of
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
@@ -135,7 +136,8 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
 
 def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
     about, ballot = {"origin": NOBODYS}, {"ballot": [1, "ps:0"]}
-    state: Plain = {"moment": [3, 0, 1], "requests": {"paused": False}}
+    log = log_of(run.job, None).to_plain()
+    state: Plain = {"moment": [3, 0, 1], "requests": log}
     copied = {**state, "member": 1, "writers": [0, 1], "ranges": [[0, 8]]}
     return {
         "elastic.look": about,
@@ -151,7 +153,7 @@ def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
             **{**about, "run": NOBODYS},
             "about": {**copied, "sizes": [8, 0, 0]},
         },
-        "elastic.note": {**about, "run": NOBODYS, "requests": {"n_commands": 1}},
+        "elastic.note": {**about, "run": NOBODYS, "requests": log},
         "elastic.fetch": {**about, "moment": [3, 0, 1], "member": 1},
     }
 

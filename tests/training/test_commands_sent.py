@@ -1,4 +1,4 @@
-"""CommandSender that are interrupted, and requests that come while a training ends."""
+"""Requests that are interrupted, and requests that come while a training ends."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def test_request_while_the_link_is_being_closed_hears_that_it_is_over(
 ) -> None:
     heard: list[KitError] = []
     wishing: set[Caller] = set()
-    plain_call: Callable[..., Any] = Caller.call
+    plain_ask: Callable[..., Any] = Caller.ask
     plain_close: Callable[..., None] = Caller.close
 
-    def call(self: Caller, op: str, *given: Any, **more: Any) -> Any:
+    def ask(self: Caller, op: str, *given: Any, **more: Any) -> Any:
         if op == "run.command":
             wishing.add(self)
-        return plain_call(self, op, *given, **more)
+        return plain_ask(self, op, *given, **more)
 
     def close(self: Caller) -> None:
         plain_close(self)
@@ -122,7 +122,7 @@ def test_request_while_the_link_is_being_closed_hears_that_it_is_over(
             except KitError as error:
                 heard.append(error)
 
-    monkeypatch.setattr(Caller, "call", call)
+    monkeypatch.setattr(Caller, "ask", ask)
     monkeypatch.setattr(Caller, "close", close)
 
     with held(cluster) as run:

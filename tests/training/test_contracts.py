@@ -18,7 +18,8 @@ from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.testing import check_coordinator, check_optimizer
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.membership import Answer, Epoch, Verdict
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.membership import Answer, Verdict
 from kit.training.job import Job
 from kit.training.member.member import Member
 from kit.training.optimizers.rule import Flat, Rule, Slot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +23,9 @@ from kit.errors import (
     InvalidArgumentError,
     PeerLost,
 )
-from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.log import DecisionLog
+from kit.training.coordination.membership import Agreement, Verdict
 from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 from tests.cases import for_each
 
@@ -34,7 +36,7 @@ class Trainings(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.game = Game(1)
-        self.stopped = self.saves = False
+        self.stopped = self.paused = self.saves = False
         self.failed: PeerLost | None = None
 
     @initialize(steps=st.integers(0, 12), saves=st.booleans())
@@ -58,11 +60,13 @@ class Trainings(RuleBasedStateMachine):
     def user_requests(
         self, topology: str | None, link: str | None, synchronous: bool | None, at: int
     ) -> None:
-        agreement, seen = self.game.agreement, self.game.agreement.foreseen(at)
+        agreement, seen = self.game.agreement, self.game.agreement.now.foreseen(at)
 
-        agreement.request(topology=topology, link=link, synchronous=synchronous, at=at)
+        agreement.command(
+            "configure", topology=topology, link=link, synchronous=synchronous, at=at
+        )
 
-        then = agreement.foreseen(at)
+        then = agreement.now.foreseen(at)
         assert then.topology == (seen.topology if topology is None else topology)
         assert then.link == (seen.link if link is None else link)
         kept = seen.synchronous if synchronous is None else synchronous
@@ -70,7 +74,8 @@ class Trainings(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 3))
     def user_pauses(self, steps: int) -> None:
-        self.game.agreement.pause(steps)
+        self.game.agreement.command("pause", steps=steps)
+        self.paused = True
         # Who has begun with a step finishes it, and learns of the halt in the next one.
         self.game.may_do = 1 + steps
 
@@ -85,15 +90,24 @@ class Trainings(RuleBasedStateMachine):
 
     @rule()
     def user_resumes(self) -> None:
-        self.game.agreement.resume()
+        self.game.agreement.command("resume")
+        self.paused = False
         self.game.may_do = None
 
     @rule()
     def user_stops(self) -> None:
-        self.game.agreement.stop()
+        self.game.agreement.command("stop")
         self.stopped = True
         if self.game.may_do is None:
             self.game.may_do = 1
+
+    @rule()
+    def log_is_read_again(self) -> None:
+        """Go on with a copy of the log, as another coordinator does."""
+        found = self.game.agreement.log
+        plain = json.loads(json.dumps(found.to_plain()))
+        self.game.agreement.log = DecisionLog.from_plain(plain)
+        assert repr(self.game.agreement.log) == repr(found)
 
     @precondition(lambda self: self.failed is None)
     @rule(chance=st.integers(0, 9))
@@ -107,6 +121,8 @@ class Trainings(RuleBasedStateMachine):
     def epochs_are_agreed(self) -> None:
         self.game.check()
         assert self.game.agreement.error is self.failed
+        now = self.game.agreement.now
+        assert (now.is_paused, now.is_stopped) == (self.paused, self.stopped)
 
     def teardown(self) -> None:
         """Whatever was requested, a training that is not paused comes to its end."""
@@ -147,12 +163,12 @@ def walk(game: Game, requests: tuple[str, ...]) -> Iterator[Game]:
         if not choices:
             yield game
         for place, member in choices:
-            after = copy.deepcopy(game)
+            after = game.copied()
             after.move(place, member)
             stack.append((after, left))
         if left:
-            after = copy.deepcopy(game)
-            after.agreement.request(topology=left[0])
+            after = game.copied()
+            after.agreement.command("configure", topology=left[0])
             stack.append((after, left[1:]))
 
 
@@ -182,10 +198,10 @@ def test_every_order_of_events_ends_with_one_list_of_epochs(
 def test_a_request_while_paused_is_agreed_without_a_step() -> None:
     game = Game(10)
     play(game, until=3)
-    game.agreement.pause()
+    game.agreement.command("pause")
     play(game)
     before = game.players[0].step
-    game.agreement.request(topology="ring")
+    game.agreement.command("configure", topology="ring")
 
     play(game)
 
@@ -197,13 +213,13 @@ def test_a_request_while_paused_is_agreed_without_a_step() -> None:
 def test_a_word_while_advancing_counts_at_once(word: str) -> None:
     game = Game(1000)
     play(game, until=3)
-    game.agreement.pause()
+    game.agreement.command("pause")
     play(game)
-    game.agreement.pause(steps=500)
+    game.agreement.command("pause", steps=500)
     play(game, until=game.players[0].step + 10)
     before = game.players[0].step
 
-    getattr(game.agreement, word)()
+    game.agreement.command(word)
     play(game)
 
     assert game.players[0].step - before <= 1
@@ -214,10 +230,10 @@ def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
     words: tuple[str, ...], agreed_at: int
 ) -> None:
     game = Game(10)
-    game.agreement.request(topology="gossip")
+    game.agreement.command("configure", topology="gossip")
     play(game, until=4)
     for word in words:
-        getattr(game.agreement, word)()
+        game.agreement.command(word)
         play(game, until=None if word == words[-1] else 5)
 
     play(game)
@@ -227,13 +243,13 @@ def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
     assert found == [("gossip", 0), ("ring", agreed_at)]
     assert game.players[0].step == agreed_at + 1
     # As it is told to the coordinator of another generation, which may do steps again.
-    assert game.agreement.requests["epoch"]["topology"] == "gossip"
+    assert game.agreement.now.requested.topology == "gossip"
     assert game.agreement.expected is None
 
 
 def test_a_training_fails_if_its_workers_cannot_agree_at_the_end() -> None:
     game = Game(3)
-    game.agreement.request(topology="gossip")
+    game.agreement.command("configure", topology="gossip")
 
     with pytest.raises(FailedPreconditionError, match=r"cannot agree .* no room"):
         play(game, refusal="no room")
@@ -242,12 +258,12 @@ def test_a_training_fails_if_its_workers_cannot_agree_at_the_end() -> None:
 def test_advance_does_so_many_steps_also_across_a_switch() -> None:
     game = Game(1000)
     play(game, until=3)
-    game.agreement.pause()
+    game.agreement.command("pause")
     play(game)
     before = game.players[0].step
 
-    game.agreement.pause(steps=7)
-    game.agreement.request(topology="ring", at=before + 3)
+    game.agreement.command("pause", steps=7)
+    game.agreement.command("configure", topology="ring", at=before + 3)
     play(game)
 
     assert game.players[0].step == before + 7
@@ -257,7 +273,7 @@ def test_advance_does_so_many_steps_also_across_a_switch() -> None:
 def test_a_paused_training_is_saved_without_a_step() -> None:
     game = Game(10)
     play(game, until=3)
-    game.agreement.pause()
+    game.agreement.command("pause")
     play(game)
     before = game.players[0].step
     game.agreement.saves.request()
@@ -271,7 +287,7 @@ def test_a_paused_training_is_saved_without_a_step() -> None:
 def test_a_second_request_waits_until_the_first_is_written() -> None:
     game = Game(10)
     play(game, until=3)
-    game.agreement.pause()
+    game.agreement.command("pause")
     game.agreement.saves.request()
     play(game)
     game.agreement.saves.request()
@@ -351,10 +367,10 @@ def test_member_cannot_be_ready_for_what_nobody_proposed() -> None:
 def test_requests_for_one_step_are_kept_as_one() -> None:
     agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
     for topology in ("ring", "mesh"):
-        agreement.request(topology=topology, at=2)
-    agreement.request(link="1gbit", at=2)
+        agreement.command("configure", topology=topology, at=2)
+    agreement.command("configure", link="1gbit", at=2)
 
-    assert agreement._later == [(2, {"topology": "mesh", "link": "1gbit"})]
+    assert agreement.now.later == ((2, {"topology": "mesh", "link": "1gbit"}),)
 
 
 def play(game: Game, until: int | None = None, refusal: str | None = None) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kit.errors import PeerLost
-from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.membership import Agreement, Verdict
 from tests.agreement import Game
 
 
-def three(steps: int = 10, **given: bool) -> Agreement:
+def three(steps: int = 10, *, saves: bool = False) -> Agreement:
     """Return an agreement of three members, that all have begun epoch 1."""
-    found = Agreement((0, 1, 2), Epoch(0, "ps"), steps, **given)
+    found = Agreement((0, 1, 2), Epoch(0, "ps"), steps, saves=saves)
     for member in found.members:
         found.arrive(member, 0, 0)
     assert found.verdict(0) is Verdict.PREPARE
@@ -36,7 +37,7 @@ def test_boundary_does_not_wait_for_who_is_lost() -> None:
 
 def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
     agreement = three()
-    agreement.request(topology="ring")
+    agreement.command("configure", topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     assert agreement.verdict(1) is Verdict.PREPARE
@@ -52,7 +53,7 @@ def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
 
 def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
     agreement = three()
-    agreement.request(topology="ring")
+    agreement.command("configure", topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     agreement.verdict(1)
@@ -64,12 +65,12 @@ def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
     agreement.prepared(2, 1)
 
     assert agreement.outcome(1) is Verdict.ABANDON
-    assert agreement.abandoned == "no room"
+    assert agreement.now.abandoned == "no room"
 
 
 def test_nothing_is_concluded_where_another_one_is_awaited_too() -> None:
     agreement = three()
-    agreement.request(topology="ring")
+    agreement.command("configure", topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     agreement.verdict(1)
@@ -84,7 +85,7 @@ def test_nothing_is_concluded_where_another_one_is_awaited_too() -> None:
 def test_training_is_saved_and_ends_without_the_lost_one() -> None:
     agreement = three(saves=True)
     agreement.lose(1)
-    agreement.stop()
+    agreement.command("stop")
     for number, verdict in ((1, Verdict.SAVE), (2, Verdict.FINISH)):
         for member in (0, 2):
             agreement.arrive(member, number, 4)
@@ -184,7 +185,7 @@ def test_who_is_lost_again_before_the_epoch_begins_changes_nothing(when: str) ->
 
 def test_a_change_that_was_requested_beside_a_join_survives_its_failure() -> None:
     agreement = lost_one()
-    agreement.request(link="10gbit")
+    agreement.command("configure", link="10gbit")
     proposed(agreement)
     agreement.lose(1)
     for member in (0, 2):
@@ -202,7 +203,7 @@ def test_a_change_that_was_requested_beside_a_join_survives_its_failure() -> Non
 
 def test_a_paused_training_takes_back_who_was_lost_and_stays_paused() -> None:
     agreement = lost_one()
-    agreement.pause()
+    agreement.command("pause")
     proposed(agreement)
     for member in range(3):
         agreement.prepared(member, 1)
@@ -211,5 +212,5 @@ def test_a_paused_training_takes_back_who_was_lost_and_stays_paused() -> None:
         agreement.arrive(member, 2, 4)
 
     assert agreement.verdict(2) is Verdict.WAIT
-    agreement.resume()
+    agreement.command("resume")
     assert agreement.verdict(2) is Verdict.GO

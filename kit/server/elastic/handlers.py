@@ -19,6 +19,7 @@ from kit.message_fields import (
 )
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.elastic.standing import Ballot, Plain
+from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.generation import Holder
 from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire.rpc import Answer, Handler
@@ -123,7 +124,7 @@ class ElasticHandlers:
         return {"process": self._here(asked).keep(asked["run"], copy)}, b""
 
     def _note(self, asked: Plain, _: bytearray) -> Answer:
-        self._here(asked).note(asked["run"], asked["requests"])
+        self._here(asked).note(asked["run"], DecisionLog.from_plain(asked["requests"]))
         return {}, b""
 
     def _fetch(self, asked: Plain, _: bytearray) -> Answer:

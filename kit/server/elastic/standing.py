@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from kit.errors import AbortedError, Fenced, KitError
+from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.generation import Generation
 from kit.training.job import Job
 
 #: Attempts to begin a generation are numbered; of two equal ones, the higher name wins.
 Ballot = tuple[int, str]
 Plain = dict[str, Any]
-
-
-class Noted(NamedTuple):
-    """What was requested of a training, and in which generation that was noted."""
-
-    ballot: Ballot
-    number: int
-    requests: Plain
-
-    @property
-    def age(self) -> tuple[Ballot, int]:
-        """Higher for what is newer, also between two attempts at one generation."""
-        return self.ballot, int(self.requests["n_commands"])
-
-    @classmethod
-    def from_plain(cls, plain: Sequence[Any] | None) -> Noted | None:
-        """Rebuild it from a list; None from None."""
-        if plain is None:
-            return None
-        (count, process), number, requests = plain
-        return cls((count, process), number, requests)
 
 
 class Standing:
@@ -51,7 +31,7 @@ class Standing:
         established: the number of the newest generation, if it is known to have begun
             everywhere.
         began_with: the ballot with which the newest generation began here.
-        noted: what is requested of the newest run, as far as its coordinator said.
+        noted: the log of the newest run, as far as its coordinator said.
         joining: the processes that ask to take part.
         seen: the step up to which the notebook has seen the training, if it said so.
         error: what ended the training for this process.
@@ -70,7 +50,7 @@ class Standing:
         self.joining: set[str] = set()
         self.established = 0
         self.began_with: Ballot = (0, "")
-        self.noted: Noted | None = None
+        self.noted: DecisionLog | None = None
         self.seen = 0
         self.error: KitError | None = None
         self.is_closed = False
@@ -122,11 +102,10 @@ class Standing:
         is_begun = self.has_begun and self.promised == self.began_with
         return run == self.job.run and is_begun and not self.is_closed
 
-    def note(self, ballot: Ballot, number: int, requests: Plain) -> None:
-        """Keep what is requested of the generation that began with a ballot."""
-        found = Noted(ballot, number, requests)
-        if self.noted is None or found.age >= self.noted.age:
-            self.noted = found
+    def note(self, log: DecisionLog) -> None:
+        """Keep a log of what is decided, unless a newer one is here."""
+        if self.noted is None or log.age >= self.noted.age:
+            self.noted = log
 
     def check(self, ballot: Ballot) -> None:
         """Raise `AbortedError` for a ballot that is not the newest one promised."""

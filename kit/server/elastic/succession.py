@@ -29,8 +29,8 @@ from kit.errors import (
     from_plain,
 )
 from kit.server.elastic.other_processes import OtherProcesses
-from kit.server.elastic.standing import Ballot, Noted, Plain, Standing
-from kit.training.coordination.membership import Epoch
+from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.training.coordination.log import DecisionLog
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
 from kit.training.elastic.generation import Change, Generation, Holder
@@ -262,11 +262,11 @@ class Succession:
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
         moment, holders = found or (CopyPoint(0), {})
-        requests = yield from self._requests(good, holders)
-        placing = _placing(old, requests, fresh)
+        log = yield from self._log(good, holders)
+        placing = _placing(old, log, fresh)
         # If the generation was still repeating steps, only those that it did count.
         reached = max(moment.step, *(good[n]["step"] for n in stay))
-        is_paused = requests is not None and bool(requests.get("paused"))
+        is_paused = log is not None and log.now.is_paused
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
         change = Change(
             lost=tuple(lost),
@@ -283,7 +283,7 @@ class Succession:
             before=self._now.electorate or old.processes,
         )
         begins = following, [n for n in good if n not in following.processes]
-        yield from self._begin_all(ballot, begins, (moment, holders), requests)
+        yield from self._begin_all(ballot, begins, (moment, holders), log)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
         """Whether all that answered have promised, and the training is not over.
@@ -304,33 +304,29 @@ class Succession:
             self._now.fail(AbortedError("the training is complete."))
         return self._now.error is None
 
-    def _requests(
+    def _log(
         self, good: Mapping[str, Plain], holders: Mapping[int, Holder]
-    ) -> Coroutine[Plain | None]:
-        """Return what is requested: as the coordinator says, or as others noted it.
+    ) -> Coroutine[DecisionLog | None]:
+        """Return what is decided: as the coordinator says, or as others noted it.
 
         Its copy may be newer than what others have noted, if the coordinator is lost.
         """
-        told = [Noted.from_plain(reply["noted"]) for reply in good.values()]
-        newest = max(filter(None, told), key=lambda one: one.age, default=None)
-        if not holders or any(reply["leads"] for reply in good.values()):
-            return newest and newest.requests
-        process, moment = holders[leads := self._now.job.coordinator]
-        values = {"moment": list(moment), "member": leads}
-        copy = yield from ask_one(process, "elastic.fetch", values)
-        requests: Plain = copy["about"]["requests"]
-        if newest is None:
-            return requests
-        of_copy = moment.generation, requests["n_commands"]
-        is_newer = of_copy >= (newest.number, newest.requests["n_commands"])
-        return requests if is_newer else newest.requests
+        known = [reply["noted"] for reply in good.values() if reply["noted"]]
+        if holders and not any(reply["leads"] for reply in good.values()):
+            process, moment = holders[leads := self._now.job.coordinator]
+            values = {"moment": list(moment), "member": leads}
+            copy = yield from ask_one(process, "elastic.fetch", values)
+            known.append(copy["about"]["requests"])
+        return max(
+            map(DecisionLog.from_plain, known), key=lambda log: log.age, default=None
+        )
 
     def _begin_all(
         self,
         ballot: Ballot,
         begins: tuple[Generation, Sequence[str]],
         found: tuple[CopyPoint, dict[int, Holder]],
-        requests: Plain | None,
+        log: DecisionLog | None,
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them.
 
@@ -354,8 +350,11 @@ class Succession:
             before,
             run=run,
             generation=replace(following, addresses=told, resumes=bool(holders)),
-            **_configuration(requests),
+            **_configuration(log),
         )
+        if log is not None:
+            claimed = following.reached, following.placing
+            log.claim(following.number, reached=claimed[0], placing=claimed[1])
         told_all: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
@@ -364,7 +363,7 @@ class Succession:
                 str(member): [process, list(of)]
                 for member, (process, of) in holders.items()
             },
-            "requests": requests or {},
+            "requests": log.to_plain() if log is not None else {},
         }
         # First those that host no member. No step is committed before the members have
         # begun, so a step is never committed while a process has not heard of this
@@ -446,16 +445,15 @@ def _held(reply: Plain) -> list[Held]:
 
 
 def _placing(
-    before: Generation, requests: Plain | None, fresh: Sequence[str]
+    before: Generation, log: DecisionLog | None, fresh: Sequence[str]
 ) -> Placing:
     """Return how members are spread now that some processes have joined.
 
     Where the number of workers is limited, a new one raises the limit by one.
     """
     newest = before.placing
-    if requests and requests["placing"]:
-        wanted = Placing.from_plain(requests["placing"])
-        newest = max(newest, wanted, key=lambda one: one.number)
+    if log is not None and log.now.placing is not None:
+        newest = max(newest, log.now.placing, key=lambda one: one.number)
     new = [one for one in fresh if one not in before.known and not is_server(one)]
     left = tuple(one for one in newest.left if one not in fresh)
     workers = newest.workers + len(new) if newest.workers else 0
@@ -482,13 +480,13 @@ def _no_copy(lost: Sequence[str]) -> PeerLost:
     )
 
 
-def _configuration(requests: Plain | None) -> Plain:
+def _configuration(log: DecisionLog | None) -> Plain:
     """Return the fields of a job that make it begin as was requested."""
-    if not requests:
+    if log is None:
         return {}
-    epoch = Epoch.from_plain(requests["epoch"])
+    wanted = log.now.requested
     return {
-        "topology": epoch.topology,
-        "synchronous": epoch.synchronous,
-        "link": epoch.link,
+        "topology": wanted.topology,
+        "synchronous": wanted.synchronous,
+        "link": wanted.link,
     }

@@ -31,6 +31,7 @@ from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.other_processes import Neighbours, OtherProcesses, StandIn
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
+from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import Beginning, Copies, ToldRows
 from kit.training.elastic.generation import Holder
@@ -290,7 +291,7 @@ class ElasticTraining:
         )
         if coordinator is not None:
             # After its end: what it answered until then is in this.
-            self._note(coordinator.requests())
+            self._note(DecisionLog.from_plain(coordinator.requests()))
         return {
             **self.look(),
             "granted": True,
@@ -299,7 +300,7 @@ class ElasticTraining:
             "step": max([self._now.seen, *(one.step for one in members)]),
             "idle": idle_s,
             "leads": coordinator is not None and self._now.generation.number == number,
-            "noted": self._now.noted,
+            "noted": self._now.noted and self._now.noted.to_plain(),
             "established": self._now.established,
             "may_begin_anew": self._may_begin_anew,
         }
@@ -393,7 +394,7 @@ class ElasticTraining:
             self.copies.drop_after(moment.step)
             self._become(job, ballot)
             if requests:  # the coordinator may be lost before they are in a copy
-                self._now.note(ballot, job.generation.number, requests)
+                self._now.note(DecisionLog.from_plain(requests))
             if self._now.me not in job.generation.processes:
                 self._now.leave()
         for number in hosted:
@@ -422,8 +423,8 @@ class ElasticTraining:
                 member.coordinator.regroup(f"{process} takes part from here on.")
         return self.look()
 
-    def note(self, run: str, requests: Plain) -> None:
-        """Keep what is requested of a generation.
+    def note(self, run: str, log: DecisionLog) -> None:
+        """Keep the log of a generation.
 
         Raises `AbortedError` when another may begin that would not hear of it.
         """
@@ -434,12 +435,11 @@ class ElasticTraining:
                     f"takes no requests of run {run[:8]}.",
                     task=self._now.me,
                 )
-            self._note(requests)
+            self._note(log)
 
-    def _note(self, requests: Plain) -> None:
+    def _note(self, log: DecisionLog) -> None:
         with self._now.changed:
-            now = self._now
-            now.note(now.began_with, now.generation.number, requests)
+            self._now.note(log)
 
     def fetch(self, moment: CopyPoint, member: int) -> Shard:
         """Return a copy that is held here."""

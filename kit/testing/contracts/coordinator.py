@@ -14,7 +14,8 @@ from kit.errors import Fenced, KitError, StepFailed
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import registered
 from kit.task import Task
-from kit.training.coordination.membership import Answer, Epoch, Verdict
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.membership import Answer, Verdict
 from kit.training.job import Job
 from kit.training.optimizers.rules import GradientDescent
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import mmap
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -371,18 +371,15 @@ class CheckpointStore:
             )
 
 
-def going_on_with(
-    store: CheckpointStore | None, requests: Mapping[str, Any] | None
-) -> Arithmetic:
+def going_on_with(store: CheckpointStore | None, threads: int) -> Arithmetic:
     """Return what a training computes with here, and has its checkpoints say so.
 
-    Its BLAS threads are those of the generation before, or of the checkpoint, else
-    those that are set here. With another number the bits would not be those of a
-    training that was not disturbed.
+    Its BLAS threads are those of the generation before, if there are any, or of the
+    checkpoint, else those that are set here. With another number the bits would not be
+    those of a training that was not disturbed.
     """
     saved = store.arithmetic if store is not None else None
-    known = requests["threads"] if requests else 0
-    found = arithmetic.here(known or (saved.threads if saved else 0) or None)
+    found = arithmetic.here(threads or (saved.threads if saved else 0) or None)
     if store is not None:
         store.save_coordinator.arithmetic = found
     return found

@@ -59,7 +59,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -202,7 +202,7 @@ class SaveCoordinator:
             tickets = [one for one in (*taken_up, *self._tickets) if one]
         return {**self.status(), "tickets": tickets}
 
-    def take_over(self, account: dict[str, Any]) -> bool:
+    def take_over(self, account: Mapping[str, Any]) -> bool:
         """Go on with the account of another coordinator; whether a request waits."""
         with self._changed:
             self._tickets = list(account["tickets"])

@@ -20,7 +20,7 @@ from kit.exchange.plan import Owned
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import TransferKind
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.job import Job
 from kit.training.member.moves import moves
 

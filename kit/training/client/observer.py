@@ -34,13 +34,13 @@ from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.requests import (
-    CommandSender,
     Dial,
     Newest,
     closed,
     dial_in,
     next_generation,
     not_over,
+    over,
     tell_of,
 )
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
@@ -54,7 +54,8 @@ from kit.training.client.watched import (
     take_gathered,
     unwatchable,
 )
-from kit.training.coordination.membership import Epoch
+from kit.training.commands import check_command
+from kit.training.coordination.epoch import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
@@ -95,7 +96,7 @@ class Observer:
         # To the members. They are kept open until all has been learned: a task lets go
         # of a training when its watchers have gone.
         self._links = set[ReconnectingCaller]()
-        self._requests = CommandSender(job, self._dial, self.finished.done)
+        self._requests = self._way_to_coordinator()
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
         self._elastic_error: KitError | None = None  # why it could not go on
         self._following = threading.Lock()  # held while the next generation is found
@@ -176,16 +177,43 @@ class Observer:
         return self._watched[self._job.coordinator]
 
     def command(self, what: str, **values: Any) -> None:
-        """Send a request to the coordinator; raises as `CommandSender.send` does."""
-        ticket = secrets.token_hex(8)  # it may be sent again, to the next coordinator
+        """Send a request to the coordinator.
+
+        Raises `InvalidArgumentError` for values that no training can take, before
+        anything is sent, `FailedPreconditionError` when the training is over, and what
+        the coordinator answers.
+        """
         if self._closed.is_set():
             raise closed(self._job.run, self.step())
+        question = {"what": what, "values": check_command(what, values)}
+        question["ticket"] = secrets.token_hex(
+            8
+        )  # it may be heard again, and counts once
 
         def send() -> None:
-            told = self._requests.send(what, values, self.step(), ticket)
+            if self.finished.done():
+                raise over()
+            about = {"run": self._job.run, "seen": self.step()}
+            limit_s = self._job.settings.call_deadline_s
+            try:
+                told, _ = self._requests.call("run.command", limit_s, about | question)
+            except UnavailableError as error:
+                if self.finished.done():
+                    raise over() from error
+                raise
             self.coordinator.leads = told
 
         self._in_some_generation(send)
+
+    def _way_to_coordinator(self) -> ReconnectingCaller:
+        """Return a link for requests, which is opened when there is one.
+
+        One that was interrupted, by a Ctrl-C for example, takes its link with it: half
+        of the message may have been sent.
+        """
+        job, dial = self._job, self._dial
+        task, redial_s = job.tasks[job.coordinator], job.settings.redial_after_s
+        return ReconnectingCaller(lambda _: dial(task, ""), redial_s)
 
     def params(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
@@ -523,7 +551,7 @@ class Observer:
             self._left, self._give_up = len(job.tasks), float("inf")
             self._begins_by = time.monotonic() + job.settings.start_deadline_s
             kept = self._requests
-            self._requests = CommandSender(job, self._dial, self.finished.done)
+            self._requests = self._way_to_coordinator()
             self.newest = Newest(job, self._dial, self._watched, self._trusted)
         kept.close()
         self._begin_watches()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -13,80 +12,14 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     KitError,
-    UnavailableError,
     from_plain,
     to_plain,
 )
 from kit.task import Task
 from kit.training.client.watched import Watched
-from kit.training.commands import check_command
 from kit.training.elastic.asking import Told, Unanswered, ask_all
 from kit.training.job import Job
 from kit.wire.rpc import Caller
-
-# --------------------------------------------------------------------------------------
-# How the requests for a training get to its coordinator: by one link, when needed. A
-# request that was interrupted, by a Ctrl-C for example, takes its link with it: half of
-# the message may have been sent. The next request gets a new link.
-
-
-class CommandSender:
-    """The way to one training's coordinator. Threads may use it at the same time."""
-
-    def __init__(
-        self, job: Job, dial: Callable[[Task, str], Caller], is_over: Callable[[], bool]
-    ) -> None:
-        """`is_over` says whether the training is; then nothing is sent any more."""
-        self._job, self._dial, self._is_over = job, dial, is_over
-        # For nothing but this link: to dial a coordinator that is gone takes long.
-        self._guard = threading.Lock()
-        self._caller: Caller | None = None
-        self._is_closed = False
-
-    def send(
-        self, what: str, values: dict[str, Any], seen: int, ticket: str
-    ) -> dict[str, Any]:
-        """Send a request and return what the coordinator says of the training now.
-
-        `seen` is the step that the training is at, as far as is known here. What is
-        sent with a `ticket` once more counts once.
-        Raises `InvalidArgumentError` for values that no training can take, before
-        anything is sent, `FailedPreconditionError` when the training is over, and what
-        the coordinator answers.
-        """
-        values = check_command(what, values)
-        question = {"run": self._job.run, "what": what, "values": values, "seen": seen}
-        question["ticket"] = ticket
-        caller = self._way()
-        try:
-            limit = self._job.settings.call_deadline_s
-            return caller.call("run.command", limit, question)[0]
-        except BaseException as error:
-            with self._guard:
-                if caller.is_closed and self._caller is caller:
-                    self._caller = None
-            if isinstance(error, UnavailableError) and self._is_over():
-                raise over() from error
-            raise
-
-    def close(self) -> None:
-        """Close the link for good: another process coordinates from now on, or none."""
-        with self._guard:
-            caller, self._caller = self._caller, None
-            self._is_closed = True
-        if caller is not None:
-            caller.close()
-
-    def _way(self) -> Caller:
-        with self._guard:
-            if self._is_over():
-                raise over()
-            if self._is_closed:
-                raise UnavailableError("this generation of the training is over.")
-            if self._caller is None:
-                task = self._job.tasks[self._job.coordinator]
-                self._caller = self._dial(task, "")
-            return self._caller
 
 
 def over() -> FailedPreconditionError:

@@ -21,9 +21,10 @@ from kit.errors import (
 )
 from kit.training.checkpointing.resume import CheckpointStore, going_on_with
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
-from kit.training.commands import RequestLog, check_command
+from kit.training.commands import check_command
 from kit.training.coordination import member_errors
 from kit.training.coordination.digests import DigestReport
+from kit.training.coordination.log import DecisionLog, Decisions
 from kit.training.coordination.membership import (
     Agreement,
     Answer,
@@ -64,27 +65,22 @@ class TrainingCoordinator:
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
-        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
-        if requests:
-            self._agreement.take_over(dict(requests))
-        if job.generation is not None:
-            self._agreement.repeat(job.generation.reached)
+        log = log_of(job, requests)
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves, log=log)
         self._regrouping = Regrouping.of(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
             # That step is saved: a training that ends at once must not save it again.
             self._agreement.saves.ended(self.store.step, good=True)
-        #: Before which step the training began, in its first generation.
-        self.began = self.store.step if self.store is not None else 0
-        self._log = RequestLog(requests)
         #: What it computes with; its number of threads is that of all members.
-        self.arithmetic = going_on_with(self.store, requests)
-        if requests:
-            self.began = int(requests["began"])
-            saved = requests["saves"]
-            if saved and self.save_coordinator.take_over(saved):
-                self._agreement.saves.request()
+        self.arithmetic = going_on_with(self.store, log.now.threads)
+        if not requests:
+            began = self.store.step if self.store is not None else 0
+            threads = self.arithmetic.threads
+            self._agreement.append("open", began=began, threads=threads)
+        elif log.now.saves and self.save_coordinator.take_over(log.now.saves):
+            self._agreement.saves.request()
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
@@ -218,17 +214,17 @@ class TrainingCoordinator:
         self.fail(PeerLost(reason, task=task))
 
     def requests(self) -> dict[str, Any]:
-        """Return what is requested of the training, for another coordinator."""
+        """Return the log of what is decided, for another coordinator."""
         with self._changed:
-            wanted = self._regrouping
-            return {
-                **self._agreement.requests,
-                **self._log.to_plain(),
-                "saves": self.store.save_coordinator.account() if self.store else None,
-                "began": self.began,
-                "threads": self.arithmetic.threads,
-                "placing": wanted.placing.to_plain() if wanted else None,
-            }
+            if self.store is not None:
+                account = self.store.save_coordinator.account()
+                self._agreement.append("saves", account=account)
+            return self._agreement.log.to_plain()
+
+    @property
+    def began(self) -> int:
+        """Before which step the training began, in its first generation."""
+        return self._agreement.now.began
 
     def kept(self, member: int) -> bytes:
         """Return what a member's step function had kept by the checkpoint, packed."""
@@ -532,44 +528,37 @@ class TrainingCoordinator:
         """
         with self._changed:
             if self._regrouping is not None:
-                self._agreement.repeat(min(step, self._job.steps))
+                self._agreement.append("seen", step=min(step, self._job.steps))
 
-    def command(self, what: str, ticket: str = "", /, **values: Any) -> None:
+    def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
         """Note a request of the user; it is taken up at the next boundary.
 
-        One whose `ticket` is known, from whatever generation, is not taken up again.
+        One whose `nonce` is known, from whatever generation, is not taken up again.
 
         Raises `InvalidArgumentError` for what cannot be meant, and for what these
         members cannot form, and `UnavailableError` when a generation of an elastic
         training has ended: the next one is asked then.
         """
         values = check_command(what, values)
+        if what == "look":
+            return
         with self._changed:
-            agreement, before = self._agreement, self.requests()
-            has_failed = self._regrouping is not None and agreement.error is not None
-            if has_failed and what != "look":
+            agreement, regrouping = self._agreement, self._regrouping
+            if regrouping is not None and agreement.error is not None:
                 raise UnavailableError("this generation of the training is over.")
-            if ticket in self._log:
+            if nonce in agreement.now.nonces:
                 return
             if what == "configure":
-                check_change(self._job, agreement.foreseen, **values)
-                agreement.request(**values)
-            elif what == "pause":
-                agreement.pause(values.get("steps", 0))
-            elif what == "resume":
-                agreement.resume()
-            elif what == "stop":
-                agreement.stop()
+                check_change(self._job, agreement.now.foreseen, **values)
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
             elif what in ("place", "leave"):
-                if self._regrouping is None:
+                if regrouping is None:
                     raise needs_elastic()
-                if what == "place":
-                    self._regrouping.place(**values)
-                else:
-                    self._regrouping.let_leave(**values)
-            self._log.note(ticket, is_change=self.requests() != before)
+                regrouping.check(**values)
+            agreement.command(what, nonce, **values)
+            if what in ("place", "leave") and regrouping is not None:
+                regrouping.regroup_as_asked(values.get("task", ""))
             self._changed.notify_all()
 
     def agreed(self, since: int) -> tuple[list[Any], int]:
@@ -585,13 +574,24 @@ class TrainingCoordinator:
             return {
                 "epoch": agreement.epoch.to_plain(),
                 "pending": pending.to_plain() if pending else None,
-                "paused": agreement.is_paused,
+                "paused": agreement.now.is_paused,
                 "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
-                "abandoned": agreement.abandoned,
+                "abandoned": agreement.now.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
                 "arithmetic": self.arithmetic.to_plain(),
             }
+
+
+def log_of(job: Job, plain: Mapping[str, Any] | None) -> DecisionLog:
+    """Return the log that a coordinator goes on with: a new one, if there is none."""
+    if plain:
+        return DecisionLog.from_plain(plain)
+    generation = job.generation
+    if generation is None:
+        return DecisionLog(Decisions(job.start))
+    now = Decisions(job.start, reached=generation.reached, placing=generation.placing)
+    return DecisionLog(now, generation=generation.number)

@@ -70,7 +70,7 @@ what was proposed for as long: the error names those that are missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -84,42 +84,8 @@ from kit.exchange.plan import Group
 from kit.exchange.ports.port import NO_HALT
 from kit.exchange.topologies.topology import agreeing, by_name, steps_to_all
 from kit.training.checkpointing.schedule import SaveSchedule
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One configuration of a training. Number 0 is the time before the start."""
-
-    number: int
-    topology: str
-    synchronous: bool = True
-    link: str = ""
-    first_step: int = 0
-    # Lost members that take part again from here on, each with its incarnation.
-    joined: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def how(self) -> str:
-        """How gradients meet, as a trace names it.
-
-        >>> Epoch(1, "ps").how, Epoch(2, "ps", synchronous=False).how
-        ('ps', 'ps-async')
-        """
-        return self.topology if self.synchronous else f"{self.topology}-async"
-
-    def is_like(self, other: Epoch) -> bool:
-        """Whether the other one configures the same."""
-        return (self.how, self.link) == (other.how, other.link)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the epoch as data that JSON can carry."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Epoch:
-        """Rebuild an epoch from `to_plain`."""
-        joined = tuple((int(one), int(start)) for one, start in plain["joined"])
-        return cls(**{**plain, "joined": joined})
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.log import DecisionLog, Decisions
 
 
 class Verdict(Enum):
@@ -184,9 +150,17 @@ class Agreement:
     """
 
     def __init__(
-        self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
+        self,
+        members: Sequence[int],
+        start: Epoch,
+        steps: int,
+        *,
+        saves: bool = False,
+        log: DecisionLog | None = None,
     ) -> None:
         """`start` is epoch 0: what should hold from the first step on.
+
+        What is decided goes to the `log`, which may go on from other coordinators.
 
         With `saves`, the training does not end before its last state is saved, or an
         attempt to do so has failed.
@@ -199,107 +173,46 @@ class Agreement:
         self.steps = steps
         self.rounds: dict[int, Round] = {}
         self.error: KitError | None = None
-        self.abandoned = ""  # why the last proposal was not taken
-        self._requested = start
-        self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
-        self.is_stopped = False  # whether the end is requested
-        self._is_apart = False  # whether workers still have to agree on parameters
+        self.log = log or DecisionLog(Decisions(start))
+        self._generation = self.log.generation
         self._is_ending = False  # whether they must agree now, whatever is requested
-        self.is_paused = False  # whether a pause is requested
         self.is_finished = False  # whether the end was agreed
-        self._budget = 0  # steps that a paused training may still do
-        self._allowed_to = 0
-        self._repeats_to = 0  # the steps before this one were done before a loss
         self.saves = SaveSchedule(at_the_end=saves)
         self.is_copy_due = False  # whether the state is to be copied to other tasks
         self.is_last_copy = False  # whether no step is to be done after that copy
         self.is_held = False  # whether that copy was agreed: all stay where they are
 
-    def request(self, *, at: int = 0, **changes: str | bool | None) -> None:
-        """Ask for another configuration from step `at` on, or as soon as can be.
+    @property
+    def now(self) -> Decisions:
+        """What is decided, by this coordinator and those before it."""
+        return self.log.now
 
-        `changes` are fields of `Epoch`; those that are None stay as they are.
+    def append(self, kind: str, nonce: str = "", /, **values: Any) -> None:
+        """Append a decision to the log."""
+        self.log.append(self._generation, kind, nonce, **values)
+
+    def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
+        """Note a request; one that is repeated, by its `nonce`, counts once."""
+        if what == "pause" and values.get("steps"):
+            met = [max(one.arrived.values(), default=0) for one in self.rounds.values()]
+            values["to"] = max([self.now.reached, *met]) + values["steps"]
+        self.append("command", nonce, what=what, values=values)
+
+    def _take_up(self, step: int, *, stands: bool = False) -> Decisions:
+        """Turn requests for a step not after `step` into what is requested now.
+
+        `stands`: all members stand before it, and it is none that is repeated.
         """
-        changes = {name: value for name, value in changes.items() if value is not None}
-        for step, earlier in self._later:
-            # One entry for each step, however often the request for it changes.
-            if step == at:
-                earlier |= changes
-                return
-        self._later.append((at, changes))
-        self._later.sort(key=lambda request: request[0])
-
-    def foreseen(self, at: int = 0) -> Epoch:
-        """Return the configuration requested for step `at`, as far as is known."""
-        found = self._requested
-        for step, changes in self._later:
-            if step <= at:
-                found = replace(found, **changes)
-        return found
-
-    def _take_up(self, step: int) -> None:
-        """Turn requests for a step not after `step` into what is requested now."""
-        while self._later and self._later[0][0] <= step:
-            _, changes = self._later.pop(0)
-            self._requested = replace(self._requested, **changes)
+        now = self.log.now
+        if (now.later and now.later[0][0] <= step) or (stands and now.budget):
+            self.append("taken", step=step, stands=stands)
+            now = self.log.now
         # The last step, and one more after a stop, is done in a topology in which
         # workers agree. Steps that are repeated after a loss are done as they were: a
         # stop that was requested after them must not change them.
-        is_stopped = self.is_stopped and step >= self._repeats_to
+        is_stopped = now.is_stopped and step >= now.reached
         self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
-
-    def pause(self, steps: int = 0) -> None:
-        """Stop at the next boundary; with `steps`, do that many more first."""
-        self.is_paused, self._budget, self._allowed_to = True, steps, 0
-
-    def resume(self) -> None:
-        """Carry on after a pause."""
-        self.is_paused, self._budget = False, 0
-
-    def stop(self) -> None:
-        """End the training at the next boundary."""
-        self.is_stopped = True
-
-    @property
-    def requests(self) -> dict[str, Any]:
-        """What is requested, as data that JSON can carry; for another coordinator."""
-        return {
-            "epoch": self._requested.to_plain(),
-            "later": [[at, changes] for at, changes in self._later],
-            "paused": self.is_paused,
-            "stopped": self.is_stopped,
-            "apart": self._is_apart,
-            "allowed_to": self._allowed,
-            "reached": self._repeats_to,
-        }
-
-    @property
-    def _allowed(self) -> int:
-        """Up to which step a pause allows to go on, whoever coordinates then.
-
-        A budget counts from the boundary at which it is taken up, which another
-        coordinator does not know; a step means the same to both.
-        """
-        newest = max(self.rounds.values(), key=lambda one: one.step, default=None)
-        if self._budget and newest is not None:
-            return max([*newest.arrived.values(), newest.step]) + self._budget
-        return self._allowed_to
-
-    def repeat(self, to: int) -> None:
-        """Do the steps before `to` again after a loss, whatever is requested."""
-        self._repeats_to = max(self._repeats_to, to)
-
-    def take_over(self, requests: dict[str, Any]) -> None:
-        """Request what was requested of the coordinator before this one.
-
-        The epoch is not among it: the next generation's job begins with that.
-        """
-        self._allowed_to = int(requests["allowed_to"])
-        self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
-        self.is_paused = bool(requests["paused"])
-        self.is_stopped = bool(requests["stopped"])
-        self._is_apart = bool(requests["apart"])
-        self.repeat(int(requests["reached"]))
+        return now
 
     def fail(self, error: KitError) -> None:
         """End the training with an error; the first one counts.
@@ -318,12 +231,12 @@ class Agreement:
     @property
     def pending(self) -> Epoch | None:
         """The configuration that is requested and does not hold yet."""
-        return self._unless_it_holds(self._for_now(self._requested))
+        return self._unless_it_holds(self._for_now(self.now.requested))
 
     @property
     def expected(self) -> Epoch | None:
         """`pending`, with what was requested since the members were last asked."""
-        return self._unless_it_holds(self._for_now(self.foreseen()))
+        return self._unless_it_holds(self._for_now(self.now.foreseen()))
 
     def _for_now(self, requested: Epoch) -> Epoch:
         """Return what is to hold of what is requested, which stays so.
@@ -349,18 +262,15 @@ class Agreement:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
-        self._take_up(step + 1)
-        if self.pending is not None:
+        now = self._take_up(step + 1)
+        if self._unless_it_holds(self._for_now(now.requested)) is not None:
             return True
         if self.returning or self._may_copy:
             return True
         # Steps that are done again: a save, a pause or a stop came after them.
-        if step + 1 < self._repeats_to:
+        if step + 1 < now.reached:
             return False
-        if self.saves.is_called:
-            return True
-        stands = self.is_paused and step + 1 >= self._allowed_to
-        return self.is_stopped or stands
+        return self.saves.is_called or now.is_stopped or now.stands(step + 1)
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -439,12 +349,10 @@ class Agreement:
 
     def _decide(self, meeting: Round) -> None:
         meeting.step = step = max(meeting.arrived.values())
-        self._take_up(step)
+        repeats = step < self.now.reached
+        now = self._take_up(step, stands=not repeats)
         requested = self.pending
-        repeats = step < self._repeats_to
-        if step > self.epoch.first_step and self._agrees:
-            self._is_apart = False
-        is_stopped = self.is_stopped and not repeats and not self._is_apart
+        is_stopped = now.is_stopped and not repeats and not now.is_apart(step)
         # A training of no steps begins, too: before the first epoch only one member has
         # parameters.
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
@@ -464,24 +372,14 @@ class Agreement:
             return  # WAIT: what is being written is complete before the training is
         elif requested is not None or self.returning:
             meeting.proposal = replace(
-                self._for_now(self._requested),
+                self._for_now(now.requested),
                 number=self.epoch.number + 1,
                 first_step=step,
                 joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
-        elif repeats:
+        elif repeats or now.is_stopped or not now.stands(step):
             meeting.verdict = Verdict.GO
-        elif self.is_stopped or not self.is_paused or self._may_go(step):
-            # A budget counts from where it is taken up, and is a step from then on: a
-            # halt for something else on the way does not use it up.
-            if self._budget:
-                self._allowed_to, self._budget = step + self._budget, 0
-            meeting.verdict = Verdict.GO
-
-    def _may_go(self, step: int) -> bool:
-        """Whether a pause allows another step."""
-        return self._budget > 0 or step < self._allowed_to
 
     @property
     def _agrees(self) -> bool:
@@ -515,7 +413,7 @@ class Agreement:
             raise InternalError("members prepared where nothing was proposed.")
         refusals = sorted(set(filter(None, meeting.prepared.values())))
         reasons = "; ".join(refusals)
-        is_ending = self.is_stopped or meeting.step >= self.steps - 1
+        is_ending = self.now.is_stopped or meeting.step >= self.steps - 1
         if refusals and not self.epoch.number:
             self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
         elif refusals and is_ending and not self._agrees:
@@ -528,13 +426,12 @@ class Agreement:
             if joined := _joined(meeting):
                 self._let_go(joined)
             else:  # else it would be proposed, and refused, at every boundary
-                self._requested, self.abandoned = self.epoch, meeting.reason
+                self.append("refused", why=reasons, holds=self.epoch.to_plain())
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
-            self._is_apart = self._is_apart or not self._agrees
+            self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
             self.lost -= _joined(meeting)
             self._let_go(_joined(meeting))
-            self.abandoned = ""
 
     def _let_go(self, joined: frozenset[int]) -> None:
         for member in joined:
@@ -559,24 +456,25 @@ def halting(agreement: Agreement) -> str:
 
     One of "pausing", "stopping" and "".
 
-    >>> from kit.training.coordination.membership import Epoch
+    >>> from kit.training.coordination.epoch import Epoch
     >>> agreement = Agreement([0], Epoch(1, "ring"), steps=10)
-    >>> agreement.arrive(0, 0, step=0); agreement.pause(); halting(agreement)
+    >>> agreement.arrive(0, 0, step=0); agreement.command("pause")
+    >>> halting(agreement)
     ''
-    >>> agreement.resume(); agreement.verdict(0)
+    >>> agreement.command("resume"); agreement.verdict(0)
     <Verdict.GO: 'go'>
-    >>> agreement.arrive(0, 1, step=1); agreement.pause(steps=2)
+    >>> agreement.arrive(0, 1, step=1); agreement.command("pause", steps=2)
     >>> agreement.verdict(1), halting(agreement)
     (<Verdict.GO: 'go'>, 'pausing')
     """
     if agreement.is_finished or agreement.error is not None:
         return ""
-    if agreement.is_stopped:
+    if agreement.now.is_stopped:
         return "stopping"
     newest = max(agreement.rounds, default=-1)
     waits = newest >= 0 and agreement.rounds[newest].verdict is Verdict.WAIT
     stands = waits and not agreement.missing(newest)
-    return "pausing" if agreement.is_paused and not stands else ""
+    return "pausing" if agreement.now.is_paused and not stands else ""
 
 
 # --------------------------------------------------------------------------------------

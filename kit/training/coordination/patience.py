@@ -42,9 +42,9 @@ class Patience(NamedTuple):
 class Stopping:
     """How long a stop waits for the end of the step under way.
 
-    >>> from kit.training.coordination.membership import Epoch
+    >>> from kit.training.coordination.epoch import Epoch
     >>> agreement, stop = Agreement([0], Epoch(1, "ring"), steps=9), Stopping(10.0)
-    >>> agreement.stop(); stop.takes_too_long(agreement, 5.0)
+    >>> agreement.command("stop"); stop.takes_too_long(agreement, 5.0)
     False
     >>> stop.takes_too_long(agreement, 7.5), stop.takes_too_long(agreement, 8.5)
     (False, True)
@@ -67,7 +67,7 @@ class Stopping:
 
         A halt may take some steps to get to all members; see `Halts`.
         """
-        if not agreement.is_stopped or agreement.is_over:
+        if not agreement.now.is_stopped or agreement.is_over:
             return False
         stands = self.at, tuple(agreement.rounds), agreement.awaited
         if self._since is None or stands != self._stood:

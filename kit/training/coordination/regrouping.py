@@ -7,17 +7,15 @@ Pure but for the clock that it is given; the coordinator holds its lock around i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kit.errors import FailedPreconditionError
 from kit.training.coordination.membership import Agreement
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import (
-    Placing,
     check_leaves,
     check_shares,
     check_workers,
-    in_order,
 )
 from kit.training.job import Job
 
@@ -114,7 +112,6 @@ class Regrouping:
 
     Attributes:
         reason: why it is to end after one more copy; empty if it is not.
-        placing: how the members are to be spread in the next one.
     """
 
     def __init__(
@@ -125,7 +122,6 @@ class Regrouping:
         self._generation: Generation = job.generation
         self._copies = CopySchedule(clock)
         self.reason = ""
-        self.placing: Placing = job.generation.placing
 
     @classmethod
     def of(
@@ -198,39 +194,38 @@ class Regrouping:
         self._agreement.is_last_copy = True
         self.call_copy(at_once=True)
 
-    def place(
+    def check(
         self,
         *,
         workers: int | None = None,
         shares: Mapping[str, float] | None = None,
+        task: str | None = None,
     ) -> None:
-        """Spread the members otherwise, from the next generation on.
-
-        Raises `InvalidArgumentError` for what these tasks cannot do.
-        """
-        changes: dict[str, Any] = {}
+        """Raise `InvalidArgumentError` for what these tasks cannot do."""
+        processes = self._generation.processes
         if workers is not None:
-            check_workers(workers, self._job.tasks, self._generation.processes)
-            changes["workers"] = workers
+            check_workers(workers, self._job.tasks, processes)
         if shares is not None:
-            check_shares(shares, self._generation.processes)
-            changes["shares"] = dict(shares)
-        wanted = self.placing.changed(**changes)
-        self._regroup_as(wanted, "the members are spread anew, as was asked for.")
+            check_shares(shares, processes)
+        if task is not None:
+            check_leaves(task, processes)
 
-    def let_leave(self, task: str) -> None:
-        """Do without a process from the next generation on; raises as `place` does."""
-        check_leaves(task, self._generation.processes)
-        wanted = self.placing.changed(left=in_order((*self.placing.left, task)))
-        self._regroup_as(wanted, f"{task} leaves the training, as was asked for.")
+    def regroup_as_asked(self, leaves: str = "") -> None:
+        """End the generation if the members are to be spread otherwise by now.
 
-    def _regroup_as(self, wanted: Placing, reason: str) -> None:
-        now = self._generation
+        `leaves`: the process that was asked to leave, if one was.
+        """
+        now, wanted = self._generation, self._agreement.now.placing
+        assert wanted is not None, "it is elastic"
         here = set(now.processes) - set(wanted.left)
         then = Generation.first(now.origin, self._job.tasks, here, wanted)
-        self.placing = wanted  # in any case: it holds for those that join later
         if (then.places, then.standby) != (now.places, now.standby):
-            self.regroup(reason)
+            what = (
+                f"{leaves} leaves the training"
+                if leaves
+                else "the members are spread anew"
+            )
+            self.regroup(f"{what}, as was asked for.")
 
 
 def needs_elastic() -> FailedPreconditionError:

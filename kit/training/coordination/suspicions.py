@@ -143,7 +143,7 @@ class Damage:
 class Latecomers:
     """Since when members of one training are waited for, at each boundary.
 
-    >>> from kit.training.coordination.membership import Epoch
+    >>> from kit.training.coordination.epoch import Epoch
     >>> agreement, late = Agreement([0, 1], Epoch(0, "ring"), steps=9), Latecomers()
     >>> agreement.arrive(0, 0, step=0); late.begin(0, now=7.0)
     >>> late.found(agreement, now=36.0, deadline_s=30.0)

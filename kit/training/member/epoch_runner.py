@@ -23,7 +23,7 @@ from kit.exchange.ports.memory import physical
 from kit.machine import give_back_freed
 from kit.training.backup_workers.steps import QuorumServer, QuorumWorker
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.compressed_steps import CompressedWorker

@@ -29,6 +29,7 @@ from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.coordination.epoch import Epoch
 from kit.training.coordination.member_errors import (
     as_failure,
     coordinator_lost,
@@ -36,7 +37,7 @@ from kit.training.coordination.member_errors import (
     not_opened,
     not_taken_back,
 )
-from kit.training.coordination.membership import Answer, Epoch, Verdict
+from kit.training.coordination.membership import Answer, Verdict
 from kit.training.coordination.questions import HeartbeatReply
 from kit.training.elastic.copier import Copier
 from kit.training.elastic.copies import Beginning

@@ -8,7 +8,7 @@ from kit.exchange import state_transfer
 from kit.exchange.group.links import partners_of
 from kit.exchange.plan import Owned
 from kit.exchange.state_transfer import Move
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.job import Job
 
 Moves = tuple[Move, ...]

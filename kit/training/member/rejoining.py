@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from kit.exchange.ports.connect import Joining
 from kit.exchange.ports.port import Port
-from kit.training.coordination.membership import Epoch
+from kit.training.coordination.epoch import Epoch
 from kit.training.job import Job
 from kit.training.member.services import Services
 from kit.wire.local.arena import Arena

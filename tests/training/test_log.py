@@ -1,0 +1,140 @@
+"""The log of decisions: who may append, what it comes to, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+import kit.exchange  # noqa: F401  # fills the table of topologies
+from kit.errors import AbortedError, InvalidArgumentError
+from kit.training.coordination.epoch import Epoch
+from kit.training.coordination.log import DecisionLog, Decisions
+from kit.training.coordination.membership import Agreement, Verdict
+from kit.training.elastic.placing import Placing
+from tests.cases import for_each
+
+
+def log() -> DecisionLog:
+    return DecisionLog(Decisions(Epoch(0, "ring"), placing=Placing()))
+
+
+def ask(log: DecisionLog, what: str, nonce: str = "", **values: object) -> int:
+    return log.append(log.generation, "command", nonce, what=what, values=values)
+
+
+def test_a_request_that_is_sent_again_counts_once() -> None:
+    found = log()
+    ask(found, "pause", "a")
+    ask(found, "resume", "b")
+
+    assert ask(found, "pause", "a") == 2
+
+    assert not found.now.is_paused
+
+
+def test_a_nonce_is_known_in_the_generation_after() -> None:
+    found = log()
+    ask(found, "pause", "a")
+    found.claim(7, reached=3, placing=Placing(1))
+
+    assert ask(found, "pause", "a") == found.position == 2
+
+
+def test_what_changes_nothing_is_not_appended() -> None:
+    found = log()
+    ask(found, "configure", topology="mesh", at=5)
+
+    for _ in range(2):
+        assert ask(found, "configure", topology="mesh", at=5) == 1
+        assert found.append(0, "taken", step=4, stands=True) == 1
+
+
+def test_a_generation_that_another_has_followed_appends_nothing() -> None:
+    found = log()
+    found.claim(7, reached=3, placing=Placing())
+
+    with pytest.raises(AbortedError, match=r"decided in generation 0, .*generation 7"):
+        found.append(0, "command", what="stop", values={})
+    for number in (0, 7):
+        with pytest.raises(AbortedError, match="generation 7 has"):
+            found.claim(number, reached=9, placing=Placing(1))
+
+    assert not found.now.is_stopped
+    assert (found.now.reached, found.age) == (3, (7, 1))
+
+
+def test_of_two_that_have_seen_the_same_one_appends() -> None:
+    found, n_refused = log(), []
+
+    def count() -> None:
+        for _ in range(200):
+            position = found.position
+            step = found.now.reached + 1
+            try:
+                found.append(0, "seen", position=position, step=step)
+            except AbortedError:
+                n_refused.append(1)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+
+    assert found.position == 800 - len(n_refused) == found.now.reached
+
+
+def test_a_budget_that_was_not_taken_up_is_a_step_to_the_next_generation() -> None:
+    found = log()
+    ask(found, "pause", steps=5, to=12)
+    assert found.now.stands(8)
+
+    found.claim(1, reached=9, placing=Placing())
+
+    assert [found.now.stands(step) for step in (11, 12)] == [False, True]
+
+
+def test_a_copy_of_the_log_has_all_of_it() -> None:
+    found = log()
+    ask(found, "configure", "a", topology="mesh", at=9, synchronous=None)
+    ask(found, "pause", "b", steps=3, to=4)
+    ask(found, "place", "c", shares={"worker:1": 2.0})
+    ask(found, "leave", "d", task="worker:0")
+    found.append(0, "open", began=3, threads=2)
+    found.append(0, "saves", account={"tickets": ["e"]})
+    joined = Epoch(2, "ps", link="1gbit", joined=((1, 3),)).to_plain()
+    found.append(0, "refused", why="no room", holds=joined)
+    found.claim(6, reached=8, placing=Placing(4))
+
+    again = DecisionLog.from_plain(json.loads(json.dumps(found.to_plain())))
+
+    assert repr(again) == repr(found)
+
+
+@for_each(
+    "wrong",
+    [{"position": -1}, {"requested": {}}, {"later": [[1]]}, {"nonces": [7]}, {"x": 1}],
+)
+def test_what_is_no_log_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        DecisionLog.from_plain({**log().to_plain(), **wrong})
+
+
+def test_a_step_that_nobody_interrupts_asks_nothing_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agreement = Agreement([0], Epoch(0, "ring"), 1000)
+    agreement.arrive(0, 0, 0)
+    assert agreement.verdict(0) is Verdict.PREPARE
+    agreement.prepared(0, 0)
+    agreement.arrive(0, 1, 0)
+    assert agreement.verdict(1) is Verdict.GO
+    position = agreement.log.position
+    for name in ("append", "to_plain"):
+        monkeypatch.setattr(DecisionLog, name, None)
+
+    assert not any(agreement.wants_halt(step) for step in range(990))
+
+    assert agreement.log.position == position
