@@ -1,8 +1,7 @@
-"""Load the compiled parts of the kit, which are optional.
+"""Load a compiled part of the kit that is plain C, without Python's headers.
 
-`pip install` builds them if there is a C compiler. Each is plain C, without Python's
-headers, and gives the same bits as Python code that exists as well: if one cannot be
-loaded for any reason, Python does its work.
+`pip install` builds it if there is a C compiler. It gives the same bits as Python code
+that exists as well: if it cannot be loaded for any reason, Python does its work.
 """
 
 from __future__ import annotations
@@ -11,19 +10,13 @@ import ctypes
 from importlib.util import find_spec
 
 
-def library(
-    module: str, form: int, kind: type[ctypes.CDLL] = ctypes.CDLL
-) -> ctypes.CDLL | None:
-    """Load the library built as a module; None if there is none of this `form`.
-
-    As `kind`, `ctypes.PyDLL` holds the interpreter's lock during each call, and `CDLL`
-    releases it.
-    """
+def library(module: str, form: int) -> ctypes.CDLL | None:
+    """Load the library built as a module; None if there is none of this `form`."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return None
     try:
-        found = kind(spec.origin)
+        found = ctypes.CDLL(spec.origin)
         found.kit_form.restype = ctypes.c_int64
     except (OSError, AttributeError):  # for another architecture, or truncated
         return None

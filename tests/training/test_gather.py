@@ -17,11 +17,10 @@ from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
 from kit.training.worker.gradient_buffer import GradientBuffer
-from kit.training.worker.native import FEW
 from tests.cases import for_each
 from tests.exchange.models import models
 
-MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(FEW + 1)]
+MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(201)]
 Change = Callable[[Any], Any]
 
 

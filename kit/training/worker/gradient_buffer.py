@@ -8,10 +8,9 @@ without this worker, so a bad gradient changes no parameter anywhere.
 
 from __future__ import annotations
 
-import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter, eq, is_
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,11 @@ from kit.exchange.layout import Range, intersect
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.worker.gradient_views import GradientViews, Marks
-from kit.training.worker.native import dict_gather
+
+try:
+    from kit.training.worker import _gather
+except ImportError:  # there was no C compiler
+    _gather = None  # type: ignore[assignment]
 
 # --------------------------------------------------------------------------------------
 # Copy many small arrays into one flat array, with a few calls for hundreds of them.
@@ -44,48 +47,21 @@ class Gather:
         self._place = flat.data.cast("B")
         self._shapes = list(shapes)
         self._dtypes = [flat.dtype] * len(self._shapes)
-        self._first: weakref.ref[Any] | None = None
-        self._kept: list[Any] = []
-        self._views: list[Any] = []
-        self._keeps = True
 
     def copy(self, arrays: list[Any]) -> bool:
         """Copy the arrays in; whether they were fit for it.
 
         They are if each has its shape and dtype and is contiguous in host memory.
-        If not, part of the place may have been written. Arrays that come again are
-        remembered from their second time on: of those, only the bytes are read.
+        If not, part of the place may have been written.
         """
         try:
-            joined = b"".join(self._checked(arrays))
-            self._place[:] = joined
+            shaped = all(map(eq, map(_shape, arrays), self._shapes))
+            if not shaped or list(map(_dtype, arrays)) != self._dtypes:
+                return False
+            self._place[:] = b"".join(arrays)
         except (AttributeError, BufferError, TypeError, ValueError):
-            self._forget()
             return False
         return True
-
-    def _checked(self, arrays: list[Any]) -> list[Any]:
-        """Return something to read each array from; `ValueError` if one is unfit."""
-        if self._kept:
-            if all(map(is_, arrays, self._kept)):
-                return self._views
-            self._forget()
-        shaped = all(map(eq, map(_shape, arrays), self._shapes))
-        if not shaped or list(map(_dtype, arrays)) != self._dtypes:
-            raise ValueError("other shapes or dtypes than those of the places")
-        if self._keeps:
-            self._remember(arrays)
-        return self._views or arrays
-
-    def _remember(self, arrays: list[Any]) -> None:
-        """Keep arrays that come again: their owner keeps them alive anyway."""
-        if self._first is not None and self._first() is arrays[0]:
-            self._kept, self._views = arrays, [memoryview(one) for one in arrays]
-        self._first = weakref.ref(arrays[0])
-
-    def _forget(self) -> None:
-        """Stop remembering arrays: they do not always come again."""
-        self._kept, self._views, self._first, self._keeps = [], [], None, False
 
 
 _INF = float("inf")
@@ -96,7 +72,8 @@ class GradientPiece(NamedTuple):
     """Gradients that are neighbours in the flat buffer; a large one is alone."""
 
     names: tuple[str, ...]
-    places: slice  # where their values are among all in the order of params
+    values: slice  # where they are among those of all, in the order of params
+    places: dict[str, Array]  # in the order of params
     flat: Array
     gather: Gather | None
 
@@ -115,9 +92,9 @@ class GradientBuffer:
         self._given = GradientViews(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
-        self._marks = Marks(memory, region, native=native)
+        self._marks = Marks(memory, region)
         self._pieces = _pieces_of(memory, region)
-        self._dict_gather = dict_gather(self._places) if native else None
+        self._gathers = native and _gather is not None
         self._wholes = [
             memory.typed(region, whole) for whole in memory.layout.stretches
         ]
@@ -151,7 +128,7 @@ class GradientBuffer:
             if not self._take_dict(gradients):
                 values = self._in_order(gradients)
                 for piece in self._pieces:
-                    self._put_together(piece, values[piece.places])
+                    self._put_together(piece, values[piece.values])
         self._missing = set()
 
     def open(self) -> GradientViews:
@@ -193,11 +170,14 @@ class GradientBuffer:
             raise self._named(GradientMismatch(_difference(names, [])))
 
     def _take_dict(self, gradients: Any) -> bool:
-        """Copy thousands in compiled code; whether that could be done."""
-        if (gather := self._dict_gather) is None or not gather.begin(gradients):
+        """Copy a dict in params' order in compiled code; whether that could be done."""
+        is_plain = type(gradients) is dict and len(gradients) == len(self._places)
+        if not self._gathers or not is_plain:
             return False
+        position = 0
         for piece in self._pieces:  # of which each is in the cache when it is checked
-            if not gather.copy(gradients, len(piece.names)):
+            position = _gather.gather(gradients, piece.places, position)
+            if position < 0:
                 return False
             self._weigh_and_check(piece)
         return True
@@ -306,29 +286,31 @@ class GradientBuffer:
 
 def _pieces_of(memory: Memory, region: int) -> list[GradientPiece]:
     """Cut the params into stretches of one dtype that are small, or one parameter."""
-    leaves = memory.layout.leaves
+    leaves, places = memory.layout.leaves, memory.leaves(region)
     pieces, first, size = [], 0, 0
     for number, leaf in enumerate(leaves):
         size += leaf.range.size
         if number > first and (
             leaf.spec.dtype != leaves[first].spec.dtype or size > _PIECE_BYTES
         ):
-            pieces.append(_piece(memory, region, first, number))
+            pieces.append(_piece(memory, region, places, slice(first, number)))
             first, size = number, leaf.range.size
-    return [*pieces, _piece(memory, region, first, len(leaves))]
+    return [*pieces, _piece(memory, region, places, slice(first, len(leaves)))]
 
 
-def _piece(memory: Memory, region: int, first: int, end: int) -> GradientPiece:
-    """Return leaves first, ..., end-1; in the buffer they are in reverse order."""
-    leaves = memory.layout.leaves[first:end][::-1]
+def _piece(
+    memory: Memory, region: int, places: dict[str, Array], part: slice
+) -> GradientPiece:
+    """Return the leaves of `part`; in the buffer they are in reverse order."""
+    leaves = memory.layout.leaves[part][::-1]
     whole = Range(leaves[0].lo, leaves[-1].range.hi)
     flat, gather = memory.typed(region, whole), None
     if len(leaves) > 1 and whole.size:
         gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
     names = tuple(leaf.spec.name for leaf in leaves)
-    return GradientPiece(
-        names, slice(end - 1, first - 1 if first else None, -1), flat, gather
-    )
+    backwards = slice(part.stop - 1, part.start - 1 if part.start else None, -1)
+    places = {name: places[name] for name in reversed(names)}
+    return GradientPiece(names, backwards, places, flat, gather)
 
 
 def _buckets_of(memory: Memory) -> dict[str, list[int]]:

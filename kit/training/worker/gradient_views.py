@@ -14,7 +14,6 @@ They are zero when a step begins: rows of an embedding that it does not write st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -23,7 +22,6 @@ from kit.arrays import copy_into
 from kit.exchange.layout import Leaf, Range
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
-from kit.training.worker.native import marker
 
 # A number so small that it is lost in any gradient added to it, and whose bits no
 # computation gives by chance: a first value that still has them was not written.
@@ -71,13 +69,10 @@ class Marks:
     there, and a gradient into which nothing was written is known.
     """
 
-    def __init__(
-        self, memory: Memory, region: int = GRAD, *, native: bool = True
-    ) -> None:
+    def __init__(self, memory: Memory, region: int = GRAD) -> None:
         self._wholes = [
             memory.typed(region, whole) for whole in memory.layout.stretches
         ]
-        self._markers: list[Callable[[], None]] = []
         self._kinds: list[tuple[Array, Array, list[Leaf]]] = []
         self._place: dict[str, tuple[Array, Leaf]] = {}
         whole = Range(0, memory.layout.n_bytes)
@@ -89,7 +84,6 @@ class Marks:
             ]
             flat = memory.bits(region, whole, bits)
             where = np.array([leaf.lo // flat.itemsize for leaf in leaves], np.intp)
-            self._markers.append(marker(flat, where, _MARK, native=native))
             self._kinds.append((flat, where, leaves))
             self._place |= {leaf.spec.name: (flat, leaf) for leaf in leaves}
 
@@ -97,8 +91,8 @@ class Marks:
         """Zero and mark all."""
         for whole in self._wholes:
             whole.fill(0)
-        for mark in self._markers:
-            mark()
+        for flat, where, _ in self._kinds:
+            flat[where] = _MARK
 
     def unset(self) -> list[str]:
         """Take all marks off; return the gradients into which nothing was written."""

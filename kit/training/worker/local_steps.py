@@ -34,7 +34,6 @@ from kit.exchange.ports.memory import Array
 from kit.training.data.dask_source import Batch
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.accumulation import Accumulation, Means
-from kit.training.worker.parameter_dict import ParameterDict
 from kit.training.worker.places import Places
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class LocalSteps:
         views = _named_views(self._own, layout)
         for view in views.values():
             view.flags.writeable = False
-        self._params = ParameterDict(views, native=places.native)
+        self._params = views
         self._own_named = _named_views(self._own, layout, OWN)
         self._named: dict[str, Array] = {}  # the slots
         for slot, flat in zip(job.inner.slots, self._slots, strict=True):
@@ -79,8 +78,8 @@ class LocalSteps:
         self._has_begun, self._updates = False, 0
         self.kept: dict[str, Any] = {} if self._named else state
 
-    def params(self) -> ParameterDict:
-        """Return what a local step gets: views of this worker's own parameters."""
+    def params(self) -> dict[str, Array]:
+        """Return read-only views of this worker's own parameters."""
         return self._params
 
     def run(

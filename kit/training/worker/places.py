@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kit.exchange.plan import GRAD, NOW
-from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Stamp
 from kit.training.worker.gradient_buffer import GradientBuffer
-from kit.training.worker.parameter_dict import ParameterDict
 
 
 class Places:
@@ -19,17 +18,17 @@ class Places:
         self, memory: Memory, stamp: Stamp, task: str, *, native: bool = True
     ) -> None:
         self.memory, self.stamp, self.task, self.native = memory, stamp, task, native
-        self._parameters: dict[int, ParameterDict] = {}
+        self._parameters: dict[int, dict[str, Array]] = {}
         self._gradients: dict[int, GradientBuffer] = {}
 
-    def params(self) -> ParameterDict:
-        """Return what this step gets: read-only views of the parameters."""
+    def params(self) -> dict[str, Array]:
+        """Return read-only views of the parameters of this step."""
         region = self.stamp.where(NOW)
         if region not in self._parameters:
             views = self.memory.leaves(region)
             for view in views.values():
                 view.flags.writeable = False
-            self._parameters[region] = ParameterDict(views, native=self.native)
+            self._parameters[region] = views
         return self._parameters[region]
 
     def gradients(self) -> GradientBuffer:

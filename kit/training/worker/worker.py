@@ -15,7 +15,7 @@ import numpy as np
 
 from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.memory import Array, Memory
 from kit.trace.log import LONGEST_NAME, encoded_name
 from kit.training.data.dask_source import Batch
 from kit.training.data.sources import make_source
@@ -27,7 +27,6 @@ from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.local_steps import LocalSteps
 from kit.training.worker.own_part import OwnPart
-from kit.training.worker.parameter_dict import ParameterDict
 from kit.training.worker.places import Places
 
 # --------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ class Compute:
     def __init__(
         self,
         step: Callable[..., Any],
-        params: Callable[[], ParameterDict],
+        params: Callable[[], Mapping[str, Array]],
         gradients: Callable[[], GradientBuffer],
         task: str,
         draw: Callable[[int, int], np.random.Generator],
@@ -191,7 +190,7 @@ class Compute:
         gradient_buffer = self._gradients() if into is None else into
         gradient_buffer.begin(step, weight)
         self.measures = {}
-        params = self._params().give()
+        params = dict(self._params())  # the step may change its own
         more: dict[str, Any] = {}
         if self._writes:
             more[GRADS] = gradient_buffer.open()

@@ -1,0 +1,5 @@
+from typing import Any
+
+def gather(
+    values: dict[str, Any], places: dict[str, Any], position: int, /
+) -> int: ...

@@ -1,0 +1,25 @@
+"""The compiled parts. Without a C compiler they are left out: Python does their work."""
+
+import numpy
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        # The inner loop of an exchange over shared memory.
+        Extension(
+            "kit.exchange.execution._hops",
+            ["kit/exchange/execution/hops.c"],
+            extra_compile_args=["-O3", "-ffp-contract=off"],  # no fused sums: same bits
+            optional=True,
+        ),
+        # What copies thousands of small gradients, by Python's stable ABI.
+        Extension(
+            "kit.training.worker._gather",
+            ["kit/training/worker/gather.c"],
+            include_dirs=[numpy.get_include()],
+            extra_compile_args=["-O3"],
+            py_limited_api=True,
+            optional=True,
+        ),
+    ]
+)
