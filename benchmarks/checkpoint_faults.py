@@ -26,8 +26,8 @@ from kit.checkpoint import Folder
 from kit.checkpoint.bundle import TensorBundle, files_of, write_bundle
 from kit.checkpoint.files import Files
 from kit.errors import CheckpointFailed, DataLossError, KitError
-from kit.testing.crash_images import CrashedDisk, frozen, lay_out
-from kit.testing.disk import (
+from tests.checkpoint.crash_images import CrashedDisk, frozen, lay_out
+from tests.checkpoint.disk import (
     EVERY_CALL,
     NEEDS_ROOM,
     DiskFailure,

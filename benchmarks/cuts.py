@@ -7,7 +7,7 @@ A parameter server and a worker stand at one end of a wire, two workers at the o
 the line is cut for some seconds, then whole again. The next one is of the same training
 or, where it has ended, of a new one. `--old` leaves out what TCP can do from
 Linux 6.15 on; `--rare` asks for signs of life as rare as settings allow. Needs what the
-network tests need, see `kit.testing.netlab`.
+network tests need, see `tests.net.netlab`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kit import arrays
-from kit.testing.strict_arrays import strict
+from tests.strict_arrays import strict
 
 find = arrays.all_gpus.__wrapped__
 

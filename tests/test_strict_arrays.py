@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.testing.strict_arrays import StrictArray, StrictGpu, strict
 from tests.cases import for_each
+from tests.strict_arrays import StrictArray, StrictGpu, strict
 
 HOST = np.arange(6.0).reshape(2, 3)
 

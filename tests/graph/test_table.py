@@ -19,7 +19,6 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.static import agrees
 from kit.graph.table import entries, missing
 from kit.session.client.session import Session
-from kit.testing.strict_arrays import strict
 from tests.cases import for_each
 from tests.graph.cases.case import (
     Case,
@@ -31,6 +30,7 @@ from tests.graph.cases.case import (
     numbers,
 )
 from tests.graph.kernels.slopes import host, slopes
+from tests.strict_arrays import strict
 
 CASES = all_cases()
 SLOPED = [case for case in CASES if case.has_slope]

@@ -16,12 +16,12 @@ from kit.errors import DeadlineExceededError, from_plain
 from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
-from kit.testing.netlab import ADDRESS, EmulatedWire
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
+from tests.net.netlab import ADDRESS, EmulatedWire
 
 ROOT = Path(__file__).parents[2]
 CLIENT = Task("client", 0)

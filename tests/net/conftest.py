@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.testing.netlab import missing
+from tests.net.netlab import missing
 
 ROOT = Path(__file__).parents[2]
 NESTED_S = 55.0

@@ -18,13 +18,13 @@ from typing import NamedTuple
 from kit.errors import DeadlineExceededError, UnavailableError
 from kit.settings import Settings
 from kit.task import Task
-from kit.testing.netlab import EmulatedWire
 from kit.testing.task_process import until
 from kit.training.client.run import Run
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from tests.net.bench import CLIENT, NetCluster, net_cluster
+from tests.net.netlab import EmulatedWire
 from tests.net.trainings import QUICK, assert_same_bits, train
 
 SIDES = {

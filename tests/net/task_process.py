@@ -16,11 +16,11 @@ from typing import Any
 import kit
 from kit.errors import KitError, to_plain
 from kit.settings import Settings
-from kit.testing.counted import count_data_links
 from kit.training.job import Job, Work
 from kit.wire import sockets
 from kit.wire.handshake.credentials import Credentials
 from tests.net.models import MODELS
+from tests.wire.counted import count_data_links
 
 # The parent's command must be longer than the training that it asks about.
 _END_S = 50.0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.testing.pump import MAX_QUEUE_S, FaultyLine
+from tests.net.pump import MAX_QUEUE_S, FaultyLine
 
 
 def arrivals(line: FaultyLine, times: int = 400) -> list[tuple[float, str, bytes]]:

@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from kit.errors import DeadlineExceededError, FailedPreconditionError
-from kit.testing import netlab
-from kit.testing.netlab import ADDRESS, EmulatedWire
 from kit.testing.task_process import until
 from kit.wire import Stream, dial, listen
 from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import read_some, wait_ready, write_all
+from tests.net import netlab
+from tests.net.netlab import ADDRESS, EmulatedWire
 
 
 def soon() -> float:

@@ -16,7 +16,7 @@ from kit.session.transport.peers import Peers
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
 from kit.task import Task
-from kit.testing.strict_arrays import StrictGpu
+from tests.strict_arrays import StrictGpu
 
 TASK = Task("localhost", 0)
 TARGET = "a task with GPUs"

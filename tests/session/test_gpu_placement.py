@@ -15,8 +15,8 @@ from kit.graph.graph import Graph
 from kit.graph.ops.state.function import py_function
 from kit.session.client.session import Session
 from kit.session.worker.task_runtime import TaskRuntime
-from kit.testing.strict_arrays import StrictGpu
 from tests.session.strict_devices import TASK, session_with
+from tests.strict_arrays import StrictGpu
 
 GPU = "/device:GPU:0"
 

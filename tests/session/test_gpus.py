@@ -14,10 +14,10 @@ from kit.graph.gradients import dense
 from kit.graph.graph import Graph
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.session import Session
-from kit.testing.strict_arrays import StrictGpu
 from tests.cases import for_each
 from tests.graph.cases.case import Case, all_cases, in_a_new_graph, listed
 from tests.session.strict_devices import TARGET, session_with, task_with
+from tests.strict_arrays import StrictGpu
 
 GPU, SECOND = "/device:GPU:0", "/device:GPU:1"
 

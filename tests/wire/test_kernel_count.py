@@ -9,10 +9,10 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.settings import Settings
 from kit.testing.cluster import local_cluster
-from kit.testing.counted import count_data_links
 from kit.testing.streams import memory_pair
 from kit.wire.local.kernel_count import kernel_count
 from tests.net.models import Array
+from tests.wire.counted import count_data_links
 
 HEADER = 64
 HELLO = 4_000  # our own handshake, on one link

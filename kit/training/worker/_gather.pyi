@@ -1,5 +1,3 @@
 from typing import Any
 
-def gather(
-    values: dict[str, Any], places: dict[str, Any], position: int, /
-) -> int: ...
+def gather(values: dict[str, Any], places: dict[str, Any], position: int, /) -> int: ...

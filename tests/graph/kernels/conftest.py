@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from kit.testing.strict_arrays import strict
+from tests.strict_arrays import strict
 
 
 @pytest.fixture(params=[np, strict], ids=["numpy", "strict"], scope="session")

@@ -1,6 +1,6 @@
 """Carries packets between two descriptors, and delays, drops or doubles them.
 
-It knows no network: a packet is what one `read` returns. `kit.testing.netlab` puts two
+It knows no network: a packet is what one `read` returns. `tests.net.netlab` puts two
 TUN devices at its ends.
 """
 

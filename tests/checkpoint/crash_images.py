@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kit.testing.disk import FileCall
+from tests.checkpoint.disk import FileCall
 
 Image: TypeAlias = "dict[str, Image] | bytes"
 _ALL_SUBSETS_OF = 6

@@ -1,6 +1,6 @@
 """An array module that behaves like a device, for tests without one.
 
-    from kit.testing.strict_arrays import strict as xp
+    from tests.strict_arrays import strict as xp
 
     x = xp.asarray(numpy_array)      # the way in
     xp.exp(x) + 1                    # numbers are welcome

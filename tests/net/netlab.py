@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kit.errors import DeadlineExceededError, FailedPreconditionError
-from kit.testing.pump import Pump
+from tests.net.pump import Pump
 
 T = TypeVar("T")
 
