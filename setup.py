@@ -1,4 +1,4 @@
-"""The compiled parts. Without a C compiler they are left out: Python does their work."""
+"""The compiled parts; without a C compiler they are left out, and Python does all."""
 
 import numpy
 from setuptools import Extension, setup

@@ -65,6 +65,7 @@ class Gather:
 
 
 _INF = float("inf")
+_FEW = 200  # for fewer parameters nothing is gained by compiled code
 _PIECE_BYTES = 256 * 1024  # what is copied is still in the cache when it is checked
 
 
@@ -94,7 +95,8 @@ class GradientBuffer:
         self._names = list(self._places)
         self._marks = Marks(memory, region)
         self._pieces = _pieces_of(memory, region)
-        self._gathers = native and _gather is not None
+        is_worth_it = native and len(self._places) > _FEW
+        self._gathers = is_worth_it and _gather is not None
         self._wholes = [
             memory.typed(region, whole) for whole in memory.layout.stretches
         ]
@@ -170,7 +172,7 @@ class GradientBuffer:
             raise self._named(GradientMismatch(_difference(names, [])))
 
     def _take_dict(self, gradients: Any) -> bool:
-        """Copy a dict in params' order in compiled code; whether that could be done."""
+        """Copy thousands, in params' order, in compiled code; whether it could be."""
         is_plain = type(gradients) is dict and len(gradients) == len(self._places)
         if not self._gathers or not is_plain:
             return False
