@@ -99,6 +99,7 @@ class Order:
     env: dict[str, str]
     folder: str
     is_leader: bool  # of a session of its own
+    group: int  # of processes, else
     limits: list[tuple[int, int]]  # in the order of LIMITS
     cores: list[int]
     mask: list[int]
@@ -241,6 +242,7 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
         env=env,
         folder=os.path.abspath(start["cwd"] or "."),  # noqa: PTH100  # keeps links
         is_leader=start["start_new_session"],
+        group=os.getpgrp(),
         limits=[resource.getrlimit(limit) for limit in LIMITS],
         cores=sorted(os.sched_getaffinity(0)),
         mask=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
@@ -343,6 +345,8 @@ def become(order: Order, path: Sequence[str], files: Sequence[int]) -> None:
         os.close(file)
     if order.is_leader:
         os.setsid()
+    else:
+        os.setpgid(0, order.group)
     for limit, values in zip(LIMITS, order.limits, strict=True):
         resource.setrlimit(limit, values)
     os.sched_setaffinity(0, order.cores)
@@ -394,6 +398,7 @@ def bear(path: Sequence[str], *, forks_all: bool) -> Order | None:
         install()
         return None
     near.close()
+    os.setpgid(0, 0)  # a kernel that ends waits for all of its group to end before
     null = os.open(
         os.devnull, os.O_RDWR
     )  # or whoever reads what it prints waits for it
