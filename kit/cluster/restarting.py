@@ -96,7 +96,7 @@ def join(
 
 
 def _check_may_rejoin(supervisor: Supervisor, task: Task, run: Run) -> None:
-    spared = run.job.can_spare({run.job.tasks.index(task)})
+    spared = run.job.schedule.spares({run.job.tasks.index(task)})
     is_lost = (
         task.short in run.lost or supervisor.status[task].state is ClusterState.LOST
     )

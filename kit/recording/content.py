@@ -59,6 +59,7 @@ from kit.regular_file import read_regular, user_path
 from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
+from kit.training import conflicts
 from kit.training.checkpointing.policy import tensors_of
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
@@ -306,7 +307,7 @@ def _take(found: Content, part: FilePart) -> None:
             found.epochs = tuple(EpochRow(*row) for row in plain["epochs"])
             for row in found.epochs:
                 synchronous = not row.is_asynchronous
-                found.job.check_topology(row.plain_topology, synchronous)
+                conflicts.check(found.job, row.plain_topology, synchronous)
         case "WITH":
             found.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
         case "CHNG":

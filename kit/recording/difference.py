@@ -380,7 +380,7 @@ def _walk(
         for worker, first, second in zip(content.job.workers, *pair, strict=True):
             if differing := _differing(content, first, second):
                 name, message = content.job.tasks[worker].short, None
-                is_planned = not (a.job.has_backups or b.job.has_backups)
+                is_planned = not (a.schedule.is_served or b.schedule.is_served)
                 if is_planned and a.topology().name == b.topology().name:
                     message = _message(a, pair)
                 return Difference(a.step, name, "gradient", differing, message)

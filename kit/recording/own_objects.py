@@ -35,6 +35,7 @@ from kit.recording.facts import PYTHON, Facts, digest_of_object, referred
 from kit.training.job import Job, Work, told
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Slot
+from kit.training.own_work import LocalTraining, OwnWork
 
 OPTIMIZER: Final = "optimizer"
 OUTER: Final = "outer"
@@ -57,22 +58,11 @@ FIELD: Final[Field] = table_of(
 )
 
 
-def fields_of(has_inner: bool) -> dict[str, str]:
-    """Return the field of the job for each argument of `kit.train`.
-
-    >>> fields_of(has_inner=True)
-    {'outer': 'optimizer', 'optimizer': 'inner'}
-    """
-    if has_inner:
-        return {OUTER: "optimizer", OPTIMIZER: "inner"}
-    return {OPTIMIZER: "optimizer"}
-
-
 def own_objects(job: Job, work: Work | None) -> dict[str, Any]:
     """Return such objects of a training, by the argument of `kit.train`."""
     found = {
         name: getattr(job, field)
-        for name, field in fields_of(job.inner is not None).items()
+        for name, field in job.own_work.optimizers.items()
         if "class" in rules.named(getattr(job, field))
     }
     if work is not None and work.compressor is not None:
@@ -181,7 +171,8 @@ def job_from(plain: Mapping[str, Any], own: Mapping[str, Facts]) -> Job:
     Raises as `Job.from_plain`.
     """
     given, found = dict(plain), dict[str, Optimizer]()
-    for name, field in fields_of(given.get("inner") is not None).items():
+    own_work = OwnWork if given.get("inner") is None else LocalTraining
+    for name, field in own_work.optimizers.items():
         one = given.get(field)
         if isinstance(one, Mapping) and "class" in one and name in own:
             slots = tuple(

@@ -234,7 +234,11 @@ def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
 
     Only where that decides: in asynchronous steps, and with backup workers.
     """
-    deciding = [e.number for e in trace.epochs if e.is_asynchronous or job.has_backups]
+    deciding = [
+        epoch.number
+        for epoch in trace.epochs
+        if job.schedule_of(not epoch.is_asynchronous).is_served
+    ]
     table = trace.transfers
     is_one = table["kind"] == kind
     table = table[is_one & np.isin(table["epoch"], deciding)]

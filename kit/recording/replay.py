@@ -169,7 +169,7 @@ class Replay:
         exchange, job = exchanges[stage], self.content.job
         found: SteppedMessage = exchange.messages[place]
         payload, names = exchange.payloads[place], exchange.names
-        layout = job.stages[stage].layout if job.stages else job.layout
+        layout = job.payload.stages[stage].layout
         return ReplayedMessage(
             step,
             number,
@@ -309,7 +309,7 @@ def orders(content: Content) -> Orders:
 
 def pushed(content: Content) -> dict[int, Pushed]:
     """Return the workers that pushed a gradient of each step, with backup workers."""
-    if not content.job.has_backups:
+    if not content.job.schedule_of(synchronous=True).is_served:
         return {}
     found: dict[str, dict[int, set[int]]] = {"PUSH": {}, "LATE": {}}
     for kind, by_step in found.items():

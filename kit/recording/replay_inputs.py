@@ -29,7 +29,6 @@ from kit.recording.facts import (
 )
 from kit.recording.own_objects import (
     COMPRESS,
-    fields_of,
     made_again,
     object_facts,
     ours,
@@ -82,7 +81,7 @@ def given_for(
         wrong.append(step_difference(recorded["step"], step_facts(step)))
     objects = {
         name: _object(content, name, own.get(name), stored, trust_step)
-        for name in (*fields_of(content.job.inner is not None), COMPRESS)
+        for name in (*content.job.own_work.optimizers, COMPRESS)
     }
     wrong += [_object_difference(content, name, one) for name, one in objects.items()]
     if any(wrong):
@@ -98,7 +97,7 @@ def _job(job: Job, objects: Own) -> Job:
     """Return the job with the optimizers themselves."""
     found = {
         field: objects[name]
-        for name, field in fields_of(job.inner is not None).items()
+        for name, field in job.own_work.optimizers.items()
         if objects[name] is not None
     }
     return replace(job, **found)
@@ -164,7 +163,7 @@ def _object(
     job, facts = content.job, content.own.get(name)
     if name == COMPRESS:
         given = compressor_of(given)
-        if given is None and facts is None and job.stages:
+        if given is None and facts is None and job.payload.encodes:
             given = _compressor(job.compress)
     elif isinstance(given, str):
         given = rules.by_name(given)
@@ -207,7 +206,7 @@ def _object_difference(content: Content, name: str, one: Any) -> str:
         if (str(one), specs) != (job.compress, job.stage_specs):
             return f"compress is {one} and was {job.compress or None}"
     else:
-        recorded = getattr(job, fields_of(job.inner is not None)[name])
+        recorded = getattr(job, job.own_work.optimizers[name])
         if facts is None:
             return "" if one == recorded else f"{name} is {one!r} and was {recorded!r}"
     if facts is None:

@@ -184,7 +184,7 @@ def choose(
                     "how many depends on the model: name it to have it."
                 )
             made = job(topology.name)
-            if not made.synchronous or made.has_backups:
+            if made.schedule.is_served:
                 raise InvalidArgumentError(
                     "what is rehearsed are steps of all workers together; with "
                     "sync=False or aggregate= name the topology, such as 'ps'."

@@ -22,7 +22,6 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import CHUNK_BYTES, Layout, Range, Spec, merge
-from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -269,7 +268,7 @@ class Supposed:
 
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they take equally long."""
-    topology, link = job.check_topology(job.topology), LinkSettings.parse(job.link)
+    topology, link = by_name(job.topology), LinkSettings.parse(job.link)
     one = job.plan(topology, job.workers[-1])
     if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
         raise too_many(topology.name, job.layout)  # now, not half-way
@@ -280,9 +279,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
             plan = job.plan(topology, member)
             if plan is not None:
                 memory[job.tasks[member].short] = memory_of(job, plan, member)
-                # Those of compressed gradients are woven as they are made.
-                is_woven = bool(job.stages)
-                yield member, plan if is_woven else woven(job, plan)
+                yield member, job.payload.woven(plan)
 
     found = build_schedule(plans(), job.layout, topology.name)
     seconds = [compute.get(job.tasks[member], 0.0) for member in found.members]
@@ -301,11 +298,6 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     )
 
 
-def woven(job: Job, plan: Plan) -> Plan:
-    """Return a plan as it is carried out, see `kit.exchange.pipeline`."""
-    return pipelined(plan, job.layout, early=not job.slots)
-
-
 def memory_of(job: Job, plan: Plan, member: int) -> int:
     """Return the bytes of a member's buffers.
 
@@ -314,11 +306,11 @@ def memory_of(job: Job, plan: Plan, member: int) -> int:
     update, n_slots = MeanUpdate(job.optimizer, len(job.workers)), len(job.slots)
     buffers = buffer_bytes(
         *(plan, job.layout, job.group, member),
-        n_slots=0 if job.stages else n_slots,
+        n_slots=0 if job.payload.encodes else n_slots,
         overwrites=plan.overwrites and update.spends,
         stays=not by_name(job.topology).agrees,
     )
-    has_all = bool(job.stages) and member in job.workers
+    has_all = job.payload.encodes and member in job.workers
     return buffers + n_slots * job.layout.payload_bytes * has_all
 
 

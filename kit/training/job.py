@@ -7,7 +7,7 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.compression import stages
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.stages import Stage, StageSpecs
+from kit.exchange.compression.stages import StageSpecs
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group, Owned, Plan, by_host
 from kit.exchange.topologies.parameter_placement import place
@@ -25,8 +25,6 @@ from kit.exchange.topologies.topology import (
     Topology,
     Traffic,
     by_name,
-    first,
-    is_served,
 )
 from kit.message_fields import (
     anything,
@@ -41,15 +39,18 @@ from kit.message_fields import (
 )
 from kit.settings import Settings
 from kit.task import Task
-from kit.training.checkpointing.policy import Checkpoints, tensors_of
+from kit.training import conflicts
+from kit.training.checkpointing.policy import Checkpoints
 from kit.training.coordination.epoch import Epoch
 from kit.training.data.splits import check_seed
-from kit.training.diverging_workers import check_apart
 from kit.training.elastic.generation import Generation
 from kit.training.graph_step.step import GraphStep
 from kit.training.hooks.adapters import HookList
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer
+from kit.training.own_work import LocalTraining, OwnWork
+from kit.training.payload import CompressedPayload, Payload
+from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
 from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
 
@@ -112,113 +113,14 @@ class Job:
 
     def __post_init__(self) -> None:
         """Check everything that can be known to be wrong before a task is asked."""
-        if self.steps < 0:
-            raise InvalidArgumentError(f"steps is {self.steps}; give 0 or more.")
-        if not self.workers:
-            raise InvalidArgumentError(
-                f"nobody would compute: there is no worker among "
-                f"{', '.join(task.short for task in self.tasks) or 'no tasks'}."
-            )
-        if not self.specs:
-            raise InvalidArgumentError("there are no parameters to train; give some.")
-        if self.hosts and len(self.hosts) != len(self.tasks):
-            raise InvalidArgumentError(
-                f"hosts has {len(self.hosts)} names for {len(self.tasks)} tasks; give "
-                f"the host of each, or none where all are on one."
-            )
-        if self.batch < len(self.workers):
-            raise InvalidArgumentError(
-                f"a batch of {self.batch} cannot be split over {len(self.workers)} "
-                f"workers; give a batch of at least {len(self.workers)}."
-            )
         check_seed(self.seed)
-        self._check_aggregate()
-        self._check_local()
         LinkSettings.parse(self.link)
-        self._check_compress()
-        self.check_topology(self.topology, self.synchronous)
-        _ = self.group
-        if self.generation is not None:
-            self._check_elastic(self.generation)
-        if self.checkpoints is not None:
-            taken = {*tensors_of(self.specs, self.slots)} & {*self.states}
-            if taken:
-                raise InvalidArgumentError(
-                    f"parameters are called {', '.join(sorted(taken))}, and so is what "
-                    f"workers keep in a checkpoint; rename the parameters."
-                )
-
-    def _check_compress(self) -> None:
         if self.stage_specs:
             stages.checked_specs(self.stage_specs, f"compress={self.compress}")
-        if self.stage_specs and self.has_backups:
-            raise InvalidArgumentError(
-                f"compress={self.compress} adds up what every worker sends, and "
-                f"aggregate={self.aggregate} leaves some out; leave one out."
-            )
-
-    def _check_elastic(self, generation: Generation) -> None:
-        generation.check(len(self.tasks))
-        if self.aggregate:
-            raise InvalidArgumentError(
-                f"aggregate={self.aggregate} goes on without workers that are lost, "
-                f"elastic=True with all of them elsewhere; leave one out."
-            )
-
-    def check_topology(self, name: str, synchronous: bool = True) -> Topology:
-        """Return a topology that these members can form, or say why they cannot."""
-        topology = by_name(name)
-        if self.stage_specs and not synchronous:
-            raise InvalidArgumentError(
-                f"compress={self.compress} adds up what all workers send in a step, "
-                f"and asynchronous workers have no step in common; use sync=True, or "
-                f"leave compress out."
-            )
-        if topology.needs_ps and not self.ps:
-            raise InvalidArgumentError(
-                f"topology {name!r} needs a parameter server and there is none; start "
-                f"the cluster with ps=1, or use "
-                f"topology={first(lambda one: not one.needs_ps)!r}."
-            )
-        if not synchronous and not topology.may_be_asynchronous:
-            raise InvalidArgumentError(
-                f"asynchronous training meets at parameter servers, not on {name!r}; "
-                f"use topology={first(lambda one: one.may_be_asynchronous)!r}, or "
-                f"sync=True (run.synchronous = True)."
-            )
-        if not synchronous and self.aggregate:
-            raise InvalidArgumentError(
-                f"aggregate={self.aggregate} says for how many gradients a synchronous "
-                f"step waits; this training cannot become asynchronous."
-            )
-        if not synchronous and self.local_steps:
-            raise InvalidArgumentError(
-                f"local_steps={self.local_steps} needs workers that all exchange after "
-                f"the same number of steps; this training cannot be asynchronous. "
-                f"Leave out local_steps, or sync=False (run.synchronous = False)."
-            )
-        if not topology.agrees:
-            check_apart(self, topology)
-        if self.has_backups and not topology.may_have_backups:
-            raise InvalidArgumentError(
-                f"topology {name!r} needs the gradient of every worker in every step, "
-                f"and this training takes the first {self.quorum} of "
-                f"{len(self.workers)} (aggregate={self.aggregate}); only the servers "
-                f"of topology={first(lambda one: one.may_have_backups)!r} can leave "
-                f"some out."
-            )
-        if not synchronous or self.has_backups:
-            self._check_served(topology)
-        return topology
-
-    def _check_served(self, topology: Topology) -> None:
-        if not is_served(topology, self.layout, self.group):
-            raise InvalidArgumentError(
-                f"topology {topology.name!r} says that it may be asynchronous or have "
-                f"backups, where workers meet at the parameter servers; but these do "
-                f"not own all that they hold. Fix its plan or owners, or use "
-                f"topology={first(lambda one: one.needs_ps)!r} with parameter servers."
-            )
+        if self.generation is not None:
+            self.generation.check(len(self.tasks))
+        conflicts.check(self, self.topology, self.synchronous)
+        _ = self.group
 
     def check_step(self, at: int) -> None:
         """Raise `InvalidArgumentError` for a step that this training does not have."""
@@ -228,57 +130,18 @@ class Job:
                 f"from 0 to {self.steps}."
             )
 
-    def _check_aggregate(self) -> None:
-        if not 0 <= self.aggregate <= len(self.workers):
-            raise InvalidArgumentError(
-                f"aggregate is {self.aggregate}, but {len(self.workers)} workers send "
-                f"a gradient each; give a number from 1 to {len(self.workers)}."
-            )
-        if self.aggregate and not self.synchronous:
-            raise InvalidArgumentError(
-                f"aggregate={self.aggregate} says for how many gradients a synchronous "
-                f"step waits; with sync=False each is applied alone. Leave one out."
-            )
-
-    def _check_local(self) -> None:
-        if self.accumulate < 1:
-            raise InvalidArgumentError(
-                f"accumulate is {self.accumulate}; give in how many pieces a worker "
-                f"computes its gradient, at least 1."
-            )
-        if self.local_steps < 0 or bool(self.local_steps) != (self.inner is not None):
-            raise InvalidArgumentError(
-                f"local_steps is {self.local_steps}, with {self.inner!r} as the "
-                f"optimizer of these steps; give at least 1 and an optimizer, or "
-                f"neither."
-            )
-
     @property
-    def quorum(self) -> int:
-        """How many gradients make a step."""
-        return self.aggregate or len(self.workers)
+    def schedule(self) -> Schedule:
+        """Which gradients make a step, as the training begins."""
+        return self.schedule_of(self.synchronous)
 
-    @property
-    def has_backups(self) -> bool:
-        """Whether there are more workers than a step waits for."""
-        return self.quorum < len(self.workers)
-
-    def can_spare(self, lost: Collection[int]) -> bool:
-        """Whether the training can go on without some members.
-
-        They are workers, the coordinator is not among them, and enough are left.
-        """
-        left = [worker for worker in self.workers if worker not in lost]
-        return (
-            self.has_backups
-            and len(left) >= self.quorum
-            and len(left) + len(lost) == len(self.workers)
-            and self.coordinator in left
-        )
-
-    def keeps_all_without(self, lost: Collection[int]) -> bool:
-        """Whether some members are workers alone, without the coordinator."""
-        return {*lost} <= {*self.workers} - {self.coordinator}
+    def schedule_of(self, synchronous: bool) -> Schedule:
+        """Return which gradients make a step in epochs that are synchronous, or not."""
+        if not synchronous:
+            return Asynchronous(self.workers, self.ps)
+        if 0 < self.aggregate < len(self.workers):
+            return FirstArrivals(self.workers, self.ps, self.aggregate)
+        return Synchronous(self.workers, self.ps)
 
     @cached_property
     def workers(self) -> tuple[int, ...]:
@@ -294,15 +157,14 @@ class Job:
     @property
     def states(self) -> dict[str, int]:
         """What workers keep: its names in a checkpoint, and the members."""
-        has_slots = self.inner is not None and len(self.inner.slots) > 0
-        has_own = self.local_steps > 0 and not by_name(self.topology).agrees
-        keep = self.workers if self.keeps_state or has_slots or has_own else ()
+        keeps = self.keeps_state or self.own_work.keeps(by_name(self.topology))
+        keep = self.workers if keeps else ()
         return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @property
     def recorded_states(self) -> dict[str, int]:
         """What workers keep, as far as a recording goes: with switches on the way."""
-        keep = self.workers if self.local_steps else self.states.values()
+        keep = self.workers if self.own_work.may_keep else self.states.values()
         return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @cached_property
@@ -389,31 +251,28 @@ class Job:
 
     def owners(self, epoch: Epoch) -> tuple[Owned, ...]:
         """Return who updates which part of the parameters in an epoch."""
-        return self.owners_on(self.check_topology(epoch.topology, epoch.synchronous))
+        return self.payload.owners(by_name(epoch.topology))
 
-    def owners_on(self, topology: Topology) -> tuple[Owned, ...]:
-        """Return who updates which part: of compressed gradients each worker all."""
-        if self.stages:
-            parts = (bucket.range for bucket in self.layout.buckets)
-            return tuple(Owned(part, self.workers) for part in parts)
-        return topology.owners(self.layout, self.group)
+    @property
+    def own_work(self) -> OwnWork:
+        """What a worker does by itself before each exchange."""
+        if self.inner is None:
+            return OwnWork(self.accumulate)
+        return LocalTraining(self.accumulate, self.local_steps, self.inner)
 
     @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """What compressed gradients travel in, stage by stage."""
-        return stages.stages_of(self.layout, self.group, self.placement)
+    def payload(self) -> Payload:
+        """What travels in a step, and who updates the parameters."""
+        kind = CompressedPayload if self.stage_specs else Payload
+        return kind(self.layout, self.group, self.optimizer, self.placement)
 
     def plan(self, topology: Topology, member: int) -> Plan | None:
         """Return what a member does in a synchronous step; None if nothing at all."""
-        if self.stages:
-            return stages.plan_of(topology, self.layout, self.stages, member)
-        return topology.plan(self.layout, self.group, member)
+        return self.payload.plan(topology, member)
 
     def traffic(self, topology: Topology) -> Traffic:
         """Return the bytes of a step by the topology's formula."""
-        if self.stages:
-            return stages.traffic_of(topology, self.stages)
-        return topology.traffic(self.layout, self.group)
+        return self.payload.traffic(topology)
 
     @property
     def resumes(self) -> bool:
@@ -527,7 +386,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "seed": str(job.seed),
         "topology": job.topology,
         "sync": str(job.synchronous),
-        "aggregate": str(job.quorum),
+        "aggregate": str(job.aggregate or len(job.workers)),
         "link": job.link or "none",
         "placement": job.placement,
         "state": str(job.keeps_state),

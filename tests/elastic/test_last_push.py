@@ -7,7 +7,7 @@ import pytest
 
 import kit
 from kit.exchange.layout import Range, Spec
-from kit.exchange.plan import GRAD, SLOT
+from kit.exchange.plan import GRAD, SLOT, Plan
 from kit.exchange.ports import endpoint as endpoints
 from kit.faults.history import History
 from kit.task import Task
@@ -17,6 +17,7 @@ from kit.training.elastic.placing import Placing
 from kit.training.job import Job
 from kit.training.member.async_steps import AsyncServer
 from kit.training.member.context import MemberContext
+from kit.training.member.part import PartRole
 from kit.training.member.step_events import StepEvents
 
 RUN = "ab" * 16
@@ -58,15 +59,15 @@ def test_the_push_of_a_worker_that_dies_counts_once_if_it_was_complete(
         context = MemberContext(
             *(training, SERVER, server.meter, server.endpoint, server.memory),
             History("", TASKS[SERVER]),
-            synchronous=False,
         )
+        context.schedule = training.schedule_of(synchronous=False)
         push(dead, shard if is_complete else (), OF_THE_DEAD)
         dead.endpoint.close()
         push(living, shard, OF_THE_LIVING)
         living.endpoint.stamp.halt = 0
         living.endpoint.ports[SERVER].post(GRAD, Range(0, 0))  # goodbye
 
-        AsyncServer(context, StepEvents(context, ())).run(0)
+        AsyncServer(PartRole(context, StepEvents(context, ()), Plan((), ()))).run(0)
 
         found = np.frombuffer(context.parameters(), np.float64)
         moved = np.concatenate([server.memory.typed(SLOT, part) for part in shard])

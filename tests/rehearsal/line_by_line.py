@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Add, Apply, Op, Receive, Send
 from kit.exchange.topologies.time_model import Rates
+from kit.exchange.topologies.topology import by_name
 from kit.training.job import Job
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 
@@ -35,12 +36,12 @@ class PlayedMember:
 
     def begin(self) -> deque[Op]:
         job = self.job
-        plan = job.plan(job.check_topology(job.topology), self.me)
+        plan = job.plan(by_name(job.topology), self.me)
         if plan is None:
             return deque()
         base_s = self.rates.base if self.me in job.workers else 0.0
         self.now += round((base_s + self.compute_s) * 1e9)
-        if not job.stages:  # else they are woven as they are made
+        if not job.stage_specs:  # else they are woven as they are made
             plan = pipelined(plan, job.layout, early=not job.slots)
         return deque(plan.ops)
 

@@ -67,8 +67,8 @@ def test_bytes_and_messages_are_those_of_the_formulas(
         if size
     }
     assert found.n_bytes == sum(formula.values())
-    layouts = job.stages or ((job.layout, job.group),)
-    assert found.n_messages == sum(topology.n_messages(*one) for one in layouts)
+    stages = job.payload.stages
+    assert found.n_messages == sum(topology.n_messages(*one) for one in stages)
 
 
 @pytest.mark.slow

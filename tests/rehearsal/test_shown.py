@@ -8,7 +8,7 @@ import pytest
 
 import kit
 from kit.exchange.topologies.time_model import Rates
-from kit.exchange.topologies.topology import per_member
+from kit.exchange.topologies.topology import by_name, per_member
 from widgets import Section, write_report
 
 FREE = Rates(0.0, 0.0, 0.0, 0.0)
@@ -26,7 +26,7 @@ def test_report_draws_it_and_says_what_is_predicted_and_what_is_exact(
     found: kit.Rehearsal, tmp_path: Path
 ) -> None:
     job, path = found.job, tmp_path / "report.html"
-    traffic = job.check_topology("mesh").traffic(job.layout, job.group)
+    traffic = by_name("mesh").traffic(job.layout, job.group)
     formula = {f"worker:{one}": per_member(traffic, one) for one in range(3)}
 
     write_report(path, [Section("Three", "A rehearsal.", found.trace, formula)])

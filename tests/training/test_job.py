@@ -104,8 +104,8 @@ def test_a_compressed_job_survives_json_with_its_stages() -> None:
     again = Job.from_plain(json.loads(json.dumps(job.to_plain())))
 
     assert again == job
-    assert again.stages == job.stages
-    assert [stage.layout.payload_bytes for stage in job.stages] == [4, 6]
+    assert again.payload.stages == job.payload.stages
+    assert [stage.layout.payload_bytes for stage in job.payload.stages] == [4, 6]
     assert job.layout.payload_bytes == made().layout.payload_bytes
 
 

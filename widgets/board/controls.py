@@ -17,8 +17,8 @@ import ipywidgets as ipw
 from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
 from kit.markup import markup
+from kit.training import conflicts
 from kit.training.client.run import Run
-from kit.training.diverging_workers import check_switch
 from kit.wire.shaping import LinkSettings
 from widgets.board.run_state import Moment
 from widgets.drawing.front_end import button
@@ -65,7 +65,7 @@ def why_always_synchronous(run: Run) -> str:
 
 def _why_not(run: Run, topology: str, synchronous: bool) -> str:
     try:
-        check_switch(run.job, topology, synchronous)
+        conflicts.check(run.job, topology, synchronous, is_switch=True)
     except KitError as error:
         return error.message
     return ""

@@ -36,9 +36,9 @@ class Pushed(NamedTuple):
 def pushed_in(job: Job, pushed: Mapping[int, Pushed], step: int) -> Pushed:
     """Return who computed a step; `FailedPreconditionError` if that is unknown."""
     found = pushed.get(step, Pushed(frozenset(), frozenset()))
-    if len(found.counted) != job.quorum:
+    if len(found.counted) != job.aggregate:
         raise FailedPreconditionError(
-            f"step {step} was made of {job.quorum} gradients, and whose is in the "
+            f"step {step} was made of {job.aggregate} gradients, and whose is in the "
             f"recording for {len(found.counted)} of them. Record a training from its "
             f"start, with the setting trace on."
         )

@@ -17,14 +17,13 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, replace
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from kit.arithmetic import bound_to
 from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.exchange import state_transfer
-from kit.exchange.compression.stages import hand_out
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NOW, Owned
 from kit.exchange.ports.memory import Array, unflatten
@@ -32,7 +31,7 @@ from kit.exchange.ports.port import NO_HALT
 from kit.exchange.state_transfer import Move
 from kit.exchange.stepping.members import carry_out, linked_members
 from kit.exchange.stepping.stepped_exchange import SteppedExchange, record
-from kit.exchange.topologies.topology import Topology
+from kit.exchange.topologies.topology import Topology, by_name
 from kit.faults.history import History
 from kit.recording.recomputing.pushes import (
     Orders,
@@ -47,11 +46,10 @@ from kit.trace.named_rows import EpochRow
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext
 from kit.training.member.epoch_runner import part_of
-from kit.training.member.loops import Begin, Commit, Exchange, Listen, Playing, Pull
-from kit.training.member.part import MemberPart
+from kit.training.member.loops import Playing, StepPhase
+from kit.training.member.part import MemberPart, PartRole
 from kit.training.member.step_events import StepEvents
 from kit.training.member.sync_steps import SyncServer
-from kit.training.optimizers.rule import MeanUpdate
 from kit.training.snapshot.shard import fill, ranges_of
 from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker
@@ -109,7 +107,7 @@ class Recomputation:
         # Nothing is written, compared or crashed here.
         quiet = self.job.settings.replace(history="", crash="", digest_every=0)
         self.job = job = replace(self.job, settings=quiet)
-        if job.stages and self.work.compressor is None:
+        if job.payload.encodes and self.work.compressor is None:
             raise FailedPreconditionError(
                 f"the training had compress={job.compress}, which is not here; give "
                 f"it to kit.replay(..., compress=...)."
@@ -119,6 +117,7 @@ class Recomputation:
         self.members, self._hold = self._stack.enter_context(linked)
         self._owners: tuple[Owned, ...] = ()
         self._at = -1  # which stretch is under way
+        self.schedule = job.schedule  # in that stretch
         self._playing: dict[int, Playing] = {}
         return self
 
@@ -179,7 +178,7 @@ class Recomputation:
         stretch = self.stretches[self._at]
         while self.step >= stretch.end and self._at + 1 < len(self.stretches):
             stretch = self._enter_next()
-        if stretch.row.is_asynchronous:
+        if not self.schedule.in_step:
             with bound_to(self.threads):
                 self._asynchronous(stretch, min(until, stretch.end))
         else:
@@ -198,54 +197,53 @@ class Recomputation:
     def compute(self) -> None:
         """Let each worker compute the loss and the gradients of the next step."""
         with bound_to(self.threads):
-            if self.job.has_backups:
+            if self.schedule.is_served:
                 counted, late = pushed_in(self.job, self.pushed, self.step)
                 for worker in sorted(counted | late):
                     self._let_push(worker, self.step)
                 return
             for member in self._playing:
-                self._go_on(member, Exchange)
+                self._go_on(member, StepPhase.EXCHANGE)
 
     def complete(self) -> None:
         """Exchange what was computed and update: the end of a synchronous step."""
         with bound_to(self.threads):
-            if self.job.has_backups:
+            if self.schedule.is_served:
                 counted = pushed_in(self.job, self.pushed, self.step).counted
                 for worker in sorted(counted):
                     for server in self.job.ps:
                         self._serve(server, worker)
                 for worker in sorted(counted):
-                    self._go_on(worker, Begin)
+                    self._go_on(worker, StepPhase.BEGIN)
             else:
                 self._meet()
                 for member, playing in self._playing.items():
                     playing.tell(None)  # the exchange is done
-                    self._go_on(member, Begin)
+                    self._go_on(member, StepPhase.BEGIN)
         self.step += 1
 
-    def _go_on(self, member: int, until: type[Any]) -> None:
-        """Let a member go on until it wants a phase of this kind, or has ended."""
+    def _go_on(self, member: int, until: StepPhase) -> None:
+        """Let a member go on until it wants this phase, or has ended."""
         playing = self._playing[member]
-        while (wanted := playing.wanted) is not None and type(wanted) is not until:
+        while (wanted := playing.wanted) is not None and wanted[0] is not until:
             playing.do(wanted)
-            if isinstance(wanted, Commit) and member in self.job.workers:
-                number, _, loss = wanted
+            phase, values = wanted
+            if phase is StepPhase.COMMIT and member in self.job.workers:
+                number, _, loss = values
                 if number is not None:  # else it came too late to count
                     self.told(member, number, loss)
 
     def _meet(self) -> list[list[Array]]:
         """Carry out an exchange; returns what each worker sent in each stage."""
-        job, sent = self.job, list[list[Array]]()
+        payload, sent = self.job.payload, list[list[Array]]()
         parts = [one.part for one in self._playing.values()]
         together = [part for part in parts if isinstance(part, SyncServer)]
-        for stage in range(max(1, len(job.stages))):
+        for stage in range(len(payload.stages)):
             for part in together:
                 part.offer(self.step, stage)
-            if job.stages:
-                lo = job.layout.edges[stage]
-                size = job.stages[stage].layout.n_bytes
-                sent.append(self._given(Range(lo, lo + size)))
-            carry_out(self.members, self._hold, stage if job.stages else None)
+            if payload.encodes:
+                sent.append(self._given(payload.range_of(stage)))
+            carry_out(self.members, self._hold, stage if payload.encodes else None)
             for part in together:
                 part.take(self.step, stage)
         return sent
@@ -265,7 +263,7 @@ class Recomputation:
         With backup workers, nothing but zeros of those whose gradients do not count.
         """
         found = self._given(Range(0, self.job.layout.n_bytes))
-        if not self.job.has_backups:
+        if not self.schedule.is_served:
             return found
         counted = pushed_in(self.job, self.pushed, self.step).counted
         pairs = zip(self.job.workers, found, strict=True)
@@ -279,20 +277,20 @@ class Recomputation:
         numbers are written down.
         """
         job, topology = self.job, self.topology()
-        if job.has_backups:
+        if self.schedule.is_served:
             raise FailedPreconditionError(
-                f"step {self.step} was made of the first {job.quorum} gradients that "
-                f"came: each worker pushes to the servers and pulls what they have "
-                f"then. Messages can be looked at in trainings without aggregate."
+                f"step {self.step} was made of the first {job.aggregate} gradients "
+                f"that came: each worker pushes to the servers and pulls what they "
+                f"have then. Messages can be looked at in trainings without aggregate."
             )
         names = [task.short for task in job.tasks]
-        if not job.stages:
-            return [record(topology, job.layout, job.group, names, gradients, most)]
-        with bound_to(self.threads):
-            sent = self._sent_in_stages(gradients)
+        sent = [[*gradients]]
+        if job.payload.encodes:
+            with bound_to(self.threads):
+                sent = self._sent_in_stages(gradients)
         return [
             record(topology, stage.layout, stage.group, names, values, most)
-            for stage, values in zip(job.stages, sent, strict=True)
+            for stage, values in zip(job.payload.stages, sent, strict=True)
         ]
 
     def _sent_in_stages(self, gradients: Sequence[Array]) -> list[list[Array]]:
@@ -311,7 +309,7 @@ class Recomputation:
         """Return the flat parameters: a worker's, or the servers' where they lead."""
         job = self.job
         found = self._now(job.coordinator, Range(0, job.layout.n_bytes)).copy()
-        if job.has_backups or self.stretches[self._at].row.is_asynchronous:
+        if self.schedule.is_served:
             for server, shard in zip(job.ps, job.group.shards, strict=True):
                 for part in shard:
                     found[part.lo : part.hi] = self._now(server, part)
@@ -341,27 +339,27 @@ class Recomputation:
         playing, stretch = self._playing.get(worker), self.stretches[self._at]
         if playing is None:
             # It has slept so far, or has come back: it begins where the servers are.
-            if self.job.has_backups:
+            if self.schedule.in_step:
                 self._carry(state_transfer.refresh(self._owners, [worker]))
             part = self._part(worker, stretch.row)
             self._playing[worker] = playing = Playing(part, step)
-        elif isinstance(playing.wanted, Pull):
+        elif playing.wants(StepPhase.PULL):
             self._answer_late(worker)
-        self._go_on(worker, Pull)
-        return isinstance(playing.wanted, Pull)
+        self._go_on(worker, StepPhase.PULL)
+        return playing.wants(StepPhase.PULL)
 
     def _answer_late(self, worker: int) -> None:
         for server in self.job.ps:
             self._serve(server, worker)
-        self._go_on(worker, Begin)
+        self._go_on(worker, StepPhase.BEGIN)
 
     def _serve(self, server: int, worker: int) -> None:
         """Let a server take a worker's push: it is its turn."""
         self._hold.let_all_go()
         playing = self._playing[server]
-        self._go_on(server, Listen)
+        self._go_on(server, StepPhase.LISTEN)
         playing.tell((worker, playing.part.take(worker)))
-        self._go_on(server, Listen)
+        self._go_on(server, StepPhase.LISTEN)
         self._hold.let_all_go()
 
     def _asynchronous(self, stretch: Stretch, until: int) -> None:
@@ -390,7 +388,7 @@ class Recomputation:
             self._serve(server, worker)
             left.discard(server)
             if not left:
-                self._go_on(worker, Begin)
+                self._go_on(worker, StepPhase.BEGIN)
             return True
 
         # A server's next push may not be computed before another server has taken one:
@@ -415,7 +413,7 @@ class Recomputation:
     def _enter_next(self) -> Stretch:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
         for member, playing in self._playing.items():
-            if isinstance(playing.wanted, Pull):  # it was late in the last step
+            if playing.wants(StepPhase.PULL):  # it was late in the last step
                 self._answer_late(member)
         self._at += 1
         self._take(after, moves=True)
@@ -426,10 +424,10 @@ class Recomputation:
         return after
 
     def _topology(self, row: EpochRow) -> Topology:
-        return self.job.check_topology(row.plain_topology, not row.is_asynchronous)
+        return by_name(row.plain_topology)
 
     def _owned(self, row: EpochRow) -> tuple[Owned, ...]:
-        return self.job.owners_on(self._topology(row))
+        return self.job.payload.owners(self._topology(row))
 
     def _part(self, member: int, row: EpochRow) -> MemberPart:
         """Return what a member does in an epoch that it has a plan for."""
@@ -437,12 +435,13 @@ class Recomputation:
         plan = self.job.plan(self._topology(row), member)
         assert plan is not None, "it takes part"
         events, place = StepEvents(context, ()), self._places.get(member)
-        return part_of(context, events, plan, place, beside=False)
+        return part_of(PartRole(context, events, plan, place, beside=False))
 
     def _take(self, stretch: Stretch, *, moves: bool) -> None:
         for name in filter(None, stretch.row.joined.split(",")):
             self._contexts[self.job.tasks.index(Task.parse(name))].state.clear()
         job, row, topology = self.job, stretch.row, self._topology(stretch.row)
+        self.schedule = job.schedule_of(not row.is_asynchronous)
         whole = Range(0, job.layout.n_bytes)
         for context in self._contexts:
             stamp, memory = context.endpoint.stamp, context.memory
@@ -451,20 +450,17 @@ class Recomputation:
                 memory.raw(NOW, whole)[:] = memory.raw(stamp.where(NOW), whole)
                 stamp.parity = 0
             stamp.stays, stamp.halt = not topology.agrees, NO_HALT
-            context.synchronous, context.topology = not row.is_asynchronous, topology
+            context.schedule, context.topology = self.schedule, topology
         if moves:
             self._move(self.stretches[self._at - 1].row, row)
         self._owners = self._owned(row)
-        is_served = job.has_backups or row.is_asynchronous
-        n_added, n_slots = len(job.workers), len(job.slots)
         self._playing = {}
         for member in self.members:
             plan = job.plan(topology, member.number)
-            if not is_served:
-                update = hand_out if job.stages else MeanUpdate(job.optimizer, n_added)
-                member.take(plan, update, n_slots)
+            if not self.schedule.is_served:
+                member.take(plan, job.payload.update(), len(job.slots))
             # A worker that is served begins when its push is due.
-            waits = is_served and member.number in job.workers
+            waits = self.schedule.is_served and member.number in job.workers
             if plan is not None and not waits:
                 part = self._part(member.number, row)
                 self._playing[member.number] = Playing(part, self.step)

@@ -35,12 +35,9 @@ from kit.training.backup_workers.policy import (
     order_of,
     pieces,
 )
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.member.context import MemberContext
 from kit.training.member.loops import Account, Loop, Pulled, at_own_pace
+from kit.training.member.part import PartRole
 from kit.training.member.served_steps import NOTE, ServedServer, ServedWorker
-from kit.training.member.step_events import StepEvents
-from kit.training.worker.worker import TrainingWorker
 
 
 class QuorumServer(ServedServer):
@@ -48,9 +45,9 @@ class QuorumServer(ServedServer):
 
     _account: Quorum  # of the steps up to the next boundary
 
-    def __init__(self, context: MemberContext, events: StepEvents) -> None:
-        super().__init__(context, events)
-        job = context.job
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context, job = role.context, role.context.job
         self._first = job.ps[0]
         if context.me != self._first:
             self._beside[self._first] = [NOTE]
@@ -74,7 +71,7 @@ class QuorumServer(ServedServer):
 
     def _open(self, workers: Sequence[int], step: int) -> Account:
         job = self._context.job
-        return Quorum(workers, job.quorum, step, job.steps)
+        return Quorum(workers, job.aggregate, step, job.steps)
 
     def begin(self, step: int) -> bool:
         """See `ServedServer`."""
@@ -171,7 +168,7 @@ class QuorumServer(ServedServer):
         super().forget(worker)
         if self._account.is_too_small:
             name, step = self._context.endpoint.names[worker], self._account.step
-            left, needed = len(self._account.alive), self._context.job.quorum
+            left, needed = len(self._account.alive), self._context.job.aggregate
             raise PeerLost(
                 f"{name} is gone in step {step}, and {left} workers are left "
                 f"where a step needs the gradients of {needed}. Look at "
@@ -184,17 +181,11 @@ class QuorumServer(ServedServer):
 class QuorumWorker(ServedWorker):
     """A worker whose gradient counts if it is among the first."""
 
-    def __init__(
-        self,
-        context: MemberContext,
-        place: TrainingWorker,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-    ) -> None:
+    def _order(self) -> Sequence[Collection[int]]:
         # To the first server last: it decides, and the others must have the push when
         # they hear of the turn.
-        first, *others = context.job.ps
-        super().__init__(context, place, events, coordinator, others, [first])
+        first, *others = self._context.job.ps
+        return others, [first]
 
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until told to come to the boundary."""

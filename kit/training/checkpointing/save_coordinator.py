@@ -291,7 +291,7 @@ class SaveCoordinator:
             # One set for both: `confirm` adds to it by the key, before this and after.
             self._attempt.confirmed = early.setdefault(key, set())
             # Other trainings have no state that all members hold at the same step.
-            if synchronous and not self._job.has_backups:
+            if not self._job.schedule_of(synchronous).is_served:
                 self._attempt.witnesses = who | frozenset(self._job.workers)
             self._early = {one: why for one, why in self._early.items() if one > key}
             self._due_step, self._due_at = key[0], now + self._wanted.seconds

@@ -116,7 +116,7 @@ class CheckpointWriter(Sink):
             number = context.endpoint.stamp.epoch
             # The others ask `where`, whose answer is to drop what is not begun here.
             if not save_coordinator.begin(
-                key, number, context.synchronous, self._writers
+                key, number, context.schedule.in_step, self._writers
             ):
                 return
         shard, wrong, writes = None, "", context.me in self._writers
@@ -126,7 +126,7 @@ class CheckpointWriter(Sink):
                 self._is_idle.clear()
                 shard = take(context, step, self._writers, self._buffers.take)
                 context.reach("ckpt.copied", step)
-        if context.synchronous:
+        if context.schedule.in_step:
             saved = {context.me: shard.digest()} if shard and shard.ranges else {}
             context.digests.note(step, context.now, key[1], saved)
             self._told.set()  # the checkpoint waits for it

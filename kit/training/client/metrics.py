@@ -65,7 +65,8 @@ def account(
     """
     entries = []
     for row, after in zip_longest(trace.epochs, trace.epochs[1:]):
-        if row.is_asynchronous:
+        schedule = job.schedule_of(not row.is_asynchronous)
+        if not schedule.in_step:
             continue
         number = row.number
         steps = (last_step if after is None else after.first_step) - row.first_step
@@ -73,7 +74,7 @@ def account(
             steps = max(n_steps.get((one, number), 0) for one in job.workers)
         # One gradient a step, if all must send theirs.
         times = dict.fromkeys(job.workers, steps)
-        if job.has_backups:
+        if schedule.is_served:
             times = {one: n_steps.get((one, number), 0) for one in job.workers}
         formula = job.traffic(by_name(row.topology))
         moved = {
@@ -105,7 +106,7 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
                 (n, 0) for n, task in enumerate(job.tasks) if task.short in joined
             ),
         )
-        owners = job.owners_on(by_name(row.plain_topology))
+        owners = job.payload.owners(by_name(row.plain_topology))
         moved = moves(job, before, owned, epoch, owners, resumes=row.resumes)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]

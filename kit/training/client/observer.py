@@ -83,7 +83,7 @@ class Observer:
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
-        self._gathers = trusted is None and not job.has_backups
+        self._gathers = trusted is None and not job.schedule.takes_back
         is_elastic = job.generation is not None
         self._watched = [
             Watched(once=Once() if is_elastic else None) for _ in job.tasks
@@ -407,7 +407,7 @@ class Observer:
     def _has_failed(self) -> bool:
         """Whether somebody has failed or is gone without whom it cannot go on."""
         bad = [n for n, one in enumerate(self._watched) if one.error is not None]
-        return bool(bad) and not self._job.can_spare(bad)
+        return bool(bad) and not self._job.schedule.spares(bad)
 
     def _follow(
         self, caller: ReconnectingCaller, watched: Watched, job: Job, others: Others

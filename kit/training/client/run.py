@@ -21,6 +21,7 @@ from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace, beside
+from kit.training import conflicts
 from kit.training.arguments import check_timeout
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
@@ -41,7 +42,6 @@ from kit.training.client.run_source import RunSource
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
-from kit.training.diverging_workers import check_switch
 from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job, Work
@@ -291,7 +291,7 @@ class Run:
         values = check_command("configure", changes)
         self.job.check_step(values.get("at", 0))
         if "topology" in values:
-            check_switch(self.job, values["topology"])
+            conflicts.check(self.job, values["topology"], is_switch=True)
             # All tasks must know a topology of the user's own before they switch to it.
             if self._bring is not None:
                 self._bring(values["topology"])

@@ -22,6 +22,7 @@ from kit.errors import (
 from kit.training.checkpointing.resume import CheckpointStore, going_on_with
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
+from kit.training.conflicts import check_change
 from kit.training.coordination import member_errors
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.log import DecisionLog, Decisions
@@ -35,7 +36,6 @@ from kit.training.coordination.membership import (
 from kit.training.coordination.patience import HungUp, Patience, Stopping, never
 from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
-from kit.training.diverging_workers import check_change
 from kit.training.job import Job, difference, terms_of
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class TrainingCoordinator:
                 return
             if incarnation <= known:
                 raise member_errors.replaced(self._job, member)
-            if not self._job.can_spare({member}):
+            if not self._job.schedule.spares({member}):
                 raise member_errors.cannot_return(self._job, member)
             # The end of its last process may be unnoticed yet; a new one proves it.
             if member not in agreement.lost and not agreement.is_finished:
@@ -466,11 +466,9 @@ class TrainingCoordinator:
         agreement = self._agreement
         has_begun = agreement.epoch.number > 0  # the first epoch needs all to agree
         lost = agreement.lost | {member}
-        if self._regrouping is not None and not agreement.epoch.synchronous:
-            # Asynchronous workers have steps of their own: the others go on until all
-            # copy, and lose none of theirs.
-            return has_begun and self._job.keeps_all_without(lost)
-        return has_begun and self._job.can_spare(lost)
+        schedule = self._job.schedule_of(agreement.epoch.synchronous)
+        is_elastic = self._regrouping is not None
+        return has_begun and schedule.spares(lost, is_elastic=is_elastic)
 
     def gone(self, member: int, reason: str) -> None:
         """Take the end of a member: unless it left in order, do without it or fail."""

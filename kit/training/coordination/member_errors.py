@@ -84,7 +84,7 @@ def left_behind(job: Job, member: int) -> PeerLost:
     name = str(job.tasks[member])
     return PeerLost(
         f"{name} did not answer for a while, and the training goes on without it: "
-        f"{job.quorum} workers are enough (aggregate).",
+        f"{job.aggregate} workers are enough (aggregate).",
         task=name,
     )
 

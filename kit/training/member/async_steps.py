@@ -19,13 +19,10 @@ from kit.errors import PeerLost
 from kit.exchange.plan import GRAD, Add, Apply, Op, Plan, Receive, Term
 from kit.exchange.ports.port import NO_HALT, Arrival
 from kit.trace.traffic import TransferKind
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.member.context import MemberContext
 from kit.training.member.loops import Account, Fate, Loop, Pulled, at_own_pace
+from kit.training.member.part import PartRole
 from kit.training.member.served_steps import NOTE, ServedServer, ServedWorker
-from kit.training.member.step_events import StepEvents
 from kit.training.optimizers.rule import MeanUpdate
-from kit.training.worker.worker import TrainingWorker
 
 
 class Updates(Account):
@@ -72,8 +69,9 @@ class Updates(Account):
 class AsyncServer(ServedServer):
     """A parameter server that makes an update of each push."""
 
-    def __init__(self, context: MemberContext, events: StepEvents) -> None:
-        super().__init__(context, events)
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context = role.context
         self._push.insert(0, NOTE)
         update = MeanUpdate(context.job.optimizer, 1)
         self._programs = {
@@ -151,15 +149,6 @@ class AsyncServer(ServedServer):
 
 class AsyncWorker(ServedWorker):
     """A worker whose every gradient is an update."""
-
-    def __init__(
-        self,
-        context: MemberContext,
-        place: TrainingWorker,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-    ) -> None:
-        super().__init__(context, place, events, coordinator, context.job.ps)
 
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until there is no more to do."""

@@ -12,35 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 from kit.exchange.compression.compressor import Arrays, Turn
 from kit.exchange.compression.feedback import Feedback, StageSums, following, put
-from kit.exchange.compression.stages import hand_out
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepEvents
+from kit.training.member.part import PartRole
 from kit.training.member.sync_steps import SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
-from kit.training.worker.worker import TrainingWorker
 
 
 class CompressedWorker(SyncWorker):
     """A worker: it computes its gradients, sends them compressed, and updates all."""
 
-    def __init__(
-        self,
-        context: MemberContext,
-        plan: Plan,
-        place: TrainingWorker,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-    ) -> None:
-        program = context.program(plan, hand_out, expects=True)
+    def __init__(self, role: PartRole) -> None:
         # Not beside the computation: a compressor needs all gradients.
-        super().__init__(context, program, place, events, coordinator, beside=False)
+        super().__init__(replace(role, beside=False))
+        context, place = role.context, role.worker
         job = context.job
         assert place.compressor is not None, "the terms of all workers are the same"
         self._feedback = Feedback(
@@ -59,7 +49,7 @@ class CompressedWorker(SyncWorker):
 
     def exchange(self, step: int) -> None:
         """Exchange stage by stage, and update."""
-        for stage in range(len(self._context.job.stages)):
+        for stage in range(len(self._context.job.payload.stages)):
             self.offer(step, stage)
             self._program.reduce(stage)
             self._program.finish()  # all of it has left
@@ -81,7 +71,7 @@ class CompressedWorker(SyncWorker):
         assert self._stages is not None, "the first stage was offered"
         sums = context.memory.stage(context.endpoint.stamp.where(NEXT), stage)
         self._given = self._timed(step, partial(following, self._stages, sums))
-        if stage + 1 == len(context.job.stages):
+        if stage + 1 == len(context.job.payload.stages):
             put(self._given, self._gradients)
             context.reach("exchange.reduced", step)
             self._update.finish()

@@ -23,6 +23,7 @@ from kit.task import Task
 from kit.trace.traffic import Meter
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.training.schedule import Schedule
 from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
 
@@ -38,10 +39,11 @@ class MemberContext:
     memory: Memory
     history: History
     step: int = 0  # committed so far
-    synchronous: bool = True  # in the epoch that holds
+    schedule: Schedule = field(init=False)  # in the epoch that holds
     topology: Topology | None = None  # in that epoch
     digests: Digests = field(init=False)
     own_part: OwnPart = field(init=False)  # of a worker's steps
+    crash: points.Crash | None = field(init=False)
     # Writes the state to begin with, until the first epoch begins: into the region of
     # the parameters, and the slots of the ranges that are this member's.
     restore: Callable[[Memory, int, Sequence[Range]], None] | None = None
@@ -50,9 +52,11 @@ class MemberContext:
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
 
     def __post_init__(self) -> None:
+        self.schedule = self.job.schedule_of(synchronous=True)
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
         self.own_part = OwnPart(self.meter, self.endpoint.clock)
+        self.crash = points.Crash.parse(self.job.crash)
 
     @property
     def task(self) -> Task:
@@ -69,9 +73,8 @@ class MemberContext:
 
     def reach(self, point: str, step: int) -> None:
         """Pass a named crash point."""
-        if self.job.crash:
-            plan = points.Crash.parse(self.job.crash)
-            points.reach(plan, point, self.task, step)
+        if self.crash is not None:  # asked five times a step
+            points.reach(self.crash, point, self.task, step)
 
     @property
     def now(self) -> int:

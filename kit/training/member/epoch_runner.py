@@ -6,21 +6,21 @@ an epoch begins it first does the moves that the change needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from kit.arrays import to_numpy
 from kit.exchange import state_transfer
-from kit.exchange.compression.stages import hand_out
 from kit.exchange.execution.program import Program
 from kit.exchange.group.linked_member import shape
 from kit.exchange.layout import Range
-from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.ports.memory import physical
+from kit.exchange.topologies.topology import by_name
 from kit.machine import give_back_freed
+from kit.training import conflicts
 from kit.training.backup_workers.steps import QuorumServer, QuorumWorker
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.epoch import Epoch
@@ -29,7 +29,7 @@ from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.compressed_steps import CompressedWorker
 from kit.training.member.context import MemberContext
 from kit.training.member.moves import moves, partners
-from kit.training.member.part import MemberPart
+from kit.training.member.part import MemberPart, PartRole
 from kit.training.member.step_events import (
     MeasureRecorder,
     StepEvents,
@@ -37,6 +37,7 @@ from kit.training.member.step_events import (
 )
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
+from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
 from kit.training.snapshot.shard import ranges_of
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LinkSettings
@@ -78,9 +79,9 @@ class EpochRunner:
         Nothing is changed: if one member cannot, all go on as before.
         """
         job = self._context.job
-        topology = job.check_topology(epoch.topology, epoch.synchronous)
+        conflicts.check(job, epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
-        job.plan(topology, self._context.me)
+        job.plan(by_name(epoch.topology), self._context.me)
 
     def partners(self, epoch: Epoch) -> frozenset[int]:
         """Return the members that deal with us in an epoch, and while it begins."""
@@ -101,8 +102,8 @@ class EpochRunner:
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         context.step = epoch.first_step
         shape(context.endpoint, LinkSettings.parse(epoch.link), job.group.hosts)
-        topology = job.check_topology(epoch.topology, epoch.synchronous)
-        owners = job.owners_on(topology)
+        topology = by_name(epoch.topology)
+        owners = job.payload.owners(topology)
         moved = moves(job, before, self._owners, epoch, owners, resumes=job.resumes)
         self._count_from(before, epoch)
         if epoch.number == 1:
@@ -111,14 +112,15 @@ class EpochRunner:
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         self._owners, self._epoch = owners, epoch
         context.owners = owners
-        context.synchronous, context.topology = epoch.synchronous, topology
+        context.topology = topology
+        context.schedule = job.schedule_of(epoch.synchronous)
         context.digests.adopt(epoch.number, owners, job.coordinator)
         # At a change from one asynchronous epoch to another, no two members hold the
         # same parameters; at all others everybody does.
         if epoch.synchronous or before.synchronous:
             context.digests.note(context.step, context.now)
         self._plan = job.plan(topology, context.me)
-        stamp.overwrites, stamp.stays = self._overwrites(epoch), not topology.agrees
+        stamp.overwrites, stamp.stays = self._overwrites(), not topology.agrees
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         self.events.adopted(owners, epoch.first_step, epoch.synchronous)
 
@@ -128,9 +130,9 @@ class EpochRunner:
         if self._plan is None:
             return
         if self._part is None:
-            self._part = part_of(
-                self._context, self.events, self._plan, self._place, self._coordinator
-            )
+            context, events, plan = self._context, self.events, self._plan
+            role = PartRole(context, events, plan, self._place, self._coordinator)
+            self._part = part_of(role)
         self._part.run(step)
 
     def close(self) -> None:
@@ -139,16 +141,17 @@ class EpochRunner:
             self._part.close()
             self._part = None
 
-    def _overwrites(self, epoch: Epoch) -> bool:
+    def _overwrites(self) -> bool:
         """Whether two regions are enough: the next parameters where the gradients were.
 
         All members of the plan come to the same answer. The parameters of the last step
         stay whole all the same until those of the next are complete here, and then
         nothing but the end of a member can keep them from being complete everywhere.
         """
-        in_turns = epoch.synchronous and not self._context.job.has_backups
         plan = self._plan
-        return plan is not None and in_turns and plan.overwrites and self._update.spends
+        if plan is None or self._context.schedule.is_served:
+            return False
+        return plan.overwrites and self._update.spends
 
     def _bring_to_first(self) -> None:
         """Bring the parameters into the first of the two regions, as all members do.
@@ -198,41 +201,20 @@ class EpochRunner:
             give_back_freed()
 
 
-def part_of(
-    context: MemberContext,
-    events: StepEvents,
-    plan: Plan,
-    place: TrainingWorker | None,
-    coordinator: TrainingCoordinator | None = None,
-    *,
-    beside: bool = True,
-) -> MemberPart:
-    """Return what carries out a plan in the epoch that holds; a worker has a `place`.
+#: The parts of servers and of workers, by the schedule and whether gradients are
+#: compressed.
+_PARTS: Final[
+    Mapping[tuple[type[Schedule], bool], tuple[type[MemberPart], type[MemberPart]]]
+] = {
+    (Synchronous, False): (SyncServer, SyncWorker),
+    (Synchronous, True): (SyncServer, CompressedWorker),
+    (FirstArrivals, False): (QuorumServer, QuorumWorker),
+    (Asynchronous, False): (AsyncServer, AsyncWorker),
+}
 
-    `beside`: gradients may be exchanged by a thread of its own.
-    """
-    job, topology = context.job, context.topology
-    if not context.synchronous:
-        if place is None:
-            return AsyncServer(context, events)
-        return AsyncWorker(context, place, events, coordinator)
-    if job.has_backups:
-        if place is None:
-            return QuorumServer(context, events)
-        return QuorumWorker(context, place, events, coordinator)
-    if job.stages:
-        if place is None:
-            program = context.program(plan, hand_out, expects=True)
-            return SyncServer(context, program, events, coordinator)
-        return CompressedWorker(context, plan, place, events, coordinator)
-    plan = pipelined(plan, job.layout, early=not job.slots)
-    update = MeanUpdate(job.optimizer, len(job.workers))
-    program = context.program(plan, update, expects=True)
-    if place is None:
-        return SyncServer(context, program, events, coordinator)
-    n_mixed = 0  # of how many workers it takes the mean; 0 where all agree
-    if topology is not None and not topology.agrees:
-        n_mixed = len(topology.neighbourhood(job.group, context.me))
-    return SyncWorker(
-        context, program, place, events, coordinator, n_mixed, beside=beside
-    )
+
+def part_of(role: PartRole) -> MemberPart:
+    """Return what carries out a role in the epoch that holds."""
+    context = role.context
+    server, worker = _PARTS[type(context.schedule), context.job.payload.encodes]
+    return server(role) if role.place is None else worker(role)

@@ -355,7 +355,7 @@ class Member:
         number = self._rejoined(context, runner) if self.incarnation else 0
         while number is not None:
             self.meets_since = context.endpoint.clock()
-            if context.synchronous:  # else no two members hold the same parameters
+            if context.schedule.in_step:  # else no two members hold the same parameters
                 context.digests.note(context.step, context.now)
             answer = self._ask_until(number, context.step)
             if answer.verdict is Verdict.FINISH:
@@ -418,7 +418,7 @@ class Member:
             # With backup workers, servers have all links; a lost one is not dialled.
             # Half of what the others wait for us: a link that cannot be opened is to
             # refuse the epoch in words, before they give us up.
-            if not self.job.has_backups:
+            if not self.job.schedule.takes_back:
                 links.prepare(runner.partners(epoch), deadline_in(patience_s))
             self._rejoining.prepare(epoch)
         except Exception as error:

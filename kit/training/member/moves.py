@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kit.exchange import state_transfer
-from kit.exchange.group.links import partners_of
 from kit.exchange.plan import Owned
 from kit.exchange.state_transfer import Move
+from kit.exchange.topologies.topology import by_name
 from kit.training.coordination.epoch import Epoch
 from kit.training.job import Job
 
@@ -63,12 +63,6 @@ def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     """Return the members that deal with `me` in an epoch, and while it begins."""
     found = {one.target for one in moved if one.source == me}
     found |= {one.source for one in moved if one.target == me}
-    if epoch.synchronous and not job.has_backups:
-        topology = job.check_topology(epoch.topology)
-        plan = job.plan(topology, me)
-        found |= set(partners_of(plan))
-    elif me in job.ps:  # servers tell each other whose turn it is
-        found |= {*job.workers, *(job.ps if job.has_backups else ())}
-    else:
-        found |= set(job.ps)
+    plan = job.plan(by_name(epoch.topology), me)
+    found |= job.schedule_of(epoch.synchronous).partners(plan, me)
     return frozenset(found - {me})

@@ -10,29 +10,48 @@ and `compressed_steps` for gradients that are compressed), or at the pace of eac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kit.exchange.execution.program import Program
+from kit.exchange.plan import Plan
 from kit.trace.traffic import StepRow
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
 from kit.training.member.loops import Loop, live
 from kit.training.member.step_events import StepEvents
+from kit.training.worker.worker import TrainingWorker
+
+
+@dataclass(frozen=True)
+class PartRole:
+    """Whose part it is in an epoch, and what there is to carry it out.
+
+    `coordinator` is there in the coordinator's task alone, which may ask for a halt.
+    `beside`: what is ready may be exchanged by a thread of its own.
+    """
+
+    context: MemberContext
+    events: StepEvents
+    plan: Plan
+    place: TrainingWorker | None = None  # a worker has one
+    coordinator: TrainingCoordinator | None = None
+    beside: bool = True
+
+    @property
+    def worker(self) -> TrainingWorker:
+        """What a worker computes with."""
+        assert self.place is not None, "only a worker computes"
+        return self.place
 
 
 class MemberPart:
-    """What a member does between two boundaries: step after step, until a halt.
-
-    `coordinator` is given in the coordinator's task alone, which may ask for a halt.
-    """
+    """What a member does between two boundaries: step after step, until a halt."""
 
     _program: Program
 
-    def __init__(
-        self,
-        context: MemberContext,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None = None,
-    ) -> None:
-        self._context, self._events, self._coordinator = context, events, coordinator
+    def __init__(self, role: PartRole) -> None:
+        self._context, self._events = role.context, role.events
+        self._coordinator = role.coordinator
         # Of the step under way: when it began and had computed, and for how long.
         self._begun = self._computed = self._computed_ns = self._examples = 0
 

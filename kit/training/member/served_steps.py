@@ -29,13 +29,9 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port
 from kit.trace.traffic import Phase, TransferKind
-from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job
-from kit.training.member.context import MemberContext
 from kit.training.member.loops import Account, Loop, Pulled, serve
-from kit.training.member.part import MemberPart
-from kit.training.member.step_events import StepEvents
-from kit.training.worker.worker import TrainingWorker
+from kit.training.member.part import MemberPart, PartRole
 
 NOTE = Expected(GRAD, Range(0, 0), apart=True)
 
@@ -43,20 +39,17 @@ NOTE = Expected(GRAD, Range(0, 0), apart=True)
 class ServedWorker(MemberPart):
     """A worker at its own pace."""
 
-    def __init__(
-        self,
-        context: MemberContext,
-        place: TrainingWorker,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-        *order: Collection[int],
-    ) -> None:
-        """Prepare; it pushes to the servers in this `order`, some after others."""
-        super().__init__(context, events, coordinator)
-        self._place, self._waited_ns = place, 0
-        pushed = tuple(pushes(context.job, servers) for servers in order)
-        plan = Plan(pushed, pulls(context.job, place.rank))
-        self._program = context.program(plan)
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        self._place, self._waited_ns = role.worker, 0
+        job = role.context.job
+        pushed = tuple(pushes(job, servers) for servers in self._order())
+        plan = Plan(pushed, pulls(job, self._place.rank))
+        self._program = role.context.program(plan)
+
+    def _order(self) -> Sequence[Collection[int]]:
+        """Return the servers to which it pushes, those of each group after the last."""
+        return (self._context.job.ps,)
 
     def _expect(self) -> None:
         job, rank = self._context.job, self._place.rank
@@ -96,9 +89,13 @@ class ServedWorker(MemberPart):
 class ServedServer(MemberPart):
     """A parameter server that serves workers in their turn."""
 
-    def __init__(self, context: MemberContext, events: StepEvents) -> None:
-        super().__init__(context, events)
-        job, ports = context.job, context.endpoint.ports
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context, job, ports = (
+            role.context,
+            role.context.job,
+            role.context.endpoint.ports,
+        )
         self._shard = held(job, context.me)
         # The messages of a push, and what others send beside the workers.
         self._push = [Expected(GRAD, part, apart=True) for part in self._shard]

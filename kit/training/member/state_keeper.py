@@ -36,7 +36,7 @@ class StateKeeper(StepObserver):
     def committed(self, step: int) -> None:
         """See `StepObserver`."""
         context, job = self._context, self._context.job
-        if step != self._wanted or not context.synchronous:
+        if step != self._wanted or not context.schedule.in_step:
             return
         first = writers_of(context.owners, job.coordinator)
         writers = tuple(sorted({*first, *job.recorded_states.values()}))

@@ -89,7 +89,7 @@ class StepEvents:
     def commit(self, step: int) -> None:
         """Make NEXT the parameters; `step` is the number of steps that are done."""
         context = self._context
-        stamp, synchronous = context.endpoint.stamp, context.synchronous
+        stamp, synchronous = context.endpoint.stamp, context.schedule.in_step
         # The old parameters, after the step has used them: damage done to them since
         # they became the parameters is found too.
         if synchronous and context.digests.is_due(context.step):
@@ -98,8 +98,8 @@ class StepEvents:
         context.step = step
         for observer in self._observers:
             observer.committed(step)
-        watched = synchronous and context.me in context.job.workers
-        if context.history.is_on and watched:
+        watched = context.history.is_on and synchronous
+        if watched and context.me in context.job.workers:
             digest = hashlib.sha256(context.parameters()).hexdigest()[:16]
             about = {"step": step - 1, "epoch": stamp.epoch, "digest": digest}
             context.history.note("step", **about)

@@ -15,15 +15,10 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from kit.exchange.execution.program import Program
 from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.member.context import MemberContext
 from kit.training.member.loops import Loop, together
-from kit.training.member.part import MemberPart
-from kit.training.member.step_events import StepEvents
-from kit.training.worker.worker import TrainingWorker
+from kit.training.member.part import MemberPart, PartRole
 
 # --------------------------------------------------------------------------------------
 # Exchange what is ready beside the rest of the computation.
@@ -88,15 +83,11 @@ class Overlap:
 class SyncServer(MemberPart):
     """A parameter server: it takes, adds, updates and hands out."""
 
-    def __init__(
-        self,
-        context: MemberContext,
-        program: Program,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-    ) -> None:
-        super().__init__(context, events, coordinator)
-        self._program = program
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context, payload = role.context, role.context.job.payload
+        plan, update = payload.woven(role.plan), payload.update()
+        self._program = context.program(plan, update, expects=True)
         self._ahead = 1  # how many steps before a halt it is announced
 
     def loop(self, step: int) -> Loop:
@@ -123,7 +114,7 @@ class SyncServer(MemberPart):
     def exchange(self, step: int) -> None:
         """Carry out the plan; then NEXT is complete."""
         self.offer(step, 0)
-        if not self._context.job.crash:
+        if self._context.crash is None:
             self._program.step()
         else:  # there is a point to stop within
             for bucket in range(self._program.n_buckets):
@@ -149,23 +140,14 @@ class SyncServer(MemberPart):
 class SyncWorker(SyncServer):
     """A worker: it computes its gradients, then does its part of the exchange."""
 
-    def __init__(
-        self,
-        context: MemberContext,
-        program: Program,
-        place: TrainingWorker,
-        events: StepEvents,
-        coordinator: TrainingCoordinator | None,
-        n_mixed: int = 0,
-        *,
-        beside: bool = True,
-    ) -> None:
-        """`n_mixed`: of how many workers each takes the mean; 0 where all agree.
-
-        `beside`: what is ready may be exchanged beside the rest of the computation.
-        """
-        super().__init__(context, program, events, coordinator)
-        self._place, self._n_mixed, self._beside = place, n_mixed, beside
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        self._place, self._beside = role.worker, role.beside
+        self._n_mixed = 0  # of how many workers it takes the mean; 0 where all agree
+        context, topology = role.context, role.context.topology
+        if topology is not None and not topology.agrees:
+            group = context.job.group
+            self._n_mixed = len(topology.neighbourhood(group, context.me))
         self._overlap: Overlap | None = None
         self._overlaps = False
 

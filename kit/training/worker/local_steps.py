@@ -22,7 +22,7 @@ step in which all agree begins where each worker is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,9 +31,10 @@ from kit.errors import InvalidArgumentError, StepFailed
 from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import GRAD, NEXT, NOW
 from kit.exchange.ports.memory import Array
-from kit.training.data.dask_source import Batch
 from kit.training.optimizers.rule import MeanUpdate
+from kit.training.own_work import LocalTraining
 from kit.training.worker.accumulation import Accumulation, Means
+from kit.training.worker.own_gradient import Measured, OwnGradient, Read
 from kit.training.worker.places import Places
 
 if TYPE_CHECKING:
@@ -45,54 +46,43 @@ UPDATES: Final = f"{PREFIX}updates"  # how many updates have been made
 OWN: Final = "parameters/"  # of those under which a worker's parameters are kept
 
 
-class LocalSteps:
-    """A worker's own parameters, its optimizer's slots, and the steps on them.
-
-    Attributes:
-        kept: What the step function keeps, without the slots.
-    """
+class LocalSteps(OwnGradient):
+    """A worker's own parameters, its optimizer's slots, and the steps on them."""
 
     def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
         """`state` holds the slots and `kept` together between two exchanges.
 
         It is read in the first step: what a checkpoint holds is put there before that.
         """
-        assert job.inner is not None, "a job with local steps has it"
-        self._places, self._state = places, state
-        self._n_steps, self._batch = job.local_steps, job.batch
-        self._n_workers = len(job.workers)
-        layout = job.layout
+        super().__init__(job, places, state)
+        work, layout = job.own_work, job.layout
+        assert isinstance(work, LocalTraining), "a job with local steps has it"
+        self._places, self._state, self._n_steps = places, state, work.n_steps
         self._own = np.zeros(layout.n_bytes, np.uint8)
-        self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in job.inner.slots]
-        self._update = MeanUpdate(job.inner, 1)
+        self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in work.optimizer.slots]
+        self._update = MeanUpdate(work.optimizer, 1)
         views = _named_views(self._own, layout)
         for view in views.values():
             view.flags.writeable = False
-        self._params = views
+        self.params = lambda: views
         self._own_named = _named_views(self._own, layout, OWN)
         self._named: dict[str, Array] = {}  # the slots
-        for slot, flat in zip(job.inner.slots, self._slots, strict=True):
+        for slot, flat in zip(work.optimizer.slots, self._slots, strict=True):
             self._named |= _named_views(flat, layout, f"{PREFIX}{slot.name}/")
             for part in layout.stretches:
                 _typed(flat, part, layout.dtype_at(part.lo))[...] = slot.initial
         self._has_begun, self._updates = False, 0
-        self.kept: dict[str, Any] = {} if self._named else state
-
-    def params(self) -> dict[str, Array]:
-        """Return read-only views of this worker's own parameters."""
-        return self._params
+        if self._named:
+            self.kept = {}  # without the slots
 
     def run(
         self,
         step: int,
-        read: Callable[[int], tuple[Batch, int]],
+        read: Read,
         compute: Compute | Accumulation,
-    ) -> tuple[float, tuple[Mapping[bytes, float], int]]:
-        """Do the local steps before exchange `step`; its gradient is then in place.
-
-        `read` gives a mini-batch by its number, and how many examples it has. Returns
-        the mean loss, what else the steps gave, and the examples of all.
-        """
+        ready: Callable[[int], None],
+    ) -> tuple[float, Measured]:
+        """See `OwnGradient`: do the local steps before exchange `step`."""
         self._set_out()
         if not self._has_begun:
             self._begin()
@@ -106,12 +96,12 @@ class LocalSteps:
             self._move(number)
             means.add(compute.measures, n)
             examples += n
-        self._offer(step, self._n_workers * examples / (self._n_steps * self._batch))
+        self._offer(step, self._n * examples / (self._n_steps * self._batch))
         self._keep(step)
         return loss / examples, (means.found(), examples)
 
     def take_mean(self, n: int) -> None:
-        """Go on from a mean: of `n` workers, whose sum is in NEXT."""
+        """See `OwnGradient`: the sum of these workers is in NEXT."""
         memory, region = self._places.memory, self._places.stamp.where(NEXT)
         for part in memory.layout.stretches:
             dtype = memory.layout.dtype_at(part.lo)

@@ -22,10 +22,12 @@ from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
+from kit.training.own_work import LocalTraining, OwnWork
 from kit.training.worker import kept_state
 from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.local_steps import LocalSteps
+from kit.training.worker.own_gradient import Measured, OwnGradient
 from kit.training.worker.own_part import OwnPart
 from kit.training.worker.places import Places
 
@@ -302,6 +304,13 @@ class Compute:
         return result[0], result[1]
 
 
+#: What carries out the own work of a worker.
+_OWN: Final[Mapping[type[OwnWork], type[OwnGradient]]] = {
+    OwnWork: OwnGradient,
+    LocalTraining: LocalSteps,
+}
+
+
 class TrainingWorker:
     """One worker's source of examples and its `Compute`."""
 
@@ -328,7 +337,7 @@ class TrainingWorker:
         if isinstance(step, GraphStep):
             # In parts only where one can travel while the rest is computed.
             is_cut = len(job.layout.buckets) > 1
-            in_parts = job.synchronous and not job.local_steps and is_cut
+            in_parts = job.synchronous and job.own_work.hands_over and is_cut
             step = step.for_worker(task, rank, job.seed, in_parts=in_parts)
         if RNG in requested(step):
             check_seed(job.seed)
@@ -338,48 +347,37 @@ class TrainingWorker:
             return generator(job.seed, number, rank, piece)
 
         places = Places(memory, endpoint.stamp, str(task), native=job.settings.native)
-        self._local = LocalSteps(job, places, state) if job.local_steps else None
-        where: LocalSteps | Places = self._local or places
-        kept = self._local.kept if self._local is not None else state
+        self._own = own = _OWN[type(job.own_work)](job, places, state)
         compute = Compute(
-            *(step, where.params, places.gradients, str(task), draw, kept)
+            *(step, own.params, places.gradients, str(task), draw, own.kept)
         )
         self._compute: Compute | Accumulation = compute
-        if job.accumulate > 1:
-            self._compute = Accumulation(compute, job.accumulate, places)
+        if job.own_work.n_pieces > 1:
+            self._compute = Accumulation(compute, job.own_work.n_pieces, places)
         self.taken = 0  # mini-batches read at the worker's own pace
-        self._measured: tuple[Mapping[bytes, float], int] = {}, 0
+        self._measured: Measured = {}, 0
 
-    def measured(self) -> tuple[Mapping[bytes, float], int]:
+    def measured(self) -> Measured:
         """Return what the last step gave besides its loss, and its examples."""
         return self._measured
 
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:
-        """Compute the gradients of a synchronous step: its loss and its examples.
-
-        With `local_steps` what is computed is how far they have led away from the
-        parameters, which travels as a gradient does.
-        """
-        if self._local is not None:
-            loss, self._measured = self._local.run(step, self._read, self._compute)
-            return loss, self._measured[1]
-        batch, examples = self._read(step)
-        weight = self._n * examples / self._batch
-        return self._done(
-            self._compute(step, batch, weight, ready, number=step), examples
-        )
+        """Do the own part of a synchronous step: its loss and its examples."""
+        run = self._own.run
+        loss, self._measured = run(step, self._read, self._compute, ready)
+        return loss, self._measured[1]
 
     def take_mean(self, n: int) -> None:
         """Go on from the mean of `n` workers, whose sum the exchange has left here."""
-        assert self._local is not None, "without local steps all workers agree"
-        self._local.take_mean(n)
+        self._own.take_mean(n)
 
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
         batch, examples = self._read(number)
         loss = self._compute(version, batch, 1.0, lambda bucket: None, number=number)
-        return self._done(loss, examples)
+        self._measured = self._compute.measures, examples
+        return loss, examples
 
     def _read(self, number: int) -> tuple[Batch, int]:
         """Return this worker's part of a mini-batch, and how many examples it has."""
@@ -393,7 +391,3 @@ class TrainingWorker:
         if timed is not None:
             timed.load(begin)
         return batch, examples
-
-    def _done(self, loss: float, examples: int) -> tuple[float, int]:
-        self._measured = self._compute.measures, examples
-        return loss, examples

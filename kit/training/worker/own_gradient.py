@@ -1,0 +1,51 @@
+"""A worker's gradient of a mini-batch, as its part of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kit.training.data.dask_source import Batch
+from kit.training.worker.accumulation import Accumulation
+from kit.training.worker.places import Places
+
+if TYPE_CHECKING:
+    from kit.training.job import Job
+    from kit.training.worker.worker import Compute
+
+Read = Callable[[int], tuple[Batch, int]]  # a mini-batch, and how many examples it has
+Measured = tuple[Mapping[bytes, float], int]  # what steps gave, and of how many
+
+
+class OwnGradient:
+    """What a worker does by itself in a step: it computes a gradient.
+
+    Attributes:
+        kept: What the step function keeps from step to step.
+    """
+
+    def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
+        """`state` holds what stays with the worker between two exchanges."""
+        self.params, self.kept = places.params, state
+        self._n, self._batch = len(job.workers), job.batch
+
+    def run(
+        self,
+        step: int,
+        read: Read,
+        compute: Compute | Accumulation,
+        ready: Callable[[int], None],
+    ) -> tuple[float, Measured]:
+        """Do the own part of a step; what travels is then in place.
+
+        Returns the mean loss, and what else was measured. `ready` is told of each
+        bucket that is complete before the rest is.
+        """
+        batch, examples = read(step)
+        weight = self._n * examples / self._batch
+        loss = compute(step, batch, weight, ready, number=step)
+        return loss, (compute.measures, examples)
+
+    def take_mean(self, n: int) -> None:
+        """Go on from the mean of `n` workers: not here, where all workers agree."""
+        raise NotImplementedError
