@@ -173,7 +173,7 @@ class GroupState:
     def look_at(self, rank: int) -> dict[str, Any]:
         """Ask another task where it is; empty if it does not answer."""
         try:
-            at = self.members, rank, "group.look", {}
+            at: tuple[Any, ...] = self.members, rank, "group.look", {}
             return self.talks.ask(*at, deadline_s=_TELL_S)[0]
         except KitError:
             return {}
