@@ -127,6 +127,10 @@ class LoadedObserver:
         plain = self.content.end["lost"] if self.content.end is not None else {}
         return {int(number): str(text) for number, text in plain.items()}
 
+    def is_silent(self, member: int) -> bool:
+        """Return True: nobody can be asked."""
+        return True
+
     def changes(self) -> tuple[Change, ...]:
         """Return what an elastic training had lost and taken in."""
         return self.content.changes

@@ -77,6 +77,7 @@ class Recorder:
         self._told: dict[str, Any] = {}  # the newest text of each kind of part
         self._n_rounds = 0
         self._failure: KitError | None = None  # of the training
+        self._members: AskedMembers | None = None
 
     def begin(self, observer: RunSource) -> None:
         """Begin to record what an observer learns.
@@ -118,6 +119,9 @@ class Recorder:
         """Write what is new and how it ended; return when it is on the disk."""
         self._failure = failure
         self._stop.set()
+        members = self._members
+        if failure is not None and members is not None:
+            members.close()  # one that is lost would be waited for
         self._ended.wait(_END_S)
 
     @property
@@ -132,6 +136,7 @@ class Recorder:
     def _run(self, observer: RunSource) -> None:
         try:
             with closing(AskedMembers(observer, self.options)) as members:
+                self._members = members
                 self._begin(observer.job)
                 while not self._stop.wait(_ROUND_S):
                     self._round(observer, members)
@@ -287,6 +292,7 @@ class AskedMembers:
         """
         if self._observer.job is not self._job:  # of the next generation
             self.close()
+            self._callers = {}
             self._job, self._cursor = self._observer.job, 0
             self._forget()
         self._choose_step()
@@ -297,6 +303,8 @@ class AskedMembers:
             lost = self._observer.lost()  # they answer no more, and have no state
             members = [n for n, _ in enumerate(self._job.tasks) if n not in lost]
         for member in members:
+            if self._observer.is_silent(member):  # to dial it would take long
+                continue
             try:
                 found = self._ask(member)
             except KitError:
@@ -373,7 +381,6 @@ class AskedMembers:
         )
 
     def close(self) -> None:
-        """Close all links."""
-        for caller in self._callers.values():
+        """Close all links; what is being asked now fails. From any thread."""
+        for caller in list(self._callers.values()):
             caller.close()
-        self._callers.clear()

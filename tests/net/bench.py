@@ -25,7 +25,7 @@ from tests.net.netlab import ADDRESS, EmulatedWire
 
 ROOT = Path(__file__).parents[2]
 CLIENT = Task("client", 0)
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0  # a busy machine starts processes slowly
 # Numpy's threads would only fight for the cores here.
 ENVIRONMENT = {
     **os.environ,
@@ -85,7 +85,7 @@ class TaskProcess:
 
 
 class NetCluster:
-    """Tasks at both ends of a wire; the client sits at end a."""
+    """Tasks at both ends of a wire; the client sits at one of them: `end`."""
 
     def __init__(
         self,
@@ -97,6 +97,7 @@ class NetCluster:
     ) -> None:
         self.wire, self.processes, self.directory = wire, processes, directory
         self.log, self.model = log, model
+        self.end = "a"
 
     @property
     def tasks(self) -> list[Task]:
@@ -115,7 +116,7 @@ class NetCluster:
 
     def dial(self, task: Task, run: str, address: str = "") -> Caller:
         link = self.wire.call(
-            "a",
+            self.end,
             lambda: self.directory.dial(
                 task, CLIENT, Role.OBSERVER, run, address=address
             ),
@@ -145,10 +146,12 @@ def net_cluster(
     model: str = "scales",
     seed: int = 1,
     old_kernel: bool = False,
+    counts: bool = True,
 ) -> Iterator[NetCluster]:
     """Start tasks at ends, `{"ps:0": "a", "worker:0": "b"}`, with TLS unless insecure.
 
-    With `old_kernel` TCP waits longer and longer, as it does before Linux 6.15.
+    With `old_kernel` TCP waits longer and longer, as it does before Linux 6.15. With
+    `counts` the tasks ask the kernel what it carried, which delays the ends of links.
     Everything is ended when the block is left. `folder` gets the tasks' log.
     """
     # "tcp", since the kernel counts nothing else, and tasks of one end have sockets.
@@ -172,6 +175,7 @@ def net_cluster(
                     "credentials": credentials.to_plain(),
                     "settings": settings.as_plain(),
                     "old_kernel": old_kernel,
+                    "counts": counts,
                 }
             )
         for process in processes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,30 @@ from typing import Any
 import kit
 from kit.errors import KitError, to_plain
 from kit.settings import Settings
+from kit.testing.task_process import until
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire import sockets
 from kit.wire.handshake.credentials import Credentials
 from tests.net.models import MODELS
 from tests.wire.counted import count_data_links
 
+MANY = 1_000_000
 # The parent's command must be longer than the training that it asks about.
 _END_S = 50.0
 
 
 class Process:
+    run: Run  # of this program's own training
+
     def __init__(self, config: dict[str, Any]) -> None:
         self.server = kit.Server(
             {config["job"]: {config["index"]: config["address"]}},
             credentials=Credentials.from_plain(config["credentials"]),
             settings=Settings.from_plain(config["settings"]),
         )
-        self.counts = count_data_links(self.server)
+        # To count, the end of a link waits for what is on the way, as no user's does.
+        self.counts = count_data_links(self.server) if config["counts"] else None
 
     def answer(self, command: dict[str, Any]) -> Any:
         action: Callable[..., Any] = getattr(self, command.pop("do"))
@@ -51,10 +58,38 @@ class Process:
         is_ps = self.server.task.job == "ps"
         self.server.trainings.begin(agreed, None if is_ps else work)
 
+    def train(self, model: str, topology: str) -> None:
+        """Begin a training as a worker's program does, until something ends it."""
+        one = MODELS[model]
+        with kit.settings(**self.server.settings.as_plain()):
+            self.run = kit.train(
+                *(one.step, one.params, one.data),
+                topology=topology,
+                steps=MANY,
+                batch=12,
+                cluster=self.server,
+            )
+
+    def reach(self, step: int) -> None:
+        self.run.until(step).wait(_END_S)
+
+    def pause(self) -> None:
+        self.run.pause()
+        until(lambda: self.run.state == "paused", _END_S)
+
+    def hear(self) -> tuple[float, Any]:
+        """Return what the training failed with, and when this program heard of it."""
+        try:
+            self.run.wait(_END_S)
+        except KitError as error:
+            return time.monotonic(), to_plain(error)
+        raise AssertionError(f"{self.run} has ended well")
+
     def end(self, run: str) -> dict[str, Any]:
         """Wait until the training is over here and tell how it went."""
         member = self.server.trainings.find(run)
         member.join(_END_S)
+        assert self.counts is not None, "it was started to count"
         totals = member.meter.totals()
         return {
             "state": member.state,

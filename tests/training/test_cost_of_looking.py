@@ -250,7 +250,7 @@ def test_what_is_thinned_out_is_said_and_totals_stay_exact() -> None:
 def test_what_a_task_dropped_while_nobody_asked_is_counted() -> None:
     meter = Meter(1, limit=100)
     status = SimpleNamespace(
-        coordinator=None, epochs=[], error=None, is_over=False, is_stuck=False
+        coordinator=None, epochs=[], verdict=None, is_over=False, is_stuck=False
     )
     status.printed = PrintedLines()
     status.last_doing = {"what": "exchanging", "since": 0, "members": []}

@@ -20,7 +20,7 @@ from kit.errors import (
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.training.client import observer
+from kit.training.client import ending
 from kit.training.client.observer import Observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
@@ -148,7 +148,6 @@ def test_coordinator_that_has_failed_is_dialled_once_at_most(
         run.wait(10)
     watching = run.source
     assert isinstance(watching, Observer)
-    watching._give_up = time.monotonic() + 60.0  # as before the end was seen
     is_gone.set()
     lost = watching._watched[1]
     watching._tell(1, lost, PeerLost("the way to worker:1 is cut."))
@@ -179,7 +178,7 @@ def test_coordinator_that_is_busy_hears_of_a_lost_task_all_the_same(
 def test_task_that_never_answers_is_not_dialled_long_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observer, "_LAST_WORDS_S", 0.1)
+    monkeypatch.setattr(ending, "_LAST_WORDS_S", 0.1)
 
     with quick_cluster(dead_after_s=MUCH_LONGER_S) as cluster:
         refused = refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
@@ -192,7 +191,7 @@ def test_task_that_never_answers_is_not_dialled_long_after_the_end(
 def test_task_that_never_answers_delays_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observer, "_LAST_WORDS_S", MUCH_LONGER_S)
+    monkeypatch.setattr(ending, "_LAST_WORDS_S", MUCH_LONGER_S)
     seen = threading.Event()
 
     def is_busy(task: Task, _: str) -> bool:

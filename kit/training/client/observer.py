@@ -31,6 +31,7 @@ from kit.errors import (
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
+from kit.training.client.ending import Ending, note_silent
 from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.requests import (
@@ -65,7 +66,7 @@ Others = dict[int, Watched]  # by the number of the member
 _FIRST_POLL_S, _POLL_S, _LOOK_S = 0.005, 0.1, 0.02
 _POLL_OF_ONE_S = 0.005  # of gathered news: many members are asked less often
 _LAST_NEWS_S = 1.0  # after the coordinator's own
-_LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
+_JUDGE_S = 0.2  # between two looks whether the training is over
 
 
 class Observer:
@@ -90,9 +91,11 @@ class Observer:
         ]
         self.recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
-        self._closed = threading.Event()  # a wait on it is a sleep, until it is set
+        self._over = threading.Event()  # a wait on it is a sleep, until it is set
+        self._is_closed = self._is_ending = False
+        self._stirred = threading.Event()  # somebody may have said the last word
+        self._ending = Ending(self._trusted, time.monotonic())
         self._begins_by = 0.0  # when all tasks know the newest generation
-        self._give_up = float("inf")  # when to stop waiting for members that are silent
         # To the members. They are kept open until all has been learned: a task lets go
         # of a training when its watchers have gone.
         self._links = set[ReconnectingCaller]()
@@ -101,8 +104,8 @@ class Observer:
         self._elastic_error: KitError | None = None  # why it could not go on
         self._following = threading.Lock()  # held while the next generation is found
         self._at_end: list[Callable[[KitError | None], None]] = []
-        self._left = len(job.tasks)
         self._begin_watches()
+        threading.Thread(target=self._judge, name="kit-judge", daemon=True).start()
 
     def at_end(self, call: Callable[[KitError | None], None]) -> bool:
         """Call back with what the training failed with, before `finished` is set.
@@ -111,23 +114,24 @@ class Observer:
         training is over already.
         """
         with self._guard:
-            is_watched = self._left > 0 and not self._closed.is_set()
-            self._at_end += [call] * is_watched
-            return is_watched
+            if not self._is_ending:
+                self._at_end.append(call)
+            return not self._is_ending
 
     def close(self) -> None:
         """Stop watching a training that is not over; what is known stays."""
         with self._guard:
-            if not self._left or self._closed.is_set():
+            if self._is_ending:
                 return
-            self._closed.set()
+            self._is_closed = self._is_ending = True
+        self._over.set()
         self._end(closed(self._job.run, self.step()))
 
     def catch_up(self, timeout: float) -> None:
         """Wait until all that members had recorded is here, or they are over."""
         give_up = time.monotonic() + timeout
         while not all(one.is_caught_up or one.is_over for one in self._watched):
-            if time.monotonic() > give_up or self._closed.wait(_FIRST_POLL_S):
+            if time.monotonic() > give_up or self._over.wait(_FIRST_POLL_S):
                 return
 
     def reach(self, member: int) -> Caller:
@@ -157,10 +161,8 @@ class Observer:
     def come_back(self, member: int, incarnation: int) -> None:
         """Watch the new process of a member, unless the training is over."""
         with self._guard:
-            if not self._left:
+            if self._is_ending:
                 return
-            # Under the same guard as `_end_of_one`: the training cannot end in between.
-            self._left += 1
             # The thread that watched the last process goes on with what it has.
             new = self._watched[member].come_back(incarnation)
             self._watched[member], job = new, self._job
@@ -183,7 +185,7 @@ class Observer:
         anything is sent, `FailedPreconditionError` when the training is over, and what
         the coordinator answers.
         """
-        if self._closed.is_set():
+        if self._is_closed:
             raise closed(self._job.run, self.step())
         question = {"what": what, "values": check_command(what, values)}
         question["ticket"] = secrets.token_hex(
@@ -232,13 +234,14 @@ class Observer:
                 return ask()
             except (UnavailableError, InvalidArgumentError) as error:
                 is_early = isinstance(error, InvalidArgumentError)
-                if job.generation is None or time.monotonic() > give_up:
+                is_late = time.monotonic() > give_up or self._over.is_set()
+                if job.generation is None or is_late:
                     raise
                 is_known = self.coordinator.has_begun or not self._may_begin(job)
                 if is_early and self._job is job and is_known:
                     raise
             if self._job is job:  # else ask the next generation at once
-                self._closed.wait(_LOOK_S)
+                self._over.wait(_LOOK_S)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -276,7 +279,7 @@ class Observer:
 
     def state(self) -> str:
         """Return running, paused, done or failed."""
-        if self.finished.done() and not self._closed.is_set():
+        if self.finished.done() and not self._is_closed:
             return "failed" if self.finished.exception() else "done"
         return "paused" if self.leads().get("paused") else "running"
 
@@ -331,6 +334,11 @@ class Observer:
             self._watched, self.leads().get("lost", {}), is_done=self._is_done()
         )
 
+    def is_silent(self, member: int) -> bool:
+        """Whether a member was not heard for as long as a suspect."""
+        limit_s = self._job.settings.suspect_after_s
+        return self._watched[member].silent_s(time.monotonic()) > limit_s
+
     # -- a thread for the coordinator, and one for each that is asked directly ---
 
     def _watch(self, member: int, watched: Watched, job: Job, others: Others) -> None:
@@ -342,12 +350,12 @@ class Observer:
             watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
         # A generation that another follows does not end the training.
-        if goes_on or self._job is not job or self._closed.is_set():
+        if goes_on or self._job is not job or self._over.is_set():
             with self._guard:
                 self._links.discard(caller)
             caller.close()
         else:
-            self._end_of_one(job)
+            self._conclude(watched)
 
     def _watch_to_its_end(
         self,
@@ -361,7 +369,7 @@ class Observer:
             self._follow(caller, watched, job, others)
             says_so_itself = bool(watched.epochs)  # once it has begun
         except KitError as error:
-            if self._closed.is_set():  # it has lost its link here
+            if self._over.is_set():  # it has lost its link here
                 return
             self._note(member, watched, error)
             says_so_itself = False
@@ -385,6 +393,8 @@ class Observer:
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
             self._links.add(caller)
+        if self._over.is_set():  # `_end` may not have seen it
+            caller.close()
         return caller
 
     def _reach(self, member: int, run: str, is_useless: Callable[[], bool]) -> Caller:
@@ -395,13 +405,13 @@ class Observer:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         give_up = time.monotonic() + limit
         while True:
-            is_last = is_useless() or self._closed.is_set()
+            is_last = is_useless() or self._over.is_set()
             try:
                 return self._dial(self._job.tasks[member], run)
             except (UnavailableError, DeadlineExceededError):
-                if is_last or time.monotonic() > min(give_up, self._give_up):
+                if is_last or time.monotonic() > give_up:
                     raise
-            self._closed.wait(pause_s)
+            self._over.wait(pause_s)
             pause_s = min(1.5 * pause_s, _POLL_S)
 
     def _has_failed(self) -> bool:
@@ -418,7 +428,7 @@ class Observer:
         """
         limits, pause_s = job.settings, _FIRST_POLL_S
         last_news_by = float("inf")
-        while not self._closed.is_set():
+        while not self._over.is_set():
             # A coordinator that is slow to answer for all is doubted sooner: the others
             # can be asked directly meanwhile.
             limit = limits.suspect_after_s if others else limits.dead_after_s
@@ -433,7 +443,7 @@ class Observer:
                 # The task does not know this generation, or does not know it yet.
                 if watched.has_begun or not self._may_begin(job):
                     raise
-                self._closed.wait(_LOOK_S)
+                self._over.wait(_LOOK_S)
                 continue
             except (UnavailableError, DeadlineExceededError) as error:
                 was_there = watched.heard_at > 0
@@ -448,6 +458,8 @@ class Observer:
             self._show_printed()
             for one in (watched, *others.values()):
                 one.is_caught_up = one.heard_at > 0 and not one.more
+                if one.error is not None:
+                    self._stirred.set()
             self._let_go_of_ended(others, job)
             unreached = reply.get("unreached", ())
             if self._may_begin(job):
@@ -460,10 +472,8 @@ class Observer:
                 if not others or watched.error or time.monotonic() > last_news_by:
                     return
                 pause_s = _FIRST_POLL_S
-            if time.monotonic() > self._give_up:
-                return
             if not watched.more and not any(one.more for one in others.values()):
-                self._closed.wait(pause_s)
+                self._over.wait(pause_s)
                 # Longer each time: a wait for the end lasts at most half as long again
                 # as the training, however short that was.
                 longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
@@ -486,13 +496,13 @@ class Observer:
         for number, one in list(others.items()):
             if one.is_over and one.error is None:
                 del others[number]
-                self._end_of_one(job)
+                self._conclude(one)
             elif one.is_over:  # it failed: its own words say what that means
                 self._watch_directly(others, job, [number])
 
     def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
         """Watch some of the others by threads and links of their own from now on."""
-        for number in members if not self._closed.is_set() else ():
+        for number in members if not self._over.is_set() else ():
             self._begin_watch(number, others.pop(number), job)
 
     def _may_begin(self, job: Job) -> bool:
@@ -505,6 +515,7 @@ class Observer:
         job = self._job
         leads = member == job.coordinator and job.generation is None
         watched.unheard(str(job.tasks[member]), error, leads=leads)
+        self._stirred.set()
 
     def _tell(self, member: int, watched: Watched, error: KitError) -> None:
         """Report a member that failed or cannot be reached to the coordinator."""
@@ -526,7 +537,7 @@ class Observer:
 
     def _goes_on(self, watched: Watched, job: Job) -> bool:
         """Watch the generation that follows the one that ended so, if one does."""
-        if job.generation is None or watched.error is None or self._closed.is_set():
+        if job.generation is None or watched.error is None or self._over.is_set():
             return False
         with self._following:  # all threads of a generation find their members gone
             if self._job is not job:
@@ -548,7 +559,6 @@ class Observer:
             n_epochs = max((row.number for row in self.epochs()), default=0)
             self._watched = [one.move_on(n_epochs) for one in self._watched]
             self._job, self._dial = job, dial_in(job, self._process)
-            self._left, self._give_up = len(job.tasks), float("inf")
             self._begins_by = time.monotonic() + job.settings.start_deadline_s
             kept = self._requests
             self._requests = self._way_to_coordinator()
@@ -573,34 +583,47 @@ class Observer:
         generation = self._job.generation
         return generation.changes if generation is not None else ()
 
-    def _end_of_one(self, job: Job) -> None:
-        with self._guard:
-            if self._job is not job or self._closed.is_set():
-                return
-            self._left -= 1
-            # The trusted member has the last word; the others may add why.
-            if self._watched[self._trusted].is_over:
-                self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
-            if self._left:
-                return
-        states = {one.state for one in self._watched}
-        # Any member of an elastic training may report the end on which all agreed: the
-        # trusted one may have been lost right after it.
-        is_done = self._is_done() or (job.generation is not None and "done" in states)
-        error = self._elastic_error or cause(self._watched, self._trusted)
-        self._end(None if is_done else error)
+    # -- a thread that finds out when the training is over -----------------------
+
+    def _conclude(self, watched: Watched) -> None:
+        """Note that nothing more comes from a member, nor after it."""
+        watched.is_concluded = True
+        self._stirred.set()
+
+    def _judge(self) -> None:
+        """Wait until it is clear how the training ended, whoever hangs, and end it."""
+        while not self._over.is_set():
+            self._stirred.wait(_JUDGE_S)
+            self._stirred.clear()
+            with self._guard:
+                job, watched = self._job, self._watched
+                if self._is_ending:
+                    return
+                self._is_ending = self._ending.look(job, watched, time.monotonic())
+            if self._is_ending:
+                self._end_as_known(job, watched)
+
+    def _end_as_known(self, job: Job, watched: Sequence[Watched]) -> None:
+        error: KitError | None = None
+        if not self._ending.is_done(job, watched):
+            note_silent(job, watched, time.monotonic(), trusted=self._trusted)
+            error = self._elastic_error or cause(watched, self._trusted)
+        self._end(error)
 
     def _end(self, error: KitError | None) -> None:
         try:
-            if not self._closed.is_set():
+            if not self._is_closed:
                 self.newest.keep()  # a task keeps what it knows while links are open
             for call in self._at_end:
                 call(error)
+            self._over.set()
             with self._guard:  # watchers of earlier generations close their own links
                 links = tuple(self._links)
             for caller in links:
                 caller.close()
         finally:  # whatever a callback raises: somebody waits for the result
+            self._over.set()
+            self._stirred.set()
             self.stuck.end(self.stuck_tasks(), self.finished, error)
             self._requests.close()
 

@@ -118,6 +118,9 @@ class RunSource(Protocol):
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
 
+    def is_silent(self, member: int) -> bool:
+        """Whether a member was not heard lately, so that to ask it may take long."""
+
     def changes(self) -> tuple[Change, ...]:
         """Return why the generations of an elastic training followed each other."""
 

@@ -151,6 +151,9 @@ class Watched:
     is_caught_up: bool = False  # all that it had when it was asked last is here
     doing: dict[str, Any] = field(default_factory=dict)  # see `kit.training.member`
     heard_at: int = 0  # when it was heard last (ns, here)
+    since: float = field(default_factory=time.monotonic)  # when we began to listen
+    # Nothing more will come, nor a generation of an elastic training that follows.
+    is_concluded: bool = False
     stuck: bool = False  # its step goes on though the training has ended
     teller: Teller | None = None
     # What it has printed, to be shown; and how many lines that have come from it.
@@ -178,6 +181,15 @@ class Watched:
     def ends(self) -> list[int]:
         """Where what is known of it ends: what to ask for news with."""
         return [*self.cursors, self.n_printed]
+
+    @property
+    def last_heard(self) -> float:
+        """When it was heard last, or we began to listen (s, here)."""
+        return max(self.heard_at * 1e-9, self.since)
+
+    def silent_s(self, now: float) -> float:
+        """Return how long it has not been heard; 0 for one that has said its last."""
+        return 0.0 if self.is_concluded else now - self.last_heard
 
     @property
     def is_over(self) -> bool:

@@ -84,6 +84,7 @@ class Member:
         self.task = job.tasks[me]
         self.state = "starting"
         self.error: KitError | None = None
+        self._asks_for_cause = False  # whether the error may be the effect of another
         self.epochs: list[EpochRow] = []
         limits = job.settings
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
@@ -163,6 +164,14 @@ class Member:
     def is_over(self) -> bool:
         """Whether the training has ended here, well or not."""
         return self.state in ("done", "failed")
+
+    @property
+    def verdict(self) -> KitError | None:
+        """What the training has failed with, as soon as that is final here.
+
+        The member may still be at work: its own step ends when it returns.
+        """
+        return None if self._asks_for_cause else self.error
 
     @property
     def is_stuck(self) -> bool:
@@ -509,19 +518,20 @@ class Member:
         elif isinstance(error, DeadlineExceededError) and self.state == "starting":
             error = not_opened(self.job, error)
         failure = as_failure(error, self.task)
-        told = self.error is not None
+        asks = self.error is None and self._client is not None
+        self._asks_for_cause |= asks
         self.abort(failure)  # the exchange thread may wait for a neighbour
-        if not told and self._client is not None:
+        if asks:
             limits = self.job.settings
             # If we report that another is lost, the coordinator knows the cause when
             # that one has been silent for `suspect_after_s`, or has sent a heartbeat.
             patience_s = limits.suspect_after_s + 2 * limits.beat_s
             if self.job.generation is not None:
                 patience_s = 0.0  # the processes find the cause when they ask them all
-            try:
-                self.error = self._client.fail(failure, patience_s) or failure
-            except KitError:
-                return  # the coordinator is gone: each member notices that by itself
+            # Without an answer the coordinator is gone: each notices that by itself.
+            with suppress(KitError):
+                self.error = self._talk().fail(failure, patience_s) or failure
+            self._asks_for_cause = False
 
     def check(self) -> None:
         """Raise what the training failed with, if it has."""
