@@ -73,7 +73,7 @@ class Ending:
             for number, one in enumerate(watched)
             if isinstance(one.error, PeerLost | LinkLost)
         ]
-        if lost and not job.can_spare(lost):
+        if lost and not job.schedule.spares(lost):
             return True
         # The dial to one that was never heard says why: it may not be there yet.
         limit_s = job.settings.dead_after_s + _OWN_WORD_S
