@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, from_plain
 
 MOST_WHOLE: Final = 2**63 - 1  # what the integers of frames, traces and arrays hold
 _MOST_SECONDS: Final = 1e9  # 30 years; a lock refuses some centuries
@@ -198,3 +198,23 @@ def optional(field: Field) -> Field:
 def _must(holds: bool) -> None:
     if not holds:
         raise ValueError
+
+
+def read_as(field: Field, read: Callable[[Any], Any]) -> Field:
+    """Return a field whose value is read into an object of its own."""
+    return Field(field.expected, lambda value: read(field.read(value)), field.is_needed)
+
+
+ERROR: Final = read_as(
+    record(
+        {
+            "type": text(100),
+            "message": text(),
+            "task": optional(maybe(text(1000))),
+            "step": optional(maybe(whole(0))),
+            "node": optional(maybe(text())),
+            "traceback": optional(maybe(text())),
+        }
+    ),
+    from_plain,
+)

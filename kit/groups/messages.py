@@ -15,7 +15,7 @@ import numpy as np
 from kit.errors import DeadlineExceededError, InvalidArgumentError, KitError
 from kit.groups.mailbox import Parcel
 from kit.groups.state import GroupState
-from kit.groups.values import Form, Value, leaves, n_bytes, packed, rebuilt, unpacked
+from kit.groups.values import Form, Value, leaves, n_bytes, packed, rebuilt
 from kit.trace.traffic import TransferKind
 
 _MOST_BYTES = (1 << 30) - (1 << 20)  # a frame and its head
@@ -216,7 +216,7 @@ def put(state: GroupState, values: dict[str, Any], blob: bytearray) -> None:
         values["generation"],
         values["source"],
         values["tag"],
-        unpacked(values["form"].encode()),
+        values["form"],
         blob,
         now,
         usable,

@@ -327,10 +327,6 @@ class GroupState:
             told["failed_in"] = was.id if was is not None else ""
         return told
 
-    def ended_elsewhere(self, generation: int, plain: Any) -> None:
-        """Take note that another task has ended a generation."""
-        self.fail(generation, from_plain(plain))
-
     def close(self) -> None:
         """Let go of everything; called again it does nothing."""
         if self.is_closed:

@@ -181,5 +181,11 @@ def packed(form: Form) -> bytes:
 
 
 def unpacked(data: bytes) -> Form:
-    """Return the form of such bytes."""
-    return json.loads(data)
+    """Return the form of such bytes; `ValueError` if they are of none."""
+    form = json.loads(data)
+    try:
+        said(form)
+        size_of(form)
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{data!r:.80} does not say how a value is made") from error
+    return form

@@ -30,9 +30,9 @@ from kit.groups.group import TaskGroup
 from kit.groups.mailbox import Mailbox, Parcel
 from kit.groups.state import GroupState
 from kit.groups.traffic import account
-from kit.groups.values import unpacked
+from kit.groups.values import size_of, unpacked
 from kit.groups.watch import LOOK_S, CallWatch
-from kit.message_fields import anything, flag, text, whole
+from kit.message_fields import ERROR, flag, read_as, text, whole
 from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
 from kit.server.directory import Directory
@@ -48,6 +48,7 @@ _SPINS = 100
 _MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
 _END_S = 3.0
 _GROUP: Final = {"group": text(200), "generation": whole(0)}
+FORM: Final = read_as(text(), lambda form: unpacked(form.encode()))
 Way = tuple[str, int, bool]  # group, rank, and whether messages go there
 
 
@@ -250,10 +251,10 @@ class TaskGroups:
 
     def handlers(self, peer: Task) -> dict[str, Handler]:
         """Return what answers the questions of another task."""
-        put = {"source": whole(0), "tag": whole(0), "form": text(), "hold": whole(0)}
+        put = {"source": whole(0), "tag": whole(0), "form": FORM, "hold": whole(0)}
         return {
             "group.look": Handler({"group": text(200)}, self._look),
-            "group.end": Handler({**_GROUP, "error": anything()}, self._end),
+            "group.end": Handler({**_GROUP, "error": ERROR}, self._end),
             "group.put": Handler(
                 {**_GROUP, **put}, lambda values, blob: self._put(peer, values, blob)
             ),
@@ -279,11 +280,16 @@ class TaskGroups:
     def _end(self, values: dict[str, Any], _: bytearray) -> Answer:
         state = self._state(values["group"])
         if state is not None:
-            state.ended_elsewhere(values["generation"], values["error"])
+            state.fail(values["generation"], values["error"])
         return {}, b""
 
     def _put(self, peer: Task, values: dict[str, Any], blob: bytearray) -> Answer:
         name = values["group"]
+        if size_of(values["form"]) != len(blob):
+            raise InvalidArgumentError(
+                f"{peer.short} has sent {len(blob):,} bytes for a message of "
+                f"{size_of(values['form']):,}."
+            )
         state = self._state(name)
         if state is not None:
             tasks, source = state.members.tasks, values["source"]
@@ -295,12 +301,11 @@ class TaskGroups:
             return {}, b""
         now = time.monotonic_ns()
         at = values["generation"], values["source"], values["tag"]
-        form = unpacked(values["form"].encode())
         with self._guard:
             box = self._mailboxes.setdefault(name, Mailbox())
             while len(self._mailboxes) > _MOST_UNKNOWN:
                 self._mailboxes.popitem(last=False)
-        box.put(Parcel(*at, form, blob, now, now + values["hold"]))
+        box.put(Parcel(*at, values["form"], blob, now, now + values["hold"]))
         return {}, b""
 
     def _account(self, values: dict[str, Any], _: bytearray) -> Answer:

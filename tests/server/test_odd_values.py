@@ -130,6 +130,13 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.recorded": {**mine, "at": 10**6, "since": 0},
         "run.job": mine,
         "task.look": {},
+        "group.look": {"group": "nobody's"},
+        "group.end": {"group": "nobody's", "generation": 0, "error": error},
+        "group.put": {
+            **{"group": "nobody's", "generation": 0, "source": 0, "tag": 0, "hold": 0},
+            "form": '{"a": ["float32", [0], ""]}',
+        },
+        "group.account": {"group": "nobody's", "details": False},
         **asked_of_an_elastic_run(run),
     }
 
@@ -191,8 +198,9 @@ ASKED_OF_A_SESSION: dict[str, Plain] = {
 }
 # Where None means something, or a value may be left out. Both by the last name.
 MAY_BE_NONE = {"refusal", "lost", "checkpoints", "generation"}
-ALSO_NONE = {("run.fail", "member"), ("run.fail", "error", "step")}
-ALSO_NONE |= {("run.fail", "error", "task"), ("run.recorded", "at")}
+ALSO_NONE: set[tuple[str, ...]] = {("run.fail", "member"), ("run.recorded", "at")}
+ALSO_NONE |= {(op, "error", "step") for op in ("run.fail", "group.end")}
+ALSO_NONE |= {(op, "error", "task") for op in ("run.fail", "group.end")}
 MAY_BE_MISSING = {"at", "topology", "link", "synchronous", "steps", "values", "lost"}
 MAY_BE_MISSING |= {"workers", "shares"}
 Place = tuple[str | int, ...]

@@ -25,12 +25,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.message_fields import (
-    Field,
+    ERROR,
     Fields,
     list_of,
     maybe,
     optional,
-    record,
+    read_as,
     row_of,
     text,
     whole,
@@ -143,24 +143,6 @@ class MemberQuestion(Generic[Reply]):
         return self.answer(coordinator, member, **named)
 
 
-def _read_as(field: Field, read: Callable[[Any], Any]) -> Field:
-    """Return a field whose value is read into an object of its own."""
-    return Field(field.expected, lambda value: read(field.read(value)), field.is_needed)
-
-
-ERROR: Final = _read_as(
-    record(
-        {
-            "type": text(100),
-            "message": text(),
-            "task": optional(maybe(text(1000))),
-            "step": optional(maybe(whole(0))),
-            "node": optional(maybe(text())),
-            "traceback": optional(maybe(text())),
-        }
-    ),
-    from_plain,
-)
 _DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
 _REPORT: Final = row_of(whole(0), whole(0), whole(-1), list_of(_DIGEST))
 _NUMBER: Final = {"number": whole(0)}  # of a boundary
@@ -216,7 +198,7 @@ PREPARED: Final = MemberQuestion(
     DECISION,
     waits=True,
 )
-_REPORTS: Final = list_of(_read_as(_REPORT, DigestReport.from_plain))
+_REPORTS: Final = list_of(read_as(_REPORT, DigestReport.from_plain))
 BEAT: Final = MemberQuestion("beat", {"digests": optional(_REPORTS)}, _beat, HEARTBEAT)
 FAIL: Final = MemberQuestion("fail", {"error": ERROR}, _fail, FAILURE, waits=True)
 LEAVE: Final = MemberQuestion("leave", {}, TrainingCoordinator.leave, NOTHING)
