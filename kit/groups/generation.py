@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
@@ -71,15 +71,6 @@ class Members:
     def run(self, generation: int, growth: int) -> str:
         """Return what the data links of a generation are known by."""
         return uuid5(NAMESPACE_URL, f"{self.id}/{generation}/{growth}").hex
-
-
-def is_of_a_group(run_id: bytes) -> bool:
-    """Whether a data link belongs to a group; trainings have random identities.
-
-    >>> is_of_a_group(uuid5(NAMESPACE_URL, "a").bytes), is_of_a_group(bytes(16))
-    (True, False)
-    """
-    return UUID(bytes=run_id).version == 5
 
 
 class GroupServices(Protocol):

@@ -176,7 +176,7 @@ class TaskGroups:
         directory = self._directory()
 
         def dial(peer: int) -> Link:
-            at = tasks[peer], self.task, Role.DATA, run
+            at = tasks[peer], self.task, Role.GROUP, run
             return directory.reach(*at, deadline=deadline, check=check)
 
         def arrived(peer: int) -> Link:

@@ -21,7 +21,6 @@ from kit.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
-from kit.groups.generation import is_of_a_group
 from kit.handles import handle
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
@@ -413,7 +412,7 @@ class Server:
         )
 
     def _take(self, link: Link) -> None:
-        if link.role is Role.DATA and is_of_a_group(link.run_id):
+        if link.role is Role.GROUP:
             self.groups.take_data_link(link)
             return
         if link.role is Role.DATA:

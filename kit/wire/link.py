@@ -40,7 +40,7 @@ from kit.wire.frame import (
     pack_fields,
 )
 from kit.wire.frame_reader import FrameReader
-from kit.wire.handshake.messages import Role
+from kit.wire.handshake.messages import BULK, Role
 from kit.wire.message import pack_message, unpack_message
 from kit.wire.stream import ENCRYPTED, Clock, Stream, write_all, write_joined
 
@@ -86,7 +86,7 @@ class Link:
         # Bytes read ahead would be missing elsewhere. On a data link they belong to the
         # data path, which takes the stream over; and on a link for copies descriptors
         # may follow a question, which a read of plain bytes would lose.
-        may_read_ahead = role not in (Role.DATA, Role.COPIES)
+        may_read_ahead = role not in (*BULK, Role.COPIES)
         is_safe = stream.kind in ("unix", *ENCRYPTED)
         self._most_checked = _CHECKED if is_safe else bounds.max_length
         self._reader = FrameReader(stream, bounds, clock, ahead=may_read_ahead)

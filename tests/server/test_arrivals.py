@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
 
 import kit
 from kit.server.arrivals import Arrivals
@@ -64,3 +68,21 @@ def has_ended(link: Link) -> bool:
     except kit.errors.LinkLost:
         return True
     return False
+
+
+def test_no_name_of_a_training_is_taken_for_that_of_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Names of trainings are random, and one in 64 looks like the hash of a text.
+    by_chance = iter([uuid5(NAMESPACE_URL, "a group's").hex])
+    real = secrets.token_hex
+    monkeypatch.setattr(
+        secrets, "token_hex", lambda n: next(by_chance, "") if n == 16 else real(n)
+    )
+    with local_cluster(ps=1, worker=2) as cluster:
+        step = Held()
+        run = begin(cluster, step)
+        assert next(by_chance, "") == ""
+        assert step.reached.wait(20)
+        step.go.set()
+        assert run.wait(30).state == "done"

@@ -27,7 +27,7 @@ import time
 from typing import Final
 
 from kit.errors import FailedPreconditionError, LinkLost, ProtocolError
-from kit.wire.handshake.messages import Role
+from kit.wire.handshake.messages import BULK, Role
 from kit.wire.handshake.tls import TlsStream
 from kit.wire.records import Direction, RecordStream, expanded, extracted
 from kit.wire.stream import AES_GCM, Clock, Stream, read_some, write_all
@@ -54,7 +54,7 @@ def ready(
     `key` is the cluster's. Raises `FailedPreconditionError` if the other end encrypts
     in another way, `ProtocolError`, `LinkLost` or `DeadlineExceededError`.
     """
-    if role is not Role.DATA or not isinstance(stream, TlsStream):
+    if role not in BULK or not isinstance(stream, TlsStream):
         return stream
     ours = secrets.token_bytes(SECRET_BYTES)
     # Both ends write before they read, so neither waits for the other: 40 bytes always

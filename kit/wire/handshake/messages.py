@@ -26,6 +26,11 @@ class Role(IntEnum):
     OBSERVER = 3  # a notebook that looks on
     SESSION = 4  # graphs: questions of clients and masters, tensors of their runs
     COPIES = 5  # of the state of an elastic training, for another task to keep
+    GROUP = 6  # data of a group of tasks, which belongs to no training
+
+
+#: Links of these roles carry arrays between two tasks, and nothing else.
+BULK: Final = frozenset((Role.DATA, Role.GROUP))
 
 
 class Refusal(IntEnum):
