@@ -455,7 +455,6 @@ def test_lines_are_added_to_a_file_and_to_none_of_another_user(tmp_path: Path) -
         kit.Trace.load,
         kit.Checkpoints,
         kit.Recording,
-        kit.hooks.CheckpointSaverHook,
         lambda path: kit.replay(path, step=lambda params, batch: None),
         lambda path: kit.diff(path, path),
     ],

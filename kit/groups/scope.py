@@ -78,7 +78,7 @@ def about(tasks: Sequence[Task]) -> dict[str, Any]:
 def words_for(filename: str, line: int) -> str:
     """Return how errors call a line of the user's.
 
-    >>> words_for("/tmp/ipykernel_7/123.py", 3), words_for("/home/me/ring.py", 12)
+    >>> words_for("/tmp/ipykernel_7/123.py", 3), words_for("/srv/ring.py", 12)
     ('line 3 of the cell', 'ring.py, line 12')
     """
     if "ipykernel_" in filename or filename.startswith(_CELLS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ from kit.hooks.hook import (
 )
 from kit.hooks.steps import StepHook
 from kit.hooks.timer import SecondOrStepTimer
-from kit.regular_file import user_path
 
 
 class CheckpointSaverListener:
@@ -104,8 +104,7 @@ class CheckpointSaverHook(StepHook):
     ) -> None:
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
-        self._folder = str(user_path(checkpoint_dir, "a folder for checkpoints"))
-        self._basename = checkpoint_basename
+        self._folder, self._basename = os.fspath(checkpoint_dir), checkpoint_basename
         self._saver, self._scaffold = saver, scaffold
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = list(listeners or [])

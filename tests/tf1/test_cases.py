@@ -28,9 +28,8 @@ def test_every_outcome_of_a_topic_is_one_that_the_original_gave(topic: str) -> N
         found = {
             version: difference(ours, recorded[version][name])
             for version in gallery.VERSIONS
-            if "absent" not in recorded[version].get(name, {"absent": "not recorded"})
+            if "absent" not in recorded[version][name]
         }
-        assert any(name in book for book in recorded.values()), f"{name}: no record"
         if None not in found.values():
             wrong += [f"{name}, not as in {v}: {text}" for v, text in found.items()]
 
