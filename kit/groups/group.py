@@ -133,6 +133,7 @@ class TaskGroup:
         topology = _topology(algorithm)
         given = taken(value, "all_reduce")
         ufunc = _check_op("all_reduce", op, given)
+        _check_out(out, given, op)
         options = [("op", op)] if op != "sum" else []
         options += [("algorithm", topology.name)] if algorithm else []
         signature = Signature("all_reduce", given.text, tuple(options))
@@ -298,7 +299,13 @@ class TaskGroup:
         key : int, optional
             In the new group tasks are in the order of their keys; default: of ranks.
         """
-        mine = (int(color), self.rank if key is None else int(key))
+        place = self.rank if key is None else key
+        for name, value in (("color", color), ("key", place)):
+            if not isinstance(value, int | np.integer) or not -(2**63) <= value < 2**63:
+                raise InvalidArgumentError(
+                    f"split() got {name}={value!r}; give a whole number."
+                )
+        mine = int(color), int(place)
         rows = self.all_gather(np.array(mine, np.int64))
         number = self._state.number
         chosen = [n for n, row in enumerate(rows) if int(row[0]) == mine[0]]
@@ -595,7 +602,7 @@ def _topology(name: str | None) -> Topology:
 
 def _check_op(what: str, op: str, given: Value) -> np.ufunc:
     """Return what combines two values; raises for dtypes that it does not suit."""
-    if op not in OPS:
+    if not isinstance(op, str) or op not in OPS:
         raise InvalidArgumentError(
             f"{what}() got op={op!r}; there are {', '.join(OPS)}."
         )
@@ -613,6 +620,26 @@ def _check_op(what: str, op: str, given: Value) -> np.ufunc:
                 f"for example x.astype(np.int64)."
             )
     return OPS[op]
+
+
+def _check_out(out: Any, given: Value, op: str) -> None:
+    """Refuse what cannot take the result, before anybody is asked."""
+    if out is None:
+        return
+    is_array = isinstance(out, np.ndarray) and out.flags.writeable
+    if not (is_array and len(given.arrays) == 1 and "a" in given.form):
+        raise InvalidArgumentError(
+            f"all_reduce() got out={out!r:.80}; give a numpy array that may be written "
+            f"to, for the result of an array."
+        )
+    (array,) = given.arrays
+    is_mean_of_whole = op == "mean" and array.dtype.kind in "iu"
+    dtype = np.dtype(np.float64) if is_mean_of_whole else array.dtype
+    if out.shape != array.shape or not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise InvalidArgumentError(
+            f"all_reduce() got out={out.dtype}{list(out.shape)} for a result of "
+            f"{dtype}{list(array.shape)}; give an array of this shape and dtype."
+        )
 
 
 def _like(given: Value) -> str:

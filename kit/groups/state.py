@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -347,6 +347,3 @@ def call_is_wrong(error: KitError) -> bool:
 def _again(error: Any) -> Any:
     """Return an error to raise: a new one, or it would collect all tracebacks."""
     return from_plain(to_plain(error)) if isinstance(error, KitError) else error
-
-
-Check = Callable[[], None]

@@ -32,7 +32,7 @@ from kit.groups.calls import CallSeen, Waiting, differ, stuck
 from kit.groups.state import GroupState
 
 LOOK_S = 0.25  # how often a call that lasts is looked into
-NOTICE_S = 10.0  # then whoever has not come is named
+NOTICE_S = 10.0  # seconds until the tasks that have not come are named
 _ASK_S = 1.0
 
 Status = dict[str, Any]
@@ -265,7 +265,7 @@ class CallWatch:
             names.append(f"{self.state.members.tasks[rank].short} ({where})")
         if names:
             self._is_noticed = True
-            self.say(f"{self._own()} waits for {', '.join(names)} since 10 s.")
+            self.say(f"{self._own()} has waited {NOTICE_S:g} s for {', '.join(names)}.")
 
     def _late(self, statuses: Sequence[Status]) -> KitError | None:
         call, limit_s = self.state.call, self.state.members.timeout_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ def test_who_still_works_is_named_after_a_while_and_waited_for(
 
     assert len(said) == 1
     assert "call 2, all_reduce(int) at test_ends.py, line" in said[0]
-    assert "waits for worker:1 (test_ends.py, line" in said[0]
+    assert "has waited 0.5 s for worker:1 (test_ends.py, line" in said[0]
 
 
 @pytest.mark.slow
@@ -164,6 +164,14 @@ def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
         refused(lambda: group.scatter([1]), "each of the 2 tasks")
         refused(lambda: group.send(1, to=1, tag=-1), "tag=-1")
         refused(lambda: group.all_reduce(2**70), "64 bits")
+        refused(lambda: group.all_reduce(np.ones(2), out=[0, 0]), "numpy array")
+        refused(lambda: group.all_reduce(np.ones(2), out=np.ones(3)), "float64[3]")
+        refused(lambda: group.all_reduce(np.ones(2), out=np.ones(2, int)), "int64[2]")
+        whole, wrong = np.ones(2, int), cast(Any, [["sum"], 0.5])
+        refused(lambda: group.all_reduce(1, op=wrong[0]), "sum, mean, max")
+        refused(lambda: group.all_reduce(whole, op="mean", out=whole), "float64[2]")
+        refused(lambda: group.split("red"), "color='red'", "whole number")
+        refused(lambda: group.split(0, key=wrong[1]), "key=0.5")
         refused(lambda: group.all_reduce({1: 2.0}), "names as keys")
         refused(lambda: kit.group("work", cluster=stage.cluster.servers[0]), "work")
     with pytest.raises(FailedPreconditionError, match="closed"):
