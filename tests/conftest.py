@@ -38,6 +38,7 @@ from _pytest.doctest import DoctestModule
 from tests import zygote
 
 GRACE_S = 10.0
+DEATH_S = 10.0
 
 # Every process that the tests start inherits this variable, whoever adopts it later.
 MARK = "PSRING_TEST_RUN"
@@ -370,10 +371,23 @@ def end_what_is_left(began: float) -> None:
         if process.pid != os.getpid() and is_marked(process, mark) and is_leak(process)
     }
     older = {pid for pid, process in running.items() if is_older(process, began)}
+    killed = []
     for pid, process in running.items():
         with suppress(psutil.Error):
             if pid not in older and not older & {one.pid for one in process.parents()}:
                 process.kill()
+                killed.append(process)
+    # On a busy machine a process runs on for a moment after it was killed. A zombie has
+    # ended, and psutil's own wait would wait for whoever has to take it.
+    deadline = time.monotonic() + DEATH_S
+    while any(map(is_alive, killed)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def since_boot() -> float:
