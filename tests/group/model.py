@@ -112,11 +112,16 @@ def _play_messages(group: kit.Group, step: Step) -> Any:
 
 
 def _play_anyone(group: kit.Group, step: Step) -> Any:
+    messages = []
     if group.rank != step.root:
         group.send(_own(step, group.rank), step.root, tag=7)
+    else:
+        messages = [group.receive_message(tag=7) for _ in range(group.size - 1)]
+    # Without it, a fast task's message of the next step could be taken for this step's.
+    group.barrier()
+    if group.rank != step.root:
         return None
-    found = [group.receive_message(tag=7) for _ in range(group.size - 1)]
-    return [one.value for one in sorted(found, key=lambda one: one.source)]
+    return [one.value for one in sorted(messages, key=lambda one: one.source)]
 
 
 def _results(step: Step, n: int) -> list[Any]:
