@@ -326,5 +326,5 @@ def test_without_its_kernel_a_loaded_page_shows_a_still_picture(room: Room) -> N
 
     assert "A still picture of" in boards.still_picture(room.page)
     still = room.page.locator(".ps-snapshot:visible").first
-    assert still.locator(".ps-scene:visible").count() == 1
+    still.locator(".ps-scene:visible").wait_for()  # and fails if there are more
     screenshot(still, "board-without-kernel")
