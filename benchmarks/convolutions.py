@@ -2,9 +2,9 @@
 
     python -m benchmarks.convolutions [--quick] [--json FILE] [--python PATH]...
 
-Both systems run the same program, `convolutions_rank`, with one thread each and 50
-images: `kit.tf1` and `tensorflow.compat.v1`. Runs of both alternate. Speed is
-TensorFlow's time over ours.
+All systems run the same program, `convolutions_rank`, with one thread each and 50
+images: `kit.tf1`, `tensorflow.compat.v1` of TensorFlow 2, and that of TensorFlow 1 from
+an interpreter that has it. Their runs alternate. Speed is TensorFlow's time over ours.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks.results import Table, arguments, median, ratio, report
 
 RANK = "benchmarks.convolutions_rank"
 GOAL = 0.8
+PEERS = ("tensorflow", "tensorflow1")
 CASES = (
     "5x5x1x32 result",
     "5x5x1x32 by filters",
@@ -45,9 +46,8 @@ def compare(pythons: list[str], rounds: int, cases: tuple[str, ...] = CASES) -> 
     took: Times = {case: {} for case in cases}
     with ExitStack() as stack:
         groups = [stack.enter_context(rank_group("kit", RANK, 1, "kit"))]
-        peer = find_peers(pythons, ("tensorflow",)).get("tensorflow")
-        if peer is not None:
-            theirs = rank_group("tensorflow", RANK, 1, "tensorflow", python=peer.python)
+        for name, peer in find_peers(pythons, PEERS).items():
+            theirs = rank_group(name, RANK, 1, "tensorflow", python=peer.python)
             groups.append(stack.enter_context(theirs))
         losses = [group.order(do="losses", steps=3)[0] for group in groups]
         if not np.allclose(losses, losses[0], rtol=_CLOSE):
@@ -62,9 +62,12 @@ def compare(pythons: list[str], rounds: int, cases: tuple[str, ...] = CASES) -> 
 
 
 def _row(case: str, took: dict[str, list[float]]) -> tuple[str, ...]:
-    ours, theirs = median(took["kit"]), median(took.get("tensorflow", []))
-    known = f"{theirs:.2f}" if theirs == theirs else "missing"
-    return (case, f"{ours:.2f}", known, ratio(theirs, ours))
+    ours = median(took["kit"])
+    row = [case, f"{ours:.2f}"]
+    for name in PEERS:
+        theirs = median(took.get(name, []))
+        row += [f"{theirs:.2f}" if theirs == theirs else "missing", ratio(theirs, ours)]
+    return tuple(row)
 
 
 def main() -> None:
@@ -80,7 +83,7 @@ def main() -> None:
             "channels out, pools are of 28 x 28 x 32, a step is that of a network for "
             f"MNIST with two such layers. The goal is {GOAL:g} of TensorFlow's speed.",
         ),
-        ("what is run", "kit", "tensorflow", "speed"),
+        ("what is run", "kit", "TensorFlow 2", "speed", "TensorFlow 1", "speed"),
         tuple(_row(case, took[case]) for case in CASES),
     )
     report(table, {"milliseconds": took}, options.json)

@@ -29,6 +29,8 @@ _QUESTIONS = {
     "print('torchft', version('torchft'))",
     "tensorflow": "import sys; assert sys.version_info >= (3, 10); "
     "import tensorflow as tf, numpy; print('tensorflow', tf.__version__)",
+    "tensorflow1": "import tensorflow as tf; assert tf.__version__ < '2'; "
+    "print('tensorflow1', tf.__version__)",
 }
 
 

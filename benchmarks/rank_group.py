@@ -24,8 +24,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-Handlers = Mapping[str, Callable[..., Any]]
-
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 60.0
 TURN_S = 300.0
@@ -156,7 +154,7 @@ class Line:
         self._socket.close()
 
 
-def obey(rank: int, handlers: Handlers) -> None:
+def obey(rank: int, handlers: Mapping[str, Callable[..., Any]]) -> None:
     """Be one process of a rank group: answer orders until the line ends.
 
     `{"do": name, ...}` calls the handler with the rest. The first message on the line
