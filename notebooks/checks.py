@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kit.demo.verdict import AnswerVerdict, function, number
+from kit.errors import FailedPreconditionError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Function = Callable[..., Any]
 
@@ -167,28 +171,51 @@ def _walk_the_ring(chunk: Function) -> str:
     return ""
 
 
-# -- 04: switch it ------------------------------------------------------------------
+# -- 00 and 04: switch it -----------------------------------------------------------
+
+
+def around_switch(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the last 20 steps with a server and the first 20 of a ring.
+
+    `frame` is that of a run. Only steps on links of one speed can be compared; raises
+    `FailedPreconditionError` if there are none.
+    """
+    ring = frame[frame["topology"] == "ring"]
+    for link in ring["link"].unique():
+        after = ring[ring["link"] == link]
+        equal = (frame["topology"] == "ps") & (frame["link"] == link)
+        before = frame[equal & (frame.index < after.index[0])]
+        if len(before) > 1:
+            return before.tail(20), after.head(20)
+    raise FailedPreconditionError(
+        "there is nothing to compare: no step of a ring follows steps with a server on "
+        "equal links. Begin the training again and, before you change the speed of the "
+        "links, press ring, or run: run.topology = 'ring'"
+    )
 
 
 def predicted_ms(
     topology: str, n: int, size: int, mbit: float, delay_ms: float
 ) -> float:
-    """Return the milliseconds that a step of `size` bytes is on the lines.
+    """Return the milliseconds from step to step that the lines need for `size` bytes.
+
+    A server takes in gradients while it still sends copies to others.
 
     >>> predicted_ms("ps", n=4, size=100_000, mbit=100, delay_ms=1)
-    66.0
+    42.0
     >>> predicted_ms("ring", n=4, size=100_000, mbit=100, delay_ms=1)
     18.0
     """
     once = 8 * size / mbit / 1e3
     if topology == "ps":
-        return 2 * n * once + 2 * delay_ms
+        return (n + 1) * once + 2 * delay_ms
     return 2 * (n - 1) / n * once + 2 * (n - 1) * delay_ms
 
 
 def even_ms(given: object, n: int, size: int, mbit: float) -> AnswerVerdict:
     """Judge the latency at which server and ring take equally long, in ms."""
-    saved = 2 * n - 2 * (n - 1) / n  # times the line is occupied by S bytes
+    ring = 2 * (n - 1) / n  # times that a line is occupied by S bytes
+    saved = n + 1 - ring
     once = 8 * size / mbit / 1e3
     return number(
         given,
@@ -198,6 +225,9 @@ def even_ms(given: object, n: int, size: int, mbit: float) -> AnswerVerdict:
             saved
             * once
             / (2 * (n - 1)): "the server's messages have a latency as well.",
+            (2 * n - ring)
+            * once
+            / (2 * (n - 1) - 2): "a server sends copies while gradients come in.",
             saved * once / 2: "the ring waits for more than one latency more.",
             saved * once / (n - 2) / 2e3: "that is in seconds; the question is in ms.",
         },

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kit.demo.verdict import AnswerVerdict, quantity
@@ -44,8 +45,13 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
     ),
     "even latency": (
         lambda given: checks.even_ms(given, n=4, size=100_000, mbit=200),
-        6.5,  # 4 ms for S bytes: 8 * 4 + 2 l is 1.5 * 4 + 6 l
-        {26 / 6: "latency as well", 13: "more than one", 0.0065: "in seconds"},
+        3.5,  # 4 ms for S bytes: 5 * 4 + 2 l is 1.5 * 4 + 6 l
+        {
+            14 / 6: "latency as well",
+            7: "more than one",
+            0.0035: "in seconds",
+            6.5: "while gradients come in",  # 8 * 4 + 2 l
+        },
     ),
     "population bytes": (
         lambda given: checks.population_bytes(given, size=2600),
@@ -333,9 +339,38 @@ def test_verdict_is_text_and_html_that_says_the_same() -> None:
 
 
 def test_formulas_of_the_lessons_are_those_of_the_links() -> None:
-    assert checks.predicted_ms("ps", 3, 125_000, mbit=100, delay_ms=2) == 64
+    assert checks.predicted_ms("ps", 3, 125_000, mbit=100, delay_ms=2) == 44
     assert checks.predicted_ms("ring", 2, 125_000, mbit=100, delay_ms=2) == 14
-    assert checks.even_ms(13 / 2, 4, 100_000, 200).is_right
+    assert checks.even_ms(7 / 2, 4, 100_000, 200).is_right
+
+
+def steps(*rows: tuple[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["topology", "link"])
+
+
+def test_only_steps_on_equal_links_are_compared() -> None:
+    changed = [("ps", "slow")] * 3 + [("ring", "fast")] * 2 + [("ring", "slow")] * 30
+
+    before, after = checks.around_switch(steps(*changed))
+
+    assert before.index.tolist() == [0, 1, 2]
+    assert after.index.tolist() == list(range(5, 25))
+
+
+@for_each(
+    "rows",
+    [
+        [("ps", "slow")] * 9,
+        [("ps", "slow")] * 9 + [("ring", "fast")] * 9,
+        [("ring", "slow")] * 9 + [("ps", "slow")] * 9,
+        [],
+    ],
+)
+def test_without_a_switch_on_equal_links_the_reader_is_told_what_to_do(
+    rows: list[tuple[str, str]],
+) -> None:
+    with pytest.raises(FailedPreconditionError, match="press ring"):
+        checks.around_switch(steps(*rows))
 
 
 def test_examples_of_the_checkers_hold() -> None:

@@ -112,15 +112,17 @@ def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
     server = {mbit: [float(one) for one in row.split()] for mbit, row in rows}
     for mbit in ("100", "30"):
         ps, ps_formula, ring, ring_formula = server[mbit]
-        assert ps_formula <= ps < 2 * ps_formula  # the line decides
-        assert ring_formula <= ring < ps
+        assert 0.95 * ps_formula <= ps < 2 * ps_formula  # the line decides
+        assert 0.95 * ring_formula <= ring < ps
     assert server["30"][0] > 2 * server["30"][2]
     assert server["10,000"][0] > 2 * server["10,000"][1]  # here the processors do
     more, latency = printed(lesson, "more"), printed(lesson, "latency")
-    assert measured(more, "ps")["6"] > 1.5 * measured(more, "ps")["2"]  # 3 by formula
-    assert measured(more, "ps")["6"] >= 2 * 6 * SIZE * 8 / 50e6 * 1e3
+    assert (
+        measured(more, "ps")["6"] > 1.5 * measured(more, "ps")["2"]
+    )  # 7 / 3 by formula
+    assert measured(more, "ps")["6"] >= 0.95 * (6 + 1) * SIZE * 8 / 50e6 * 1e3
     assert measured(more, "ps")["6"] > 2 * measured(more, "ring")["6"]
-    assert measured(latency, "ps")["0"] >= 2 * 4 * SIZE * 8 / 100e6 * 1e3
+    assert measured(latency, "ps")["0"] >= 0.95 * (4 + 1) * SIZE * 8 / 100e6 * 1e3
     assert measured(latency, "ring")["0"] < measured(latency, "ps")["0"]
     assert measured(latency, "ring")["24"] > measured(latency, "ps")["24"]
 

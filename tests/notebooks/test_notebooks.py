@@ -78,7 +78,7 @@ def test_hello_notebook_does_what_it_says_and_leaves_nothing(tmp_path: Path) -> 
     assert float(loss) < 0.1
     assert float(accuracy) > 0.9
     counted = printed(notebook, "bytes")
-    ps_ms, ring_ms = re.findall(r"([\d.]+) ms a step", counted)
+    ps_ms, ring_ms = re.findall(r"([\d.]+) ms from step to step", counted)
     assert float(ring_ms) < float(ps_ms)  # the server's link is the slowest part
     assert re.search(rf"ps +ps:0 +{6 * 104_488:,} bytes", counted)  # 3 in and 3 out
     assert re.search(r"ring +ps:0 +0 bytes", counted)

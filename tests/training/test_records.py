@@ -14,7 +14,7 @@ from kit.training.client.metrics import StepRecord, records
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")
-EPOCHS = (EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 1, 50, ""))
+EPOCHS = (EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 1, 50, "100mbit"))
 
 
 def row(
@@ -76,10 +76,26 @@ def test_records_are_in_the_order_of_the_steps() -> None:
     assert [record["loss"] for record in found] == list(range(20))
 
 
-def test_topology_is_that_of_the_steps_epoch() -> None:
+def test_period_is_from_the_first_begin_of_one_step_to_that_of_the_next() -> None:
+    found = records(
+        trace(
+            *(row(1, 0, start=10, end=40), row(2, 0, start=20, end=70)),
+            *(row(1, 1, start=45, end=80), row(2, 1, start=43, end=99)),
+            row(1, 3, start=200, end=210),
+        )
+    )
+
+    first, second, fourth = (record["period"] for record in found)
+    assert math.isnan(first)
+    assert math.isclose(second, 0.033)
+    assert math.isnan(fourth)  # step 2 is not known
+
+
+def test_topology_and_link_are_those_of_the_steps_epoch() -> None:
     found = records(trace(row(1, 0), row(1, 1, epoch=2), row(1, 2, epoch=9)))
 
     assert [record["topology"] for record in found] == ["ps", "ring", ""]
+    assert [record["link"] for record in found] == ["", "100mbit", ""]
 
 
 def test_no_rows_make_no_records() -> None:

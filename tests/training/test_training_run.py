@@ -137,6 +137,10 @@ def test_a_wait_for_a_step_has_its_deadline_and_wants_a_number(
             run.until(9).wait(0)
         with pytest.raises(InvalidArgumentError, match="'soon' is no number of steps"):
             run.until("soon")  # type: ignore[arg-type]
+        never = run.until(lambda run: run.losses)
+        with pytest.raises(DeadlineExceededError, match="has not happened after 0 s"):
+            never.wait(0)
+        assert run.until(lambda run: run.step >= 1).wait(10) is run
 
 
 def test_request_after_the_end_is_refused(cluster: LocalCluster) -> None:

@@ -6,6 +6,7 @@ totals. In a sound training both are equal, to the byte.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -125,17 +126,23 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
 class StepRecord(TypedDict):
     """One step of the training, over all workers whose gradients count.
 
-    `loss` is the mean over the batch's examples; `seconds` the time from the first
-    worker's begin to the last one's end; `compute` and `wait` are means over the
-    workers, in seconds; `staleness` is the largest. `contributors` are the workers;
-    `dropped` is how many more gradients of this step came, too late to count.
+    `link` is the speed of the links, "" for full speed; `loss` the mean over the
+    batch's examples. `period` is the time from the first worker's begin of the step
+    before to that of this one, so its inverse is the steps a second; NaN if the step
+    before is not known. `seconds` is the time from the first worker's begin to the last
+    one's end: longer, where a worker begins the next step before all have ended this
+    one. `compute` and `wait` are means over the workers, in seconds; `staleness` is the
+    largest. `contributors` are the workers; `dropped` is how many more gradients of
+    this step came, too late to count.
     """
 
     step: int
     epoch: int
     topology: str
+    link: str
     loss: float
     examples: int
+    period: float
     seconds: float
     compute: float
     wait: float
@@ -152,23 +159,28 @@ def records(trace: Trace) -> list[StepRecord]:
     table = table[np.lexsort((table["task"], table["step"]))]
     late = Counter(trace.steps[~counts & (trace.steps["staleness"] > 0)]["step"])
     pushed = _pushed(trace)
-    names = {row.number: row.topology for row in trace.epochs}
+    epochs = {row.number: row for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
     found: list[StepRecord] = []
     if not len(table):
         return found
+    began: dict[int, int] = {}  # step, nanoseconds
     for step, rows in zip(steps, np.split(table, first[1:]), strict=True):
         examples = int(rows["examples"].sum())
         epoch = int(rows["epoch"][0])
+        held = epochs.get(epoch)
+        began[int(step)] = start = int(rows["start"].min())
         who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
         found.append(
             StepRecord(
                 step=int(step),
                 epoch=epoch,
-                topology=names.get(epoch, ""),
+                topology=held.topology if held else "",
+                link=held.link if held else "",
                 loss=float((rows["loss"] * rows["examples"]).sum() / examples),
                 examples=examples,
-                seconds=float(rows["end"].max() - rows["start"].min()) * 1e-9,
+                period=(start - began.get(int(step) - 1, math.nan)) * 1e-9,
+                seconds=float(rows["end"].max() - start) * 1e-9,
                 compute=float(rows["compute"].mean()) * 1e-9,
                 wait=float(rows["wait"].mean()) * 1e-9,
                 staleness=int(rows["staleness"].max()),

@@ -432,7 +432,7 @@ class Run:
         self._warn()
         return self
 
-    def until(self, step: int) -> StepWait:
+    def until(self, what: int | Callable[[Run], Any]) -> StepWait:
         """Return a wait for a step: `await run.until(100)`, or `run.until(100).wait()`.
 
         It ends when so many steps are done, or when the training is over before: done,
@@ -441,8 +441,9 @@ class Run:
 
         Parameters
         ----------
-        step : int
-            How many steps.
+        what : int or callable
+            How many steps, or a function that is called with this run, some fifty times
+            a second, until what it returns is true.
 
         Returns
         -------
@@ -452,9 +453,16 @@ class Run:
         Raises
         ------
         InvalidArgumentError
-            `step` is not a whole number.
+            `what` is neither a whole number nor a function.
+
+        Examples
+        --------
+        Kill a task, and wait until its loss is reported::
+
+            cluster.kill("worker:1")
+            await run.until(lambda run: run.losses)
         """
-        return StepWait(self, step)
+        return StepWait(self, what)
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:

@@ -7,7 +7,7 @@ import operator
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import DeadlineExceededError, InvalidArgumentError
@@ -20,23 +20,34 @@ _LOOK_S: Final = 0.02
 
 
 class StepWait:
-    """Waits until a training has done some steps; `Run.until` makes it.
+    """Waits until a training has done some steps, or more; `Run.until` makes it.
 
     `await` it in a notebook, where buttons work meanwhile; `wait()` blocks. While the
     training is paused a line says so, because a pause may have been forgotten.
     """
 
-    def __init__(self, run: Run, step: int) -> None:
-        """Raise `InvalidArgumentError` if `step` is not a whole number."""
+    def __init__(self, run: Run, what: int | Callable[[Run], Any]) -> None:
+        """Raise `InvalidArgumentError` if `what` is no whole number and no function."""
+        self._run, self._until = run, ""
+        self._lacking = "what the function waits for has not happened"
+        if callable(what):
+            self._is_met: Callable[[Run], Any] = what
+            return
         try:
-            self._run, self._step = run, operator.index(step)
+            step = operator.index(what)
         except TypeError:
             raise InvalidArgumentError(
-                f"{step!r} is no number of steps; write run.until(100), for example."
+                f"{what!r} is no number of steps and no function of the run; write "
+                f"run.until(100), for example, or run.until(lambda run: run.losses)."
             ) from None
+        self._until, self._lacking = (
+            f", until step {step:,}",
+            f"step {step:,} is not done",
+        )
+        self._is_met = lambda run: run.step >= step
 
     def wait(self, timeout: float | None = None) -> Run:
-        """Block until the steps are done or the training is over; return the run.
+        """Block until it is so far or the training is over; return the run.
 
         Parameters
         ----------
@@ -53,8 +64,8 @@ class StepWait:
         for _ in self._turns():
             if give_up is not None and time.monotonic() > give_up:
                 raise DeadlineExceededError(
-                    f"step {self._step:,} is not done after {timeout:g} s; the "
-                    f"training is {self._run.state} at step {self._run.step:,}."
+                    f"{self._lacking} after {timeout:g} s; the training is "
+                    f"{self._run.state} at step {self._run.step:,}."
                 )
             turn.wait(_LOOK_S)
         return self._run
@@ -72,7 +83,7 @@ class StepWait:
         run, was_paused = self._run, False
         output = output_for(sys.stdout)
         try:
-            while run.step < self._step and not run.done:
+            while not self._is_met(run) and not run.done:
                 is_paused = run.state == "paused"
                 if is_paused != was_paused:
                     output.show(self._told(is_paused=is_paused))
@@ -82,7 +93,7 @@ class StepWait:
             output.finish()
 
     def _told(self, *, is_paused: bool) -> str:
-        where = f"step {self._run.step:,}, until step {self._step:,}"
+        where = f"step {self._run.step:,}{self._until}"
         if not is_paused:
             return f"Goes on from {where}."
         return (
