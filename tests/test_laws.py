@@ -73,6 +73,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere
     "markupsafe": ("kit/markup.py",),
     "isal": ("kit/crc.py",),
+    "PIL": ("kit/graph/ops/state/image_files.py",),
     "socket": ("kit/wire/sockets.py",),
     "ssl": ("kit/wire/handshake/tls.py",),
     "bokeh": ("widgets/*",),

@@ -1,4 +1,4 @@
-"""`tf.image`: sizes, flips, crops, brightness and contrast of images.
+"""`tf.image`: sizes, flips and crops of images, and what belongs to them.
 
 An image is [row, column, channel], a batch has one axis more in front. What is random
 is drawn anew in each run.
@@ -11,26 +11,59 @@ from typing import Any
 
 import numpy as np
 
+from kit.tf1.image_colors import adjust_brightness as adjust_brightness
+from kit.tf1.image_colors import adjust_contrast as adjust_contrast
+from kit.tf1.image_colors import adjust_hue as adjust_hue
+from kit.tf1.image_colors import adjust_saturation as adjust_saturation
+from kit.tf1.image_colors import convert_image_dtype as convert_image_dtype
+from kit.tf1.image_colors import grayscale_to_rgb as grayscale_to_rgb
+from kit.tf1.image_colors import hsv_to_rgb as hsv_to_rgb
+from kit.tf1.image_colors import per_image_standardization as per_image_standardization
+from kit.tf1.image_colors import random_brightness as random_brightness
+from kit.tf1.image_colors import random_contrast as random_contrast
+from kit.tf1.image_colors import random_hue as random_hue
+from kit.tf1.image_colors import random_saturation as random_saturation
+from kit.tf1.image_colors import rgb_to_grayscale as rgb_to_grayscale
+from kit.tf1.image_colors import rgb_to_hsv as rgb_to_hsv
+from kit.tf1.image_files import decode_bmp as decode_bmp
+from kit.tf1.image_files import decode_gif as decode_gif
+from kit.tf1.image_files import decode_image as decode_image
+from kit.tf1.image_files import decode_jpeg as decode_jpeg
+from kit.tf1.image_files import decode_png as decode_png
+from kit.tf1.image_files import draw_bounding_boxes as draw_bounding_boxes
+from kit.tf1.image_files import (
+    sample_distorted_bounding_box as sample_distorted_bounding_box,
+)
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops import arithmetic, random
-from kit.tf1.ops.arithmetic import cast, maximum, multiply, saturate_cast
+from kit.tf1.ops.arithmetic import cast, minimum
 from kit.tf1.ops.index import gather, where
 from kit.tf1.ops.index import slice as slice_of
 from kit.tf1.ops.random import random_crop as random_crop
-from kit.tf1.ops.reduce import reduce_mean, reduce_prod
-from kit.tf1.ops.shape import expand_dims, pad, reverse, squeeze
+from kit.tf1.ops.shape import expand_dims, pad, reshape, reverse, squeeze
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, float32
+from kit.tf1.tensor.dtypes import float32, float64, int32
 
 __all__ = [
     "ResizeMethod",
     "adjust_brightness",
     "adjust_contrast",
+    "adjust_hue",
+    "adjust_saturation",
+    "central_crop",
     "convert_image_dtype",
     "crop_to_bounding_box",
+    "decode_bmp",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "draw_bounding_boxes",
     "flip_left_right",
     "flip_up_down",
+    "grayscale_to_rgb",
+    "hsv_to_rgb",
     "pad_to_bounding_box",
     "per_image_standardization",
     "random_brightness",
@@ -38,10 +71,15 @@ __all__ = [
     "random_crop",
     "random_flip_left_right",
     "random_flip_up_down",
+    "random_hue",
+    "random_saturation",
     "resize_bilinear",
     "resize_image_with_crop_or_pad",
     "resize_images",
     "resize_nearest_neighbor",
+    "rgb_to_grayscale",
+    "rgb_to_hsv",
+    "sample_distorted_bounding_box",
 ]
 
 
@@ -63,16 +101,15 @@ def resize_bilinear(
 ) -> Any:
     """Return a batch of another size as float32, by the four pixels around each.
 
-    Raises `ValueError` for sizes that are not known when the graph is built.
+    Raises `ValueError` for a size that is not known when the graph is built.
     """
     with op_scope(name, "ResizeBilinear", [images, size]) as scope:
         pixels = cast(convert_to_tensor(images), float32)
         for axis, new in zip((2, 1), reversed(_two(size)), strict=True):
-            old = _known(pixels, axis)
-            at = np.arange(new, dtype=np.float32) * _scale(old, new, align_corners)
-            low = np.minimum(at.astype(np.int32), old - 1)
-            high = np.minimum(low + 1, old - 1)
-            share = (at - low).reshape([-1] + [1] * (3 - axis))
+            at, last = _places(pixels, axis, new, align_corners)
+            low = minimum(cast(at, int32), last)
+            high = minimum(low + 1, last)
+            share = reshape(at - cast(low, float32), [-1] + [1] * (3 - axis))
             first, second = (gather(pixels, i, axis=axis) for i in (low, high))
             pixels = first + (second - first) * share
         return arithmetic.identity(pixels, name=scope)
@@ -83,16 +120,14 @@ def resize_nearest_neighbor(
 ) -> Any:
     """Return a batch of another size, of the pixels that are nearest.
 
-    Raises `ValueError` for sizes that are not known when the graph is built.
+    Raises `ValueError` for a size that is not known when the graph is built.
     """
     with op_scope(name, "ResizeNearestNeighbor", [images, size]) as scope:
         pixels = convert_to_tensor(images)
         for axis, new in zip((1, 2), _two(size), strict=True):
-            old = _known(pixels, axis)
-            at = np.arange(new, dtype=np.float32) * _scale(old, new, align_corners)
-            whole = np.floor(at + 0.5) if align_corners else np.floor(at)
-            index = np.minimum(whole, old - 1).astype(np.int32)
-            pixels = gather(pixels, index, axis=axis)
+            at, last = _places(pixels, axis, new, align_corners)
+            whole = cast(at + 0.5 if align_corners else at, int32)
+            pixels = gather(pixels, minimum(whole, last), axis=axis)
         return arithmetic.identity(pixels, name=scope)
 
 
@@ -113,7 +148,7 @@ def resize_images(
     """Return an image or a batch of another size; as it is if it has that size.
 
     Raises `ValueError` for another method than the bilinear and that of the nearest
-    pixel, for inputs of other axes, and for sizes that are not known now.
+    pixel, for inputs of other axes, and for a size that is not known now.
     """
     if method not in _METHODS:
         raise ValueError(
@@ -127,8 +162,9 @@ def resize_images(
                 f"'images' must have either 3 or 4 dimensions, not {pixels!r}."
             )
         batch = expand_dims(pixels, 0) if is_image else pixels
-        new, old = _two(size), [_known(batch, 1), _known(batch, 2)]
+        new, old = _two(size), batch.shape.as_list()[1:3]
         if preserve_aspect_ratio:
+            old = [_known(batch, 1), _known(batch, 2)]
             factor = min(n / o for n, o in zip(new, old, strict=True))
             new = [round(factor * o) for o in old]
         if new == old:
@@ -137,10 +173,12 @@ def resize_images(
         return squeeze(resized, [0]) if is_image else resized
 
 
-def _scale(old: int, new: int, align_corners: bool) -> np.float32:
-    if align_corners and new > 1:
-        return np.float32((old - 1) / np.float32(new - 1))
-    return np.float32(old / np.float32(new))
+def _places(pixels: Any, axis: int, new: int, align_corners: bool) -> tuple[Any, Any]:
+    """Return where the new pixels are among the old ones, and the last of these."""
+    old = _size(pixels, axis)
+    ends = align_corners and new > 1
+    scale = cast(old - 1 if ends else old, float32) / float(new - 1 if ends else new)
+    return np.arange(new, dtype=np.float32) * scale, old - 1
 
 
 def _two(size: Any) -> list[int]:
@@ -151,6 +189,12 @@ def _two(size: Any) -> list[int]:
             f"(height, width), not {size!r}."
         )
     return [int(n) for n in value]
+
+
+def _size(images: Any, axis: int) -> Any:
+    """Return the size of an axis: an int, or a tensor where only a run knows it."""
+    known = images.shape.as_list()[axis]
+    return shape_of(images)[axis] if known is None else known
 
 
 def _known(images: Any, axis: int) -> int:
@@ -216,12 +260,48 @@ def resize_image_with_crop_or_pad(
         pixels = convert_to_tensor(image, name="image")
         rank = pixels.shape.ndims
         target = [target_height, target_width]
-        sizes = [_known(pixels, rank - 3), _known(pixels, rank - 2)]
-        kept = [min(pair) for pair in zip(sizes, target, strict=True)]
+        sizes = [_size(pixels, rank - 3), _size(pixels, rank - 2)]
+        kept = [_least(*pair) for pair in zip(sizes, target, strict=True)]
         before = [(o - k) // 2 for o, k in zip(sizes, kept, strict=True)]
         pixels = crop_to_bounding_box(pixels, *before, *kept)
         before = [(t - k) // 2 for t, k in zip(target, kept, strict=True)]
-        return pad_to_bounding_box(pixels, *before, *target)
+        borders = [
+            [first, whole - first - part]
+            for first, whole, part in zip(before, target, kept, strict=True)
+        ]
+        padded = pad(pixels, [[0, 0]] * (rank - 3) + borders + [[0, 0]])
+        padded.set_shape([*padded.shape.as_list()[: rank - 3], *target, None])
+        return padded
+
+
+def central_crop(image: Any, central_fraction: float) -> Any:
+    """Return the middle of an image, or of a batch: so much of each side.
+
+    Raises `ValueError` for a fraction that is not above 0 and at most 1.
+    """
+    if not 0 < central_fraction <= 1:
+        raise ValueError("central_fraction must be within (0, 1]")
+    with op_scope(None, "central_crop", [image]):
+        pixels = convert_to_tensor(image, name="image")
+        if central_fraction == 1:
+            return pixels
+        rank = pixels.shape.ndims
+        sizes = [_size(pixels, axis) for axis in (rank - 3, rank - 2)]
+        begin = [_first(size, central_fraction) for size in sizes]
+        kept = [o - 2 * b for o, b in zip(sizes, begin, strict=True)]
+        return crop_to_bounding_box(pixels, *begin, *kept)
+
+
+def _first(size: Any, fraction: float) -> Any:
+    if isinstance(size, int):
+        return int((size - size * fraction) / 2)
+    whole = cast(size, float64)
+    return cast((whole - whole * fraction) / 2, int32)
+
+
+def _least(first: Any, second: int) -> Any:
+    both_known = isinstance(first, int)
+    return min(first, second) if both_known else minimum(first, second)
 
 
 # --------------------------------------------------------------------------------------
@@ -262,95 +342,6 @@ def _perhaps_flipped(image: Any, axis: int, seed: int | None, name: str) -> Any:
         flipped = _flipped(pixels, axis, "flip")
         count = [] if pixels.shape.ndims == 3 else [shape_of(pixels)[0]]
         return where(random.random_uniform(count, seed=seed) < 0.5, flipped, pixels)
-
-
-# --------------------------------------------------------------------------------------
-# Brightness and contrast.
-
-
-def per_image_standardization(image: Any) -> Any:
-    """Return each image with mean 0 and variance 1, as float32.
-
-    Of an image that is nearly of one colour the differences are not blown up.
-    """
-    with op_scope(None, "per_image_standardization", [image]):
-        pixels = cast(convert_to_tensor(image, name="image"), float32)
-        count = cast(reduce_prod(shape_of(pixels)[-3:]), float32)
-        mean = reduce_mean(pixels, [-1, -2, -3], keepdims=True)
-        spread = pixels - mean
-        variance = reduce_mean(arithmetic.square(spread), [-1, -2, -3], keepdims=True)
-        least = arithmetic.rsqrt(count)
-        return spread / maximum(arithmetic.sqrt(variance), least)
-
-
-def adjust_brightness(image: Any, delta: Any) -> Any:
-    """Return an image with `delta` added, where 1 is the span of its dtype."""
-    with op_scope(None, "adjust_brightness", [image, delta]):
-        pixels = convert_to_tensor(image, name="image")
-        return _as_floats(pixels, lambda x: x + cast(delta, x.dtype.base_dtype))
-
-
-def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
-    """Return images whose distance to the mean of each channel is so many times."""
-    with op_scope(None, "adjust_contrast", [images, contrast_factor]):
-
-        def further(x: Any) -> Any:
-            mean = reduce_mean(x, [-3, -2], keepdims=True)
-            factor = cast(contrast_factor, x.dtype.base_dtype)
-            return multiply(x - mean, factor) + mean
-
-        return _as_floats(convert_to_tensor(images, name="images"), further)
-
-
-def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Any:
-    """Return an image with one number added, between plus and minus `max_delta`."""
-    if max_delta < 0:
-        raise ValueError(f"max_delta must be non-negative, not {max_delta}.")
-    delta = random.random_uniform([], -max_delta, max_delta, seed=seed)
-    return adjust_brightness(image, delta)
-
-
-def random_contrast(
-    image: Any, lower: float, upper: float, seed: int | None = None
-) -> Any:
-    """Return an image with the contrast changed by a factor between two bounds."""
-    if lower < 0:
-        raise ValueError(f"lower must be non-negative, not {lower}.")
-    if upper <= lower:
-        raise ValueError(f"upper must be > lower; they are {upper} and {lower}.")
-    return adjust_contrast(image, random.random_uniform([], lower, upper, seed=seed))
-
-
-def convert_image_dtype(
-    image: Any, dtype: Any, saturate: bool = False, name: str | None = None
-) -> Any:
-    """Return an image in another dtype; floats are from 0 to 1, integers up to the max.
-
-    Raises `ValueError` between two integer dtypes.
-    """
-    wanted, pixels = as_dtype(dtype), convert_to_tensor(image, name="image")
-    here = pixels.dtype.base_dtype
-    if wanted == here:
-        return arithmetic.identity(pixels, name=name)
-    with op_scope(name, "convert_image", [pixels]) as scope:
-        if here.is_integer and wanted.is_integer:
-            raise ValueError(
-                f"convert_image_dtype takes no {here.name} to {wanted.name} here; "
-                f"convert to tf.float32 first."
-            )
-        if here.is_integer:
-            return multiply(cast(pixels, wanted), 1.0 / here.max, name=scope)
-        if wanted.is_integer:
-            scaled = pixels * (wanted.max + 0.5)
-            to_whole = saturate_cast if saturate else cast
-            return to_whole(scaled, wanted, name=scope)
-        return cast(pixels, wanted, name=scope)
-
-
-def _as_floats(image: Any, change: Any) -> Any:
-    dtype = image.dtype.base_dtype
-    floats = image if dtype.is_floating else convert_image_dtype(image, float32)
-    return convert_image_dtype(change(floats), dtype, saturate=True)
 
 
 def __getattr__(name: str) -> Any:

@@ -61,10 +61,6 @@ _INSTEAD: dict[str, str] = {
         "build the graph in the program; graphs are not read from files",
     ),
     "data.": _DATA,
-    **dict.fromkeys(
-        [f"image.decode_{kind}" for kind in ("jpeg", "png", "image", "gif", "bmp")],
-        "tf.data.Dataset.from_generator of numpy.asarray(PIL.Image.open(path))",
-    ),
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
     "contrib.": "of contrib: framework, layers, learn, losses, metrics, rnn and slim",

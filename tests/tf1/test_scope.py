@@ -27,7 +27,7 @@ OUTSIDE = [
         "bitcast",
     ),
     *(
-        "image.decode_jpeg",
+        "image.extract_glimpse",
         "PriorityQueue",
         "nn.conv3d",
         "math.lgamma",

@@ -36,6 +36,7 @@ from kit.graph.ops.state import accumulators as accumulators
 from kit.graph.ops.state import checks as checks
 from kit.graph.ops.state import data as data
 from kit.graph.ops.state import function as function
+from kit.graph.ops.state import image_files as image_files
 from kit.graph.ops.state import loop as loop
 from kit.graph.ops.state import printing as printing
 from kit.graph.ops.state import queues as queues
