@@ -27,6 +27,7 @@ _NAMED = 0.15  # of a step: what costs less is not worth naming
 _AHEAD = 1.4  # times the cost of the next cause
 _MOSTLY = 0.6  # of the steps: in so many the same worker must be last
 _SLOW = 2.0  # times the usual computing of a step: from here on it is a slow one
+_BESIDES = 0.05  # of a step: what else messages take is said from here on
 _NOW_AND_THEN = 3  # slow steps at least, since one or two may be anything
 _QUEUES = 0.1  # of computing: from here on, late messages are due to missing cores too
 _WHOLE = 0.5  # of a step: computing of all workers alike, from which it is the cause
@@ -146,8 +147,8 @@ def _verdict(account: StepTimes) -> Bottleneck:
         _data(account),
         _cores(account, queueing, hops.late),
         _update(account),
-        _line(account, hops.bandwidth),
-        _latency(account, hops.latency),
+        _line(account, hops),
+        _latency(account, hops),
     ]
     suspects.sort(key=lambda one: -one.ns)
     most, second = suspects[:2]
@@ -310,8 +311,9 @@ def _update(account: StepTimes) -> _Suspect:
     return _Suspect(Cause.UPDATE, sum(found.values()), tell, name if alone else "")
 
 
-def _line(account: StepTimes, found: Counter[tuple[int, int]]) -> _Suspect:
-    total, names = sum(found.values()), account.names
+def _line(account: StepTimes, hops: Hops) -> _Suspect:
+    found, names = hops.bandwidth, account.names
+    total = sum(found.values())
     link: tuple[str, ...] = ()
     task, where, verb = "", "The links", "are"
     if total:
@@ -328,25 +330,39 @@ def _line(account: StepTimes, found: Counter[tuple[int, int]]) -> _Suspect:
             task, where, verb = names[end], f"The line of {names[end]}", "is"
 
     def tell(cost: str) -> tuple[str, str]:
+        # Where all lines carry as much, no topology has more of them to offer.
+        spread = (
+            ", or take a topology that spreads them over more links" if task else ""
+        )
         return (
-            f"{where} {verb} slow: payloads are on their way for {cost}.",
-            "Send fewer bytes (compress=, local_steps=), or take a topology that "
-            "spreads them over more links.",
+            f"{where} {verb} slow: payloads are on their way for {cost}"
+            f"{_besides(account, hops.latency, 'their latency')}.",
+            f"Send fewer bytes (compress=, local_steps=){spread}.",
         )
 
     return _Suspect(Cause.LINK, total, tell, task, link)
 
 
-def _latency(account: StepTimes, found: Counter[tuple[int, int]]) -> _Suspect:
-    total = sum(found.values())
+def _besides(account: StepTimes, found: Counter[tuple[int, int]], what: str) -> str:
+    """Return what else messages take, if it is worth naming."""
+    share = sum(found.values()) / account.total
+    if share < _BESIDES:
+        return ""
+    return f", and {what} takes another {share:.0%}".replace("%", " %")
+
+
+def _latency(account: StepTimes, hops: Hops) -> _Suspect:
+    total = sum(hops.latency.values())
     n_hops = len(account.path.hops) / account.n_steps
+    fewer = "Take a topology with fewer messages in a row," if n_hops > 2.5 else "Take"
 
     def tell(cost: str) -> tuple[str, str]:
         each = account.ms(total) / n_hops
         return (
             f"Messages are short and travel long: {n_hops:.0f} of them in a row, "
-            f"{_ms(each)} each, take {cost}.",
-            "Take a topology with fewer messages in a row, or larger mini-batches.",
+            f"{_ms(each)} each, take {cost}"
+            f"{_besides(account, hops.bandwidth, 'the time for their bytes')}.",
+            f"{fewer} larger mini-batches, or exchange less often (local_steps=).",
         )
 
     return _Suspect(Cause.LATENCY, total, tell)

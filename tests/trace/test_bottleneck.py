@@ -106,6 +106,30 @@ class Scene:
         self.found["steps"].append(row)
 
 
+def ring(hop: int, n_bytes: int) -> Bottleneck:
+    """Return the verdict on a ring of three, whose four messages take `hop` ms each."""
+    scene, at = Scene(n_bytes=n_bytes), 0
+    for step in range(scene.n_steps):
+        begun, sent = at, at + 20
+        for w in range(3):
+            scene._span(w, Phase.COMPUTE, step, begun, sent)
+        for at in range(sent, sent + 4 * hop, hop):
+            for w in range(3):
+                to = (w + 1) % 3
+                scene._transfer(w, to, TransferKind.REDUCE, step, at, at + hop)
+                scene._span(to, Phase.WAIT, step, at, at + hop)
+        at = sent + 4 * hop
+        for w in range(3):
+            scene._step(w, step, 10, begun, at, 20, 4 * hop)
+    tables = zip((SPAN, TRANSFER, STEP), scene.found.values(), strict=True)
+    spans, transfers, steps = (rows(dtype, found) for dtype, found in tables)
+    names, epochs = (
+        ("worker:0", "worker:1", "worker:2"),
+        (EpochRow(1, "ring", 0, 0, ""),),
+    )
+    return bottleneck(Trace(names, epochs, transfers, spans, steps))
+
+
 def verdict(**given: Any) -> Bottleneck:
     return bottleneck(Scene(**given).trace())
 
@@ -196,6 +220,23 @@ def test_speed_that_was_asked_for_says_what_of_a_message_is_latency() -> None:
     assert slow.parts["bytes on their way"] == pytest.approx(4)
     assert slow.cause is Cause.LATENCY
     assert fast.cause is Cause.LINK
+    # A step has 33 ms: 8 and 4, or 2 and 10.
+    assert ", and the time for their bytes takes another 12 %." in slow.said
+    assert ", and their latency takes another 6 %." in fast.said
+
+
+def test_a_topology_is_advised_only_where_another_one_would_help() -> None:
+    by_server, by_bytes = (
+        verdict(link=(6, 6, 6), n_bytes=SMALL),
+        verdict(link=(6, 6, 6)),
+    )
+    assert "topology" in by_bytes.help  # a ring spreads what one server carries
+    assert "topology" not in by_server.help  # two messages in a row are the fewest
+
+    narrow, long = ring(6, BIG), ring(6, SMALL)
+    assert (narrow.cause, long.cause) == (Cause.LINK, Cause.LATENCY)
+    assert "topology" not in narrow.help  # all lines of a ring carry as much
+    assert "fewer messages in a row" in long.help  # four, where a server has two
 
 
 @for_each(
