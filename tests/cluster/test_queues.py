@@ -201,7 +201,7 @@ done
 host=$1
 shift
 case "$host $*" in
-    *kit.cluster\\'*) ;;
+    *find_spec*) ;;
     broken*)
         until ls /tmp/psring-*-EARLY/host.json; do sleep 0.05; done > STATE/seen 2>&1
         touch STATE/failed

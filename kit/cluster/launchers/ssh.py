@@ -19,6 +19,12 @@ from kit.wire.sockets import address_towards
 # its configuration, such as ProxyCommand, would take for an option or for shell.
 _NAME = re.compile(r"(?:[\w.][\w.@\\+-]*@)?[\w.][\w.-]*(?::[0-9]{1,5})?")
 
+# Imports only what is missing, for the error: a start imports it all again.
+_LOOK = (
+    "from importlib.util import find_spec; "
+    "[find_spec(name) or __import__(name) for name in ('ipyparallel', 'kit')]"
+)
+
 
 @dataclass(frozen=True)
 class SSH(Launcher):
@@ -127,7 +133,7 @@ class SSH(Launcher):
         return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
 
     async def check(self, n_tasks: int) -> None:
-        """Log in to each needed host, and import there what a task needs.
+        """Log in to each needed host, and look there for what a task needs.
 
         Raises `StartFailed` with the host, and the error of ssh or of its Python.
         """
@@ -139,8 +145,7 @@ class SSH(Launcher):
 
     async def _check_host(self, host: str) -> str:
         login, _, port = host.partition(":")
-        code = "import ipyparallel, kit.cluster"
-        remote = shlex.join([self.python, "-P", "-c", code])
+        remote = shlex.join([self.python, "-P", "-c", _LOOK])
         ports = ["-p", port] if port else []
         command = ["ssh", *self._options(), *ports, login, remote]
         status, words = await run(command, 2 * CONNECT_S)

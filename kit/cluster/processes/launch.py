@@ -39,17 +39,32 @@ class SSHHostLauncher(SSHEngineLauncher):  # type: ignore[misc]  # untyped base
     """Launch one process on one host.
 
     It does not wait for the end of that process, which would keep an ssh open for the
-    cluster's whole life; the controller knows which hosts are there.
+    cluster's whole life; the controller knows which hosts are there. Nothing but that
+    process imports a package there: ipyparallel's own imports itself for each command,
+    and IPython for a profile that nobody uses, which took longer than the process.
     """
 
-    def _start_waiting(self) -> None:
-        pass
+    def start(self, hostname: str, user: str | None, port: str | None) -> None:
+        """Start the process, in a new folder. Blocks."""
+        self.hostname, self.user = hostname, user or ""
+        self.location = f"{user}@{hostname}" if user else hostname
+        if port:
+            self.ssh_args.extend(["-p", port])
+            self.scp_args.extend(["-P", port])
+        sender = self.ssh_sender
+        sender.send_receiver_code = True
+        sender.cmd_mkdir(str(Path(self.remote_output_file).parent))
+        self.pid = sender.cmd_start(
+            [*self.program, *self.program_args],
+            env=self.get_env(),
+            output_file=self.remote_output_file,
+        )
+        self.notify_start({"host": self.location, "pid": self.pid})
 
     def why_ended(self) -> str | None:
         """Return the last words of the process if it has ended, None if not. Blocks."""
-        try:
-            self.wait_one(timeout=0)
-        except TimeoutError:
+        script = f"kill -0 {self.pid} 2>/dev/null && echo runs || echo ended"
+        if self.ssh_sender.check_output(script).strip() == "runs":
             return None
         return str(self.get_output())
 
