@@ -191,24 +191,22 @@ _BY_MODULE: Final[dict[str, str]] = {
         unsorted_segment_sqrt_n unsorted_segment_sum xdivy xlogy zeta
     """,
     "nn": """
-        all_candidate_sampler atrous_conv2d atrous_conv2d_transpose avg_pool1d
-        avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
-        collapse_repeated compute_accidental_hits compute_average_loss conv1d
-        conv1d_transpose conv2d_backprop_filter conv2d_backprop_input conv3d
-        conv3d_backprop_filter conv3d_backprop_filter_v2 conv3d_transpose conv_transpose
-        convolution crelu ctc_beam_search_decoder ctc_beam_search_decoder_v2
-        ctc_greedy_decoder ctc_loss ctc_loss_v2 ctc_unique_labels depthwise_conv2d
-        depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
-        depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
+        all_candidate_sampler avg_pool1d avg_pool2d avg_pool3d avg_pool_v2
+        batch_norm_with_global_normalization collapse_repeated compute_accidental_hits
+        compute_average_loss conv1d_transpose conv3d conv3d_backprop_filter
+        conv3d_backprop_filter_v2 conv3d_transpose conv_transpose crelu
+        ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss
+        ctc_loss_v2 ctc_unique_labels depthwise_conv2d_backprop_filter
+        depthwise_conv2d_backprop_input depthwise_conv2d_native_backprop_filter
         depthwise_conv2d_native_backprop_input dilation2d erosion2d
-        fixed_unigram_candidate_sampler fractional_avg_pool
-        fractional_max_pool fused_batch_norm learned_unigram_candidate_sampler
-        log_poisson_loss log_uniform_candidate_sampler max_pool1d max_pool2d max_pool3d
-        max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
-        quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x raw_rnn
+        fixed_unigram_candidate_sampler fractional_avg_pool fractional_max_pool
+        fused_batch_norm learned_unigram_candidate_sampler log_poisson_loss
+        log_uniform_candidate_sampler max_pool1d max_pool2d max_pool3d max_pool_v2
+        max_pool_with_argmax nce_loss normalize_moments pool quantized_avg_pool
+        quantized_conv2d quantized_max_pool quantized_relu_x raw_rnn
         safe_embedding_lookup_sparse sampled_softmax_loss scale_regularization_loss selu
-        separable_conv2d space_to_batch static_state_saving_rnn sufficient_statistics
-        swish uniform_candidate_sampler weighted_moments with_space_to_batch
+        space_to_batch static_state_saving_rnn sufficient_statistics swish
+        uniform_candidate_sampler weighted_moments with_space_to_batch
     """,
     "summary": """
         all_v2_summary_ops audio get_summary_description initialize tensor_summary

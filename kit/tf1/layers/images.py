@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.tf1.layers.layer import Layer, size_of_axis
-from kit.tf1.ops import nn_layer
+from kit.tf1.ops import nn_conv, nn_layer
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.variables.initial_values import Zeros
 
@@ -43,10 +43,10 @@ class Conv2D(Layer):
         self.filters, self.activation, self.use_bias = filters, activation, use_bias
         self.kernel_size = pair("kernel_size", kernel_size)
         self._how: dict[str, Any] = {
-            "strides": [1, *pair("strides", strides), 1],
+            "strides": pair("strides", strides),
             "padding": padding.upper(),
             "data_format": format_of(data_format),
-            "dilations": [1, *pair("dilation_rate", dilation_rate), 1],
+            "dilations": pair("dilation_rate", dilation_rate),
         }
         self._of_kernel = (kernel_initializer, kernel_regularizer)
         self._of_bias = (bias_initializer, bias_regularizer)
@@ -55,7 +55,7 @@ class Conv2D(Layer):
 
     def build(self, input_shape: Any) -> None:
         """Make kernel [rows, columns, channels, filters] and bias [filters]."""
-        n_channels = size_of_axis(self, input_shape, -1)
+        n_channels = size_of_axis(self, input_shape, 1 if self._is_first else -1)
         of_kernel, of_bias = self._constraints
         shape = self._kernel_shape(n_channels)
         self.kernel = self.add_variable(
@@ -68,14 +68,18 @@ class Conv2D(Layer):
 
     def call(self, inputs: Any) -> Any:
         """Return the images of the filters."""
-        return self._finished(nn_layer.conv2d(inputs, self.kernel, **self._how))
+        return self._finished(nn_conv.conv2d(inputs, self.kernel, **self._how))
+
+    @property
+    def _is_first(self) -> bool:
+        return bool(self._how["data_format"] == "NCHW")
 
     def _kernel_shape(self, n_channels: int) -> list[int]:
         return [*self.kernel_size, n_channels, self.filters]
 
     def _finished(self, outputs: Any) -> Any:
         if self.use_bias:
-            outputs = nn_layer.bias_add(outputs, self.bias)
+            outputs = nn_layer.bias_add(outputs, self.bias, self._how["data_format"])
         return outputs if self.activation is None else self.activation(outputs)
 
 
@@ -103,19 +107,20 @@ class Conv2DTranspose(Conv2D):
 
     def call(self, inputs: Any) -> Any:
         """Return images of size x stride; "valid" adds what the kernel is longer."""
-        _, *steps, _ = self._how["strides"]
-        sizes, batch = inputs.shape.as_list()[1:3], shape_of(inputs)
+        steps, first = self._how["strides"], 2 if self._is_first else 1
+        sizes, batch = inputs.shape.as_list()[first : first + 2], shape_of(inputs)
         wanted = [
-            (batch[axis + 1] if size is None else size) * step
+            (batch[axis + first] if size is None else size) * step
             + (max(length - step, 0) if self._how["padding"] == "VALID" else 0)
             for axis, (size, step, length) in enumerate(
                 zip(sizes, steps, self.kernel_size, strict=True)
             )
         ]
         n_images = inputs.shape.as_list()[0]
-        wanted = [batch[0] if n_images is None else n_images, *wanted, self.filters]
+        wanted = [*wanted, self.filters] if first == 1 else [self.filters, *wanted]
+        wanted = [batch[0] if n_images is None else n_images, *wanted]
         how = {key: self._how[key] for key in ("strides", "padding", "data_format")}
-        outputs = nn_layer.conv2d_transpose(inputs, self.kernel, wanted, **how)
+        outputs = nn_conv.conv2d_transpose(inputs, self.kernel, wanted, **how)
         known = [one if isinstance(one, int) else None for one in wanted]
         outputs.set_shape(known)
         return self._finished(outputs)
@@ -136,7 +141,7 @@ class _Pooling2D(Layer):
         super().__init__(name=name, **kwargs)
         self._how = {
             "ksize": [1, *pair("pool_size", pool_size), 1],
-            "strides": [1, *pair("strides", strides), 1],
+            "strides": pair("strides", strides),
             "padding": padding.upper(),
             "data_format": format_of(data_format),
         }

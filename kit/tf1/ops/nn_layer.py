@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.graph.kernels import conv
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn import embedding, images
-from kit.graph.static import is_known, merge, text
+from kit.graph.static import is_known
 from kit.tf1.ops.arithmetic import (
     cast,
     identity,
@@ -24,7 +23,6 @@ from kit.tf1.ops.arithmetic import (
     stop_gradient,
 )
 from kit.tf1.ops.clip import clip_by_norm
-from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.nn_activation import relu
 from kit.tf1.ops.reduce import reduce_mean, reduce_sum
 from kit.tf1.ops.shape import reshape, squeeze
@@ -72,68 +70,6 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> An
     """Return relu(matmul(x, weights) + biases)."""
     with op_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(_layer(x, weights, biases, None), name=scope)
-
-
-def conv2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
-    padding: Any = None,
-    use_cudnn_on_gpu: bool = True,
-    data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
-    name: str | None = None,
-    filters: Any = None,
-) -> Any:
-    """Return the correlation of images [image, row, column, channel] with filters.
-
-    `strides` are four numbers, the first and last of them 1, or one or two; `padding`
-    is "SAME" or "VALID". Raises `ValueError` for shapes that do not go together.
-    """
-    given = one_of("filters", filters, "filter", filter)
-    _check_images(data_format, padding)
-    if list(dilations) not in ([1], [1, 1], [1, 1, 1, 1]):
-        raise ValueError(f"dilations are {list(dilations)}; only 1 is supported here.")
-    with op_scope(name, "Conv2D", [input, given]) as scope:
-        x = argument("Conv2D", "input", input)
-        w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
-        return images.conv2d(x, w, strides, padding, name=scope)
-
-
-def conv2d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
-    padding: str = "SAME",
-    data_format: str = "NHWC",
-    name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
-) -> Any:
-    """Return images of `output_shape`: what `conv2d` does to gradients.
-
-    Filters are [row, column, channel out, channel in]. Raises `ValueError` for shapes
-    that do not go together, in a run `InvalidArgumentError`.
-    """
-    images_in = one_of("input", input, "value", value)
-    given = one_of("filters", filters, "filter", filter)
-    _check_images(data_format, padding)
-    with op_scope(name, "conv2d_transpose", [images_in, given, output_shape]) as scope:
-        dy = argument("Conv2DBackpropInput", "input", images_in)
-        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
-        like = zeros(output_shape, dy.dtype.base_dtype)
-        how = {"strides": images.four(strides, "strides"), "padding": padding}
-        _check_like_convolved(like.static, w.static, dy.static, **how)
-        return create("Conv2DBackpropInput", like, w, dy, name=scope, **how)
-
-
-def _check_like_convolved(x: Any, w: Any, dy: Any, **how: Any) -> None:
-    """Raise `ValueError` if `conv2d` would not make the shape of `dy` from `x`."""
-    if x.shape is not None and len(x.shape) != 4:
-        raise ValueError(f"output_shape must be of 4 sizes, not {text(x.shape)}.")
-    merge(conv.conv2d_shape(x.shape, w.shape, **how), dy.shape, "conv2d_transpose")
 
 
 def max_pool(

@@ -1,0 +1,392 @@
+"""Convolutions: with holes, with borders of one's own, in either order of axes.
+
+One operation convolves images NHWC with whole filters inside borders "SAME" or "VALID".
+What else the original offers is put together around it: a filter with holes is one with
+zeros between its numbers, borders of one's own are a `tf.pad`, NCHW is transposed, and
+one dimension is one row of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.graph.kernels import conv
+from kit.graph.ops.nn import images
+from kit.graph.static import merge, text
+from kit.tf1.ops.arithmetic import multiply
+from kit.tf1.ops.creation import zeros
+from kit.tf1.ops.shape import expand_dims, pad, reshape, squeeze, transpose
+from kit.tf1.ops.write import ints, one_of
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+
+_FIRST = ("NCHW", "NCW")
+_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW")}
+_TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+class _How(NamedTuple):
+    """How windows lie over images: by rows and columns, in NHWC."""
+
+    strides: tuple[int, ...]
+    holes: tuple[int, int]
+    padding: str
+    borders: tuple[tuple[int, int], ...] | None
+    is_first: bool
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {"strides": self.strides, "padding": self.padding}
+
+    def last(self, x: Any) -> Any:
+        """Return images with their channels last."""
+        return transpose(x, _TO_LAST) if self.is_first else x
+
+    def given(self, x: Any, name: str | None) -> Any:
+        """Return images with their channels where the caller has them."""
+        return transpose(x, _TO_FIRST, name=name) if self.is_first else x
+
+    def padded(self, x: Any) -> Any:
+        return x if self.borders is None else pad(x, [(0, 0), *self.borders, (0, 0)])
+
+    def inner(self, name: str) -> str | None:
+        """Return the name of the operation in the middle."""
+        return name if self == self._replace(is_first=False) else None
+
+
+def _how(strides: Any, padding: Any, dilations: Any, data_format: Any) -> _How:
+    if data_format not in (None, "NHWC", "NCHW"):
+        raise ValueError(f"data_format is {data_format!r}; give NHWC or NCHW.")
+    is_first = data_format == "NCHW"
+    steps = _along(1 if strides is None else strides, "strides", is_first)
+    holes = _along(1 if dilations is None else dilations, "dilations", is_first)
+    if (holes[0], holes[3]) != (1, 1):
+        raise ValueError(f"dilations are {list(holes)}, but of rows and columns only.")
+    borders = None
+    if isinstance(padding, list | tuple):
+        padding, borders = "VALID", _borders(padding, is_first)
+    elif not isinstance(padding, str):
+        raise TypeError(f"Expected string for argument 'padding' not {padding!r}.")
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding is {padding!r}; give 'SAME', 'VALID' or borders.")
+    return _How(steps, (holes[1], holes[2]), padding, borders, is_first)
+
+
+def _along(given: Any, what: str, is_first: bool) -> tuple[int, ...]:
+    numbers = [given] if np.ndim(given) == 0 else list(given)
+    if is_first and len(numbers) == 4:
+        numbers = [numbers[i] for i in _TO_LAST]
+    found = images.four(numbers, what)
+    if min(found) < 1:
+        raise ValueError(f"{what} are {given!r}; give numbers of at least 1.")
+    return tuple(found)
+
+
+def _borders(given: Any, is_first: bool) -> tuple[tuple[int, int], ...]:
+    pairs = [tuple(one) if np.ndim(one) else () for one in given]
+    if len(pairs) != 4 or any(len(one) != 2 or min(one) < 0 for one in pairs):
+        raise ValueError(
+            f"padding is {given!r}; give 'SAME', 'VALID' or four pairs of numbers, "
+            f"none below 0."
+        )
+    pairs = [pairs[i] for i in _TO_LAST] if is_first else pairs
+    if pairs[0] != (0, 0) or pairs[3] != (0, 0):
+        raise ValueError(f"padding is {given!r}; images and channels have no borders.")
+    return tuple(pairs[1:3])
+
+
+def _with_holes(w: Any, holes: tuple[int, int]) -> Any:
+    """Return filters with zeros between the numbers of rows and of columns."""
+    if holes == (1, 1):
+        return w
+    sizes = w.shape.as_list()
+    if None in sizes:
+        raise ValueError(f"filters with dilations have known sizes, not {w.shape}.")
+    rows, columns = sizes[:2]
+    w = reshape(w, [rows, 1, columns, 1, *sizes[2:]])
+    spread = [(0, 0), (0, holes[0] - 1), (0, 0), (0, holes[1] - 1), (0, 0), (0, 0)]
+    w = reshape(pad(w, spread), [rows * holes[0], columns * holes[1], *sizes[2:]])
+    return w[: _reach(rows, holes[0]), : _reach(columns, holes[1])]
+
+
+def _reach(size: int, holes: int) -> int:
+    return (size - 1) * holes + 1
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Any:
+    """Return the correlation of images [image, row, column, channel] with filters.
+
+    `strides` and `dilations` are four numbers, the first and last of them 1, or one or
+    two; `padding` is "SAME", "VALID" or a pair of numbers for each axis. Raises
+    `ValueError` for shapes that do not go together.
+    """
+    given = one_of("filters", filters, "filter", filter)
+    how = _how(strides, padding, dilations, data_format)
+    with op_scope(name, "Conv2D", [input, given]) as scope:
+        x = argument("Conv2D", "input", input)
+        w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
+        x, w = how.padded(how.last(x)), _with_holes(w, how.holes)
+        y = images.conv2d(x, w, how.strides, how.padding, name=how.inner(scope))
+        return how.given(y, scope)
+
+
+def conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any = None,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Any:
+    """Return the gradient of `conv2d` by images of these sizes, from its result's.
+
+    The other arguments are those of `conv2d`.
+    """
+    given = one_of("filters", filters, "filter", filter)
+    how = _how(strides, padding, dilations, data_format)
+    values = [input_sizes, given, out_backprop]
+    with op_scope(name, "Conv2DBackpropInput", values) as scope:
+        dy = argument("Conv2DBackpropInput", "out_backprop", out_backprop)
+        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
+        return _back(input_sizes, w, dy, how, scope)
+
+
+def _back(sizes: Any, w: Any, dy: Any, how: _How, name: str) -> Any:
+    dtype = dy.dtype.base_dtype
+    sizes = ints("Conv2DBackpropInput", "input_sizes", sizes)
+    if how.is_first:
+        sizes = [sizes[i] for i in _TO_LAST]
+    w, dy, edges = _with_holes(w, how.holes), how.last(dy), how.borders
+    if edges is not None:
+        more = [0, *map(sum, edges), 0]
+        sizes = [sizes[i] + one for i, one in enumerate(more)]
+    like = zeros(sizes, dtype)
+    if like.shape.ndims not in (4, None):
+        raise ValueError(f"images have 4 sizes, not {text(like.static.shape)}.")
+    expected = conv.conv2d_shape(like.static.shape, w.static.shape, **how.attrs)
+    merge(expected, dy.static.shape, "the images and the gradient")
+    inner = how.inner(name)
+    x = create("Conv2DBackpropInput", like, w, dy, name=inner, **how.attrs)
+    if edges is not None:
+        (top, bottom), (left, right) = edges
+        x = x[:, top : -bottom or None, left : -right or None]
+    return how.given(x, name)
+
+
+def conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Any:
+    """Return the gradient of `conv2d` by filters of these sizes, from its result's.
+
+    The other arguments are those of `conv2d`.
+    """
+    how = _how(strides, padding, dilations, data_format)
+    values = [input, filter_sizes, out_backprop]
+    with op_scope(name, "Conv2DBackpropFilter", values) as scope:
+        x = argument("Conv2DBackpropFilter", "input", input)
+        dtype = x.dtype.base_dtype
+        dy = argument("Conv2DBackpropFilter", "out_backprop", out_backprop, dtype)
+        sizes = ints("Conv2DBackpropFilter", "filter_sizes", filter_sizes)
+        if how.holes != (1, 1):
+            reach = [_reach(sizes[i], how.holes[i]) for i in range(2)]
+            sizes = [*reach, sizes[2], sizes[3]]
+        like = zeros(sizes, dtype)
+        x, dy = how.padded(how.last(x)), how.last(dy)
+        expected = conv.conv2d_shape(x.static.shape, like.static.shape, **how.attrs)
+        merge(expected, dy.static.shape, "the images and the gradient")
+        plain = scope if how.holes == (1, 1) else None
+        dw = create("Conv2DBackpropFilter", x, like, dy, name=plain, **how.attrs)
+        return dw if plain else dw[:: how.holes[0], :: how.holes[1]]
+
+
+def conv2d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: Any = "SAME",
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """Return images of `output_shape`: what `conv2d` does to gradients.
+
+    Filters are [row, column, channel out, channel in]. Raises `ValueError` for shapes
+    that do not go together, in a run `InvalidArgumentError`.
+    """
+    images_in = one_of("input", input, "value", value)
+    given = one_of("filters", filters, "filter", filter)
+    how = _how(strides, padding, dilations, data_format)
+    with op_scope(name, "conv2d_transpose", [images_in, given, output_shape]) as scope:
+        dy = argument("Conv2DBackpropInput", "input", images_in)
+        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
+        return _back(output_shape, w, dy, how, scope)
+
+
+def convolution(
+    input: Any,
+    filter: Any = None,
+    padding: Any = None,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """Return the correlation with filters along one or two axes.
+
+    `strides` and `dilation_rate` have a number for each of these axes. Raises
+    `ValueError` for three axes, and where both are above 1.
+    """
+    given = one_of("filters", filters, "filter", filter)
+    rates = one_of("dilations", dilations, "dilation_rate", dilation_rate)
+    with op_scope(name, "convolution", [input, given]) as scope:
+        x = convert_to_tensor(input, name="input")
+        w = convert_to_tensor(given, name="filter")
+        rank = w.shape.ndims if x.shape.ndims is None else x.shape.ndims
+        if rank not in (3, 4):
+            raise ValueError(f"convolution has one or two axes, not {w.shape}.")
+        n = rank - 2
+        if data_format not in (None, *_FORMATS[n]):
+            raise ValueError(f"data_format is {data_format!r}, not in {_FORMATS[n]}.")
+        steps, holes = _each(strides, n, "strides"), _each(rates, n, "dilation_rate")
+        if max(steps) > 1 and max(holes) > 1:
+            raise ValueError("strides > 1 not supported in conjunction with dilation")
+        is_first = data_format in _FIRST
+        how = {
+            "strides": [1] * (2 - n) + steps,
+            "dilations": [1] * (2 - n) + holes,
+            "padding": padding,
+            "data_format": "NCHW" if is_first else "NHWC",
+        }
+        if n == 2:
+            return conv2d(x, w, name=scope, **how)
+        row = 2 if is_first else 1
+        y = conv2d(expand_dims(x, row), expand_dims(w, 0), **how)
+        return squeeze(y, [row], name=scope)
+
+
+def _each(given: Any, n: int, what: str) -> list[int]:
+    numbers = [1] * n if given is None else given
+    found = [numbers] * n if np.ndim(numbers) == 0 else list(numbers)
+    found = found * n if len(found) == 1 else found
+    if len(found) != n or min(found) < 1:
+        raise ValueError(f"{what} is {given!r}; give {n} numbers of at least 1.")
+    return found
+
+
+def conv1d(
+    value: Any = None,
+    filters: Any = None,
+    stride: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool | None = None,
+    data_format: str | None = None,
+    name: str | None = None,
+    input: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """Return the correlation of rows [row, place, channel] with filters."""
+    given = one_of("input", input, "value", value)
+    formats = {None: "NWC", "NHWC": "NWC", "NCHW": "NCW"}
+    form = formats.get(data_format, data_format)
+    with op_scope(name, "conv1d", [given, filters]) as scope:
+        steps = _each(stride, 1, "stride")
+        return convolution(given, filters, padding, steps, dilations, scope, form)
+
+
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: str, name: str | None = None
+) -> Any:
+    """Return `conv2d` with filters that have `rate` - 1 holes between two numbers."""
+    return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
+
+
+def atrous_conv2d_transpose(
+    value: Any,
+    filters: Any,
+    output_shape: Any,
+    rate: int,
+    padding: str,
+    name: str | None = None,
+) -> Any:
+    """Return `conv2d_transpose` with filters that have holes; see `atrous_conv2d`."""
+    with op_scope(name, "atrous_conv2d_transpose", [value, filters]) as scope:
+        return conv2d_transpose(
+            value, filters, output_shape, 1, padding, name=scope, dilations=rate
+        )
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Any:
+    """Return each channel's own correlations, with filters [row, column, channel, n].
+
+    It is a `conv2d` with zeros between all channels, which costs as much.
+    """
+    holes = one_of("dilations", dilations, "rate", rate)
+    with op_scope(name, "depthwise", [input, filter]) as scope:
+        x = convert_to_tensor(input, name="tensor_in")
+        w = convert_to_tensor(filter, x.dtype.base_dtype, name="filter_in")
+        rows, columns, channels, n = w.shape.as_list()
+        own = np.eye(channels, dtype=w.dtype.as_numpy_dtype)[:, :, None]
+        whole = multiply(expand_dims(w, 3), own)
+        w = reshape(whole, [rows, columns, channels, channels * n])
+        form = data_format or "NHWC"
+        return conv2d(x, w, strides, padding, True, form, holes, scope)
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Any:
+    """Return `depthwise_conv2d`, and then a `conv2d` with filters of one place."""
+    holes = one_of("dilations", dilations, "rate", rate)
+    values = [input, depthwise_filter, pointwise_filter]
+    with op_scope(name, "separable_conv2d", values) as scope:
+        x = depthwise_conv2d(
+            input, depthwise_filter, strides, padding, holes, None, data_format
+        )
+        form = data_format or "NHWC"
+        return conv2d(x, pointwise_filter, 1, "VALID", True, form, name=scope)
