@@ -265,6 +265,9 @@ class IndexedSlices:
         """Where the values are computed, as far as that is given."""
         return self.values.device
 
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
     def consumers(self) -> list[Op]:
         """Return the ops that take the values."""
         ops = self.graph.ops[self.op.number + 1 :]

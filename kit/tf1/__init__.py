@@ -51,6 +51,7 @@ from kit.tf1.graph.control import container as container
 from kit.tf1.graph.control import control_dependencies as control_dependencies
 from kit.tf1.graph.control import device as device
 from kit.tf1.graph.control import group as group
+from kit.tf1.graph.control import init_scope as init_scope
 from kit.tf1.graph.control import no_op as no_op
 from kit.tf1.graph.graph import Graph as Graph
 from kit.tf1.graph.graph import disable_eager_execution as disable_eager_execution
@@ -214,12 +215,21 @@ from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
 from kit.tf1.ops.gradient import UnconnectedGradients as UnconnectedGradients
 from kit.tf1.ops.gradient import gradients as gradients
+from kit.tf1.ops.index import batch_gather as batch_gather
 from kit.tf1.ops.index import boolean_mask as boolean_mask
 from kit.tf1.ops.index import gather as gather
 from kit.tf1.ops.index import gather_nd as gather_nd
+from kit.tf1.ops.index import repeat as repeat
 from kit.tf1.ops.index import scatter_nd as scatter_nd
+from kit.tf1.ops.index import searchsorted as searchsorted
 from kit.tf1.ops.index import slice as slice
 from kit.tf1.ops.index import strided_slice as strided_slice
+from kit.tf1.ops.index import tensor_scatter_add as tensor_scatter_add
+from kit.tf1.ops.index import tensor_scatter_nd_add as tensor_scatter_nd_add
+from kit.tf1.ops.index import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from kit.tf1.ops.index import tensor_scatter_nd_update as tensor_scatter_nd_update
+from kit.tf1.ops.index import tensor_scatter_sub as tensor_scatter_sub
+from kit.tf1.ops.index import tensor_scatter_update as tensor_scatter_update
 from kit.tf1.ops.index import where as where
 from kit.tf1.ops.join import concat as concat
 from kit.tf1.ops.join import meshgrid as meshgrid
@@ -251,6 +261,20 @@ from kit.tf1.ops.reduce import reduce_mean as reduce_mean
 from kit.tf1.ops.reduce import reduce_min as reduce_min
 from kit.tf1.ops.reduce import reduce_prod as reduce_prod
 from kit.tf1.ops.reduce import reduce_sum as reduce_sum
+from kit.tf1.ops.segment import segment_max as segment_max
+from kit.tf1.ops.segment import segment_mean as segment_mean
+from kit.tf1.ops.segment import segment_min as segment_min
+from kit.tf1.ops.segment import segment_prod as segment_prod
+from kit.tf1.ops.segment import segment_sum as segment_sum
+from kit.tf1.ops.segment import sparse_segment_mean as sparse_segment_mean
+from kit.tf1.ops.segment import sparse_segment_sqrt_n as sparse_segment_sqrt_n
+from kit.tf1.ops.segment import sparse_segment_sum as sparse_segment_sum
+from kit.tf1.ops.segment import unsorted_segment_max as unsorted_segment_max
+from kit.tf1.ops.segment import unsorted_segment_mean as unsorted_segment_mean
+from kit.tf1.ops.segment import unsorted_segment_min as unsorted_segment_min
+from kit.tf1.ops.segment import unsorted_segment_prod as unsorted_segment_prod
+from kit.tf1.ops.segment import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from kit.tf1.ops.segment import unsorted_segment_sum as unsorted_segment_sum
 from kit.tf1.ops.shape import broadcast_to as broadcast_to
 from kit.tf1.ops.shape import expand_dims as expand_dims
 from kit.tf1.ops.shape import matrix_transpose as matrix_transpose
@@ -316,6 +340,10 @@ from kit.tf1.tensor.dtypes import uint8 as uint8
 from kit.tf1.tensor.dtypes import uint16 as uint16
 from kit.tf1.tensor.dtypes import uint32 as uint32
 from kit.tf1.tensor.dtypes import uint64 as uint64
+from kit.tf1.tensor.proto import get_static_value as get_static_value
+from kit.tf1.tensor.proto import is_tensor as is_tensor
+from kit.tf1.tensor.proto import make_ndarray as make_ndarray
+from kit.tf1.tensor.proto import make_tensor_proto as make_tensor_proto
 from kit.tf1.tensor.shape import Dimension as Dimension
 from kit.tf1.tensor.shape import TensorShape as TensorShape
 from kit.tf1.tensor.shape import dimension_value as dimension_value
@@ -332,6 +360,13 @@ from kit.tf1.variables.assigning import (
     is_variable_initialized as is_variable_initialized,
 )
 from kit.tf1.variables.assigning import scatter_add as scatter_add
+from kit.tf1.variables.assigning import scatter_div as scatter_div
+from kit.tf1.variables.assigning import scatter_max as scatter_max
+from kit.tf1.variables.assigning import scatter_min as scatter_min
+from kit.tf1.variables.assigning import scatter_mul as scatter_mul
+from kit.tf1.variables.assigning import scatter_nd_add as scatter_nd_add
+from kit.tf1.variables.assigning import scatter_nd_sub as scatter_nd_sub
+from kit.tf1.variables.assigning import scatter_nd_update as scatter_nd_update
 from kit.tf1.variables.assigning import scatter_sub as scatter_sub
 from kit.tf1.variables.assigning import scatter_update as scatter_update
 from kit.tf1.variables.initial_values import (

@@ -91,6 +91,17 @@ from kit.tf1.ops.reduce import reduce_min as reduce_min
 from kit.tf1.ops.reduce import reduce_prod as reduce_prod
 from kit.tf1.ops.reduce import reduce_sum as reduce_sum
 from kit.tf1.ops.reduce import top_k as top_k
+from kit.tf1.ops.segment import segment_max as segment_max
+from kit.tf1.ops.segment import segment_mean as segment_mean
+from kit.tf1.ops.segment import segment_min as segment_min
+from kit.tf1.ops.segment import segment_prod as segment_prod
+from kit.tf1.ops.segment import segment_sum as segment_sum
+from kit.tf1.ops.segment import unsorted_segment_max as unsorted_segment_max
+from kit.tf1.ops.segment import unsorted_segment_mean as unsorted_segment_mean
+from kit.tf1.ops.segment import unsorted_segment_min as unsorted_segment_min
+from kit.tf1.ops.segment import unsorted_segment_prod as unsorted_segment_prod
+from kit.tf1.ops.segment import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from kit.tf1.ops.segment import unsorted_segment_sum as unsorted_segment_sum
 
 
 def __getattr__(name: str) -> Any:

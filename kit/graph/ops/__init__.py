@@ -13,6 +13,7 @@ from kit.graph.ops.array import join as join
 from kit.graph.ops.array import numpy_shape as numpy_shape
 from kit.graph.ops.array import pad as pad
 from kit.graph.ops.array import rows as rows
+from kit.graph.ops.array import scatter as scatter
 from kit.graph.ops.array import shape as shape
 from kit.graph.ops.array import slicing as slicing
 from kit.graph.ops.math import arithmetic as arithmetic
@@ -26,6 +27,7 @@ from kit.graph.ops.math import numpy_reduce as numpy_reduce
 from kit.graph.ops.math import random as random
 from kit.graph.ops.math import ranking as ranking
 from kit.graph.ops.math import reduce as reduce
+from kit.graph.ops.math import segment as segment
 from kit.graph.ops.math import unary as unary
 from kit.graph.ops.nn import activations as activations
 from kit.graph.ops.nn import embedding as embedding

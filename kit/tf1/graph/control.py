@@ -37,6 +37,11 @@ def container(container_name: str) -> AbstractContextManager[None]:
     return get_default_graph().container(container_name)
 
 
+def init_scope() -> AbstractContextManager[None]:
+    """Add new operations outside of all control dependencies and branches."""
+    return get_default_graph().control_dependencies(None)
+
+
 def no_op(name: str | None = None) -> Any:
     """Return an operation that does nothing, for control dependencies."""
     return create_op("NoOp", name=name)

@@ -20,6 +20,7 @@ from kit.graph.op import Tensor as NativeTensor
 from kit.tf1.graph.graph_def import GraphDef, VersionDef, graph_def_of, versions
 from kit.tf1.graph.operation import Operation
 from kit.tf1.graph.stack import DefaultStack
+from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.tensor import Tensor
 
 # --------------------------------------------------------------------------------------
@@ -142,6 +143,32 @@ class Graph(NativeGraph):
             one.seen.add(op)
         return op
 
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Any,
+        dtypes: Any = None,
+        input_types: Any = None,
+        name: str | None = None,
+        attrs: Any = None,
+        op_def: Any = None,
+        compute_shapes: bool = True,
+        compute_device: bool = True,
+    ) -> Op:
+        """Add an operation by its type, with the attributes of ours, and return it.
+
+        Raises `LookupError` for a type that the table does not have, `TypeError` if its
+        outputs are not of `dtypes`.
+        """
+        op = self.create(op_type, *inputs, name=name, **dict(attrs or {}))
+        found = [one.dtype.base_dtype for one in op.outputs]
+        if dtypes is not None and found != [as_dtype(one).base_dtype for one in dtypes]:
+            raise TypeError(f"{op_type} gives {found}, not {list(dtypes)}.")
+        return op
+
+    def switch_to_thread_local(self) -> None:
+        """Do nothing: scopes of devices, names and controls are of one thread here."""
+
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
         """Make new operations run after `control_inputs`; None clears outer ones."""
@@ -160,8 +187,8 @@ class Graph(NativeGraph):
             self._controllers.reset(token)
 
     def _named(self, given: Any) -> Any:
-        is_name = isinstance(given, str | bytes)
-        return self.as_graph_element(given) if is_name else given
+        is_one = isinstance(given, Op | NativeTensor) or hasattr(given, "op")
+        return given if is_one else self.as_graph_element(given)
 
     def _control_for(self, inputs: Sequence[NativeTensor]) -> list[Op]:
         direct = {one.op for one in inputs}
@@ -235,6 +262,8 @@ class Graph(NativeGraph):
             return self._by_name(name, allow_tensor, allow_operation)
         convert = getattr(obj, "_as_graph_element", None)
         found: Any = obj if convert is None else convert()
+        if isinstance(found, str):
+            return self._by_name(found, allow_tensor, allow_operation)
         kinds: Any = (*(NativeTensor,) * allow_tensor, *(Op,) * allow_operation)
         if not isinstance(found, kinds):
             raise TypeError(
@@ -306,11 +335,11 @@ class Graph(NativeGraph):
 
     def is_fetchable(self, tensor_or_op: Any) -> bool:
         """Whether it may be fetched: everything, unless it was prevented."""
-        return self.as_op(tensor_or_op) not in self._unfetchable
+        return getattr(tensor_or_op, "op", tensor_or_op) not in self._unfetchable
 
     def prevent_fetching(self, op: Any) -> None:
         """Refuse all further fetches of an operation and its outputs."""
-        self._unfetchable.add(self.as_op(op))
+        self._unfetchable.add(getattr(op, "op", op))
 
     def is_feedable(self, tensor: Any) -> bool:
         """Whether it may be fed: everything, unless it was prevented."""

@@ -51,20 +51,31 @@ class TensorProto(CheckedMessage):
         "string_val": [bytes],
         "int64_val": [int],
         "bool_val": [bool],
+        "half_val": [int],
+        "scomplex_val": [float],
+        "dcomplex_val": [float],
+        "uint32_val": [int],
+        "uint64_val": [int],
     }
 
 
-_ONE_BY_ONE = {
+# The field for single values of a dtype, by the dtype's name.
+VALUES = {
     **{"float32": "float_val", "float64": "double_val", "int64": "int64_val"},
     **dict.fromkeys(["int32", "int16", "int8", "uint16", "uint8"], "int_val"),
-    **{"bool": "bool_val", "object": "string_val"},
+    **{"bool": "bool_val", "string": "string_val", "float16": "half_val"},
+    **{"complex64": "scomplex_val", "complex128": "dcomplex_val"},
+    **{"uint32": "uint32_val", "uint64": "uint64_val"},
 }
 
 
 class ListValue(CheckedMessage):
     """Several values of one type."""
 
-    FIELDS: ClassVar = {"s": [bytes], "i": [int], "f": [float], "b": [bool]}
+    FIELDS: ClassVar = {
+        **{"s": [bytes], "i": [int], "f": [float], "b": [bool]},
+        **{"type": [DataType], "shape": [TensorShapeProto]},
+    }
 
 
 class AttrValue(CheckedMessage):
@@ -93,8 +104,11 @@ def attrs_of(op: Op) -> dict[str, AttrValue]:
         found["dtype"] = op.outputs[0].static.dtype
     elif op.inputs:
         found["T"] = op.inputs[0].static.dtype
-    if op.op_def.gives_ref:
+    if op.op_def.gives_ref or "shared_name" in found:
         found = {"shared_name": "", **found, "container": op.container}
+    if "capacity" in found:
+        found["component_types"] = found.pop("dtypes")
+        found["shapes"] = found["shapes"] or ()
     if op.op_def.refs:
         found.setdefault("use_locking", op.op_def.name == "Assign")
     if op.colocation:
@@ -115,15 +129,20 @@ def _attr_value(name: str, value: Any) -> AttrValue | None:
     return None if make is None else make(value)
 
 
-def tensor_proto(array: Any) -> TensorProto:
-    """Return an array as a message."""
-    made = TensorProto(
-        dtype=as_dtype(array.dtype).as_datatype_enum,
-        tensor_shape=shape_proto(array.shape),
-    )
-    field = _ONE_BY_ONE.get(array.dtype.name)
-    if field is not None and (array.size < 2 or field == "string_val"):
-        getattr(made, field).extend(array.reshape(-1).tolist())
+_AS_BYTES = ("float_val", "double_val", "int_val", "int64_val", "bool_val")
+
+
+def tensor_proto(array: Any, shape: Any = None) -> TensorProto:
+    """Return an array as a message, or fewer elements than its `shape` has."""
+    dtype = as_dtype(array.dtype)
+    sizes = array.shape if shape is None else tuple(shape)
+    made = TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape_proto(sizes))
+    field = VALUES[dtype.name]
+    if shape is not None or array.size < 2 or field not in _AS_BYTES:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        flat = flat.view(dtype.real_dtype._base) if dtype.is_complex else flat
+        flat = flat.view(np.uint16) if field == "half_val" else flat
+        getattr(made, field).extend(flat.tolist())
     else:
         made.tensor_content = np.ascontiguousarray(array).tobytes()
     return made
@@ -134,6 +153,11 @@ def _of_dtype(dtype: Any) -> AttrValue:
 
 
 def _of_list(values: Any) -> AttrValue | None:
+    if values and all(isinstance(one, np.dtype) for one in values):
+        numbers = [as_dtype(one).as_datatype_enum for one in values]
+        return AttrValue(list=ListValue(type=numbers))
+    if values and all(isinstance(one, tuple) for one in values):
+        return AttrValue(list=ListValue(shape=[shape_proto(one) for one in values]))
     kinds = {type(one) for one in values}
     fields = {bytes: "s", str: "s", int: "i", float: "f", bool: "b"}
     if len(kinds) != 1 or not kinds <= fields.keys():

@@ -8,11 +8,16 @@ from typing import Any
 from kit.errors import InvalidArgumentError
 from kit.graph.ops.array import blocks, slicing
 from kit.graph.static import merge
-from kit.tf1.ops.reduce import reduce_prod
-from kit.tf1.ops.shape import reshape, squeeze
+from kit.tf1.ops.creation import fill
+from kit.tf1.ops.creation import range as numbered
+from kit.tf1.ops.join import concat
+from kit.tf1.ops.reduce import cumsum, reduce_prod, reduce_sum
+from kit.tf1.ops.shape import broadcast_to, expand_dims, reshape, squeeze, transpose
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, int32
+from kit.tf1.tensor.operators import MASKED
 
 
 def gather(
@@ -25,10 +30,11 @@ def gather(
 ) -> Any:
     """Return the slices along an axis, by default 0, that integers name.
 
-    In the run raises `InvalidArgumentError` for an index out of range.
+    The first `batch_dims` axes of both are gone through together. In the run raises
+    `InvalidArgumentError` for an index out of range.
     """
     if batch_dims:
-        raise ValueError("gather takes no batch_dims here; use gather_nd.")
+        return _gathered_by_batch(params, indices, axis, batch_dims, name)
     with op_scope(name, "GatherV2", [params, indices, axis]) as scope:
         table = argument("GatherV2", "params", params)
         rows = index("GatherV2", "indices", indices)
@@ -39,13 +45,120 @@ def gather(
 def gather_nd(
     params: Any, indices: Any, name: str | None = None, batch_dims: int = 0
 ) -> Any:
-    """Return the slices at coordinates, which the last axis of `indices` holds."""
-    if batch_dims:
-        raise ValueError("gather_nd takes no batch_dims here.")
+    """Return the slices at coordinates, which the last axis of `indices` holds.
+
+    The first `batch_dims` axes of both are gone through together.
+    """
     with op_scope(name, "GatherNd", [params, indices]) as scope:
         table = argument("GatherNd", "params", params)
         places = index("GatherNd", "indices", indices)
+        if batch_dims:
+            places = _with_batch(table, places, batch_dims)
         return create("GatherNd", table, places, name=scope)
+
+
+def _gathered_by_batch(
+    params: Any, indices: Any, axis: Any, batch_dims: int, name: str | None
+) -> Any:
+    with op_scope(name, "GatherV2", [params, indices, axis]) as scope:
+        table = argument("GatherV2", "params", params)
+        rows = index("GatherV2", "indices", indices)
+        rank, depth = table.shape.ndims, rows.shape.ndims
+        if rank is None or depth is None:
+            raise ValueError("batch_dims needs known numbers of axes.")
+        n = batch_dims + depth if batch_dims < 0 else batch_dims
+        place = n if axis is None else whole("GatherV2", "axis", axis)
+        place += rank if place < 0 else 0
+        if not 0 <= n <= min(depth, place) or place >= rank:
+            raise ValueError(
+                f"batch_dims is {batch_dims}; it is at most the axis, {place}, and the "
+                f"{depth} axes of the indices."
+            )
+        merge(table.static.shape[:n], rows.static.shape[:n], "batches and indices")
+        order = [*range(n), place, *range(n, place), *range(place + 1, rank)]
+        table = transpose(table, order)
+        found = gather_nd(table, expand_dims(rows, -1), None, n)
+        # The axes of the indices go where the axis was.
+        moved = [*range(depth, depth + place - n)]
+        rest = range(depth + place - n, found.shape.ndims)
+        return transpose(found, [*range(n), *moved, *range(n, depth), *rest], scope)
+
+
+def _with_batch(table: Any, places: Any, n: int) -> Any:
+    """Return coordinates with the numbers of their batches before them."""
+    rank = places.shape.ndims
+    if rank is None or n >= rank:
+        raise ValueError(f"batch_dims is {n}, but the indices have {rank} axes.")
+    sizes = shape_of(places, out_type=places.dtype.base_dtype)
+    axes = []
+    for i in range(n):
+        numbers = numbered(sizes[i], dtype=places.dtype.base_dtype)
+        column = reshape(numbers, [-1 if j == i else 1 for j in range(rank)])
+        axes.append(broadcast_to(column, concat([sizes[:-1], [1]], 0)))
+    return concat([*axes, places], -1)
+
+
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
+    """Return `gather` along the last axis of the indices, of which others are batches.
+
+    That is, with `batch_dims` one less than `indices` has axes.
+    """
+    rows = convert_to_tensor(indices, name="indices")
+    return gather(params, rows, name=name, batch_dims=rows.shape.ndims - 1)
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    side: str = "left",
+    out_type: Any = int32,
+    name: str | None = None,
+) -> Any:
+    """Return where values belong in ascending rows, before equal ones or after them.
+
+    Raises `ValueError` for a `side` but left and right.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be either 'right' or 'left', not {side!r}.")
+    with op_scope(name, "searchsorted", [sorted_sequence, values]) as scope:
+        rows = convert_to_tensor(sorted_sequence, name="sorted_sequence")
+        wanted = convert_to_tensor(values, rows.dtype.base_dtype, name="values")
+        dtype = as_dtype(out_type)._base
+        return create("SearchSorted", rows, wanted, name=scope, side=side, dtype=dtype)
+
+
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Return the tensor, flat without an axis, with each slice `repeats` times."""
+    with op_scope(name, "Repeat", [input, repeats]):
+        given = convert_to_tensor(input, name="input")
+        found = reshape(given, [-1]) if axis is None else given
+        place = 0 if axis is None else axis
+        times = convert_to_tensor(repeats, int32, name="repeats")
+        if times.shape.ndims == 0:
+            times = fill(shape_of(found)[place : place + 1 or None], times)
+        ends = cumsum(times)
+        rows = searchsorted(ends, numbered(reduce_sum(times)), "right")
+        return gather(found, rows, axis=place)
+
+
+def _tensor_scatter(kind: str) -> Any:
+    def function(
+        tensor: Any, indices: Any, updates: Any, name: str | None = None
+    ) -> Any:
+        op_type = f"TensorScatter{kind}"
+        with op_scope(name, op_type, [tensor, indices, updates]) as scope:
+            x = argument(op_type, "tensor", tensor)
+            places = index(op_type, "indices", indices)
+            given = argument(op_type, "updates", updates, x.dtype.base_dtype)
+            return create(op_type, x, places, given, name=scope)
+
+    function.__doc__ = f"Return a copy changed at coordinates: {kind.lower()}."
+    return function
+
+
+tensor_scatter_add = tensor_scatter_nd_add = _tensor_scatter("Add")
+tensor_scatter_sub = tensor_scatter_nd_sub = _tensor_scatter("Sub")
+tensor_scatter_update = tensor_scatter_nd_update = _tensor_scatter("Update")
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
@@ -201,6 +314,9 @@ def boolean_mask(
         flat = reshape(values, [*lead, reduce_prod(shape_of(values)[begin:end]), *tail])
         rows = squeeze(create("Where", reshape(test, [-1]), name="Where"), axis=[1])
         return gather(flat, rows, axis=begin)
+
+
+MASKED.append(boolean_mask)
 
 
 def _around(x: Any, begin: int, end: int) -> tuple[list[Any], list[Any]]:

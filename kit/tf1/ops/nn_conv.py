@@ -370,6 +370,9 @@ def depthwise_conv2d(
         return conv2d(x, w, strides, padding, True, form, holes, scope)
 
 
+depthwise_conv2d_native = depthwise_conv2d
+
+
 def separable_conv2d(
     input: Any,
     depthwise_filter: Any,

@@ -25,8 +25,14 @@ _REF = 100
 class DType:
     """One element type; equal to any name for it: `tf.float32 == "float32"`."""
 
-    def __init__(self, base: _Numpy, is_ref: bool = False) -> None:
-        """Users take `tf.float32` or `as_dtype`."""
+    def __init__(self, base: _Numpy | int, is_ref: bool = False) -> None:
+        """Take the original's number of a type; users take `tf.float32` or `as_dtype`.
+
+        Raises `TypeError` for a number of no type.
+        """
+        if isinstance(base, int):
+            numbered = as_dtype(base)
+            base, is_ref = numbered._base, numbered._is_ref
         self._base, self._is_ref = base, is_ref
         self._name = name_of(base) + ("_ref" if is_ref else "")
 

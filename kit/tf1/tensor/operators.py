@@ -149,15 +149,27 @@ OPERATORS["abs"] = absolute
 
 
 def get_item(x: Any, key: Any) -> Any:
-    """Return a part of a tensor by slices, integers, None and `...`.
+    """Return a part of a tensor by slices, integers, None and `...`, or by a mask.
 
-    Raises `TypeError` for anything else: rows by a list are `tf.gather`, a mask is
-    `tf.boolean_mask`.
+    Raises `TypeError` for anything else: rows by a list are `tf.gather`.
     """
+    if _is_mask(key):
+        return MASKED[0](x, key)
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [_index(one) for one in parts]
     with op_scope(None, "strided_slice", [x, *parts]) as scope:
         return strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+
+
+# What `t[mask]` gives; `kit.tf1.ops.index` enters it, which needs this module.
+MASKED: list[Callable[[Any, Any], Any]] = []
+
+
+def _is_mask(key: Any) -> bool:
+    if isinstance(key, ArrayProtocol):
+        static = key._as_tensor().static
+        return bool(static.dtype == bool and static.shape != ())
+    return isinstance(key, np.ndarray) and key.dtype == bool and key.ndim > 0
 
 
 def _index(one: Any) -> Any:

@@ -61,7 +61,8 @@ class Dimension:
                     raise ValueError(f"Ambiguous dimension: {value}")
                 value = int(value)
             try:
-                self._value = operator.index(value)
+                is_text = isinstance(value, str)
+                self._value = int(value) if is_text else operator.index(value)
             except TypeError:
                 raise TypeError(
                     f"a Dimension must be a whole number or None, not {value!r}."
@@ -162,6 +163,10 @@ class TensorShape:
             self._dims = None
         elif isinstance(dims, TensorShape):
             self._dims = dims.dims
+        elif isinstance(dims, TensorShapeProto):
+            sizes = [None if one.size == -1 else one.size for one in dims.dim]
+            known = [as_dimension(one) for one in sizes]
+            self._dims = None if dims.unknown_rank else known
         elif isinstance(dims, Iterable) and not isinstance(dims, str | bytes):
             self._dims = [as_dimension(one) for one in dims]
         else:

@@ -14,8 +14,35 @@ from kit.tf1.tensor.shape import TensorShape, static_of
 
 # What changes a variable gives that variable.
 PASS_ON = frozenset(
-    {"Assign", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub", "ScatterUpdate"}
+    [
+        *("Assign", "AssignAdd", "AssignSub"),
+        *(
+            f"Scatter{kind}"
+            for kind in ["Add", "Sub", "Update", "Mul", "Div", "Min", "Max"]
+        ),
+        *(f"ScatterNd{kind}" for kind in ("Add", "Sub", "Update")),
+    ]
 )
+
+
+class Reference:
+    """Stands for a tensor or variable as a key; equal if it stands for the same one."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def deref(self) -> Any:
+        """Return what it stands for."""
+        return self._of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._of is other._of
+
+    def __hash__(self) -> int:
+        return id(self._of)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._of!r}>"
 
 
 class Tensor(Operators, NativeTensor):
@@ -59,6 +86,10 @@ class Tensor(Operators, NativeTensor):
         from kit.tf1.session.running import session_for  # it needs this module first
 
         return session_for(self, session, "eval").run(self, feed_dict)
+
+    def experimental_ref(self) -> Reference:
+        """Return a key for dictionaries and sets, whose `deref()` is the tensor."""
+        return Reference(self)
 
     def _shape_as_list(self) -> list[int | None] | None:
         return None if self.shape.ndims is None else self.shape.as_list()

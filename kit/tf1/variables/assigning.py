@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from kit.graph.op import Op
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
@@ -53,11 +53,11 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
 def scatter(
     op_type: str, ref: Any, indices: Any, updates: Any, name: str | None = None
 ) -> Any:
-    """Return a tensor that changes rows of a variable when it is run: the new value.
+    """Return a tensor that changes a variable when it is run: the new value.
 
-    `op_type` is ScatterAdd, ScatterSub or ScatterUpdate. Of an index that comes twice
-    both rows count, in their order. Raises `InvalidArgumentError` in the run for an
-    index out of range.
+    `op_type` is ScatterAdd and its like, where indices are of rows, or ScatterNdAdd and
+    its like, where they are coordinates. Of an index that comes twice both rows count,
+    in their order. Raises `InvalidArgumentError` in the run for an index out of range.
     """
     target = ref_of(ref, op_type)
     with op_scope(name, op_type, [target, indices, updates]) as scope:
@@ -70,25 +70,44 @@ def scatter(
         return create(op_type, target, where, rows, name=scope)
 
 
-def scatter_add(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
-) -> Any:
-    """Return a tensor that adds rows to a variable; see `scatter`."""
-    return scatter("ScatterAdd", ref, indices, updates, name)
+class Scatter(Protocol):
+    """Changes a variable at indices."""
+
+    def __call__(
+        self,
+        ref: Any,
+        indices: Any,
+        updates: Any,
+        use_locking: bool = False,
+        name: Any = None,
+    ) -> Any:
+        """Return a tensor that changes `ref` when it is run; see `scatter`."""
 
 
-def scatter_sub(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
-) -> Any:
-    """Return a tensor that subtracts rows from a variable; see `scatter`."""
-    return scatter("ScatterSub", ref, indices, updates, name)
+def _scatter(op_type: str, doc: str) -> Scatter:
+    def function(
+        ref: Any,
+        indices: Any,
+        updates: Any,
+        use_locking: bool = False,
+        name: Any = None,
+    ) -> Any:
+        return scatter(op_type, ref, indices, updates, name)
+
+    function.__doc__ = f"Return a tensor that {doc}; see `scatter`."
+    return function
 
 
-def scatter_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: Any = None
-) -> Any:
-    """Return a tensor that sets rows of a variable; see `scatter`."""
-    return scatter("ScatterUpdate", ref, indices, updates, name)
+scatter_add = _scatter("ScatterAdd", "adds rows to a variable")
+scatter_sub = _scatter("ScatterSub", "subtracts rows from a variable")
+scatter_update = _scatter("ScatterUpdate", "sets rows of a variable")
+scatter_mul = _scatter("ScatterMul", "multiplies rows of a variable")
+scatter_div = _scatter("ScatterDiv", "divides rows of a variable")
+scatter_min = _scatter("ScatterMin", "keeps the lesser elements of rows of a variable")
+scatter_max = _scatter("ScatterMax", "keeps the greater elements of rows of a variable")
+scatter_nd_add = _scatter("ScatterNdAdd", "adds to a variable at coordinates")
+scatter_nd_sub = _scatter("ScatterNdSub", "subtracts from a variable at coordinates")
+scatter_nd_update = _scatter("ScatterNdUpdate", "sets a variable at coordinates")
 
 
 def is_variable_initialized(ref: Any, name: str | None = None) -> Any:

@@ -20,7 +20,7 @@ from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
-from kit.tf1.tensor.tensor import Tensor
+from kit.tf1.tensor.tensor import Reference, Tensor
 from kit.tf1.variables import assigning
 
 
@@ -190,6 +190,10 @@ class Variable(Operators, NativeVariable):
     def initialized_value(self) -> Any:
         """Return the value, or the initial value while there is none."""
         return assigning.value_or(self.ref, self._safe_initial_value)
+
+    def experimental_ref(self) -> Reference:
+        """Return a key for dictionaries and sets, whose `deref()` is the variable."""
+        return Reference(self)
 
     def eval(self, session: Any = None) -> Any:
         """Return the value, computed by `session` or the default one."""

@@ -128,7 +128,7 @@ def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [again, None, None]
 
 
-def _places(x: Shape, indices: Static) -> tuple[Shape, int | None]:
+def places(x: Shape, indices: Static) -> tuple[Shape, int | None]:
     """Return the shape of the list of indices, and how many axes of `x` each names."""
     check_whole(indices)
     if indices.shape is None:
@@ -146,13 +146,13 @@ def _places(x: Shape, indices: Static) -> tuple[Shape, int | None]:
 
 def _infer_gather_nd(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     x, indices = inputs
-    lead, depth = _places(x.shape, indices)
+    lead, depth = places(x.shape, indices)
     if lead is None or depth is None or x.shape is None:
         return [Static(None, x.dtype)]
     return [Static((*lead, *x.shape[depth:]), x.dtype)]
 
 
-def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
+def flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
     """Return each index as one row number, counted through the leading axes."""
     flat = xp.zeros(indices.shape[:-1], dtype=np.int64)
     for i in range(indices.shape[-1]):
@@ -165,20 +165,23 @@ def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
 def _gather_nd(xp: ModuleType, x: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
     rows = x.reshape((math.prod(x.shape[:depth]), *x.shape[depth:]))
-    return xp.take(rows, _flat_places(xp, indices, x.shape), axis=0)
+    return xp.take(rows, flat_places(xp, indices, x.shape), axis=0)
 
 
 def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, indices = op.inputs
     shape = x.static.shape
     given = shape if is_known(shape) else shape_of(x)
+    if indices.static.shape is not None and indices.static.shape[1:] == (1,):
+        whole = tensor(np.array(given, np.int32)) if is_known(shape) else given
+        return [IndexedSlices(gradients[0], reshape(indices, -1), whole), None]
     return [scatter_nd(indices, gradients[0], given), None]
 
 
 def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     indices, updates, given = inputs[0], inputs[1], attrs["shape"]
     shape: Shape = sizes_of(inputs[2]) if given is None else given
-    lead, depth = _places(shape, indices)
+    lead, depth = places(shape, indices)
     if lead is not None and updates.shape is not None:
         n = len(lead)
         tail = None if shape is None or depth is None else shape[depth:]
@@ -198,7 +201,7 @@ def _scatter_nd(
 ) -> Any:
     shape = given_or_input(shape, extra)
     depth = indices.shape[-1]
-    flat = _flat_places(xp, indices, shape).reshape(-1)
+    flat = flat_places(xp, indices, shape).reshape(-1)
     tail = tuple(shape[depth:])
     if updates.shape != (*indices.shape[:-1], *tail):
         raise InvalidArgumentError(

@@ -50,6 +50,10 @@ def _infer_enqueue(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 def _infer_enqueue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     _check(inputs, attrs, 1)
+    merged: Shape = (None,)
+    for number, one in enumerate(inputs[1:]):
+        if one.shape is not None:
+            merged = merge(merged, one.shape[:1], f"the rows of component {number}")
     return []
 
 

@@ -7,9 +7,9 @@ from kit import tf1 as ops
 from kit import tf1 as random_seed
 from kit import tf1 as sparse_tensor
 from kit import tf1 as tensor_shape
-from kit import tf1 as tensor_util
 from kit.tf1 import errors as errors
 from kit.tf1 import errors as errors_impl
+from kit.tf1.python.framework import tensor_util as tensor_util
 from kit.tf1.python.submodules import importable
 
 __all__ = [

@@ -1,0 +1,131 @@
+"""Constants as messages, and what is known of a tensor before a run.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.op import IndexedSlices
+from kit.tf1.graph.graph_def import VALUES, TensorProto, tensor_proto
+from kit.tf1.tensor.constant import spread, to_constant
+from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.sparse import SparseTensor
+
+
+def make_tensor_proto(
+    values: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    verify_shape: bool = False,
+    allow_broadcast: bool = False,
+) -> TensorProto:
+    """Return values as a message; `spread` continues too few of them with the last.
+
+    Raises `TypeError` and `ValueError` as `tf.constant` does.
+    """
+    if isinstance(values, TensorProto):
+        return values
+    if not isinstance(values, np.ndarray | np.generic | list | tuple | str | bytes):
+        values = (
+            np.asarray(values)
+            if hasattr(values, "__array_interface__")
+            else (values.__array__() if hasattr(values, "__array__") else values)
+        )
+    wanted = None if dtype is None else as_dtype(dtype).base_dtype
+    array = to_constant(values, wanted)
+    if shape is None:
+        return tensor_proto(array)
+    sizes = [int(one) for one in shape]
+    if verify_shape and list(array.shape) != sizes:
+        raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+    whole = spread(array, sizes)
+    if array.size == whole.size:
+        return tensor_proto(whole)
+    return tensor_proto(array.reshape(-1), sizes)
+
+
+def make_ndarray(tensor: TensorProto) -> Any:
+    """Return the values of a message; raises `TypeError` for a type without any."""
+    shape = [one.size for one in tensor.tensor_shape.dim]
+    dtype = as_dtype(tensor.dtype)
+    base = dtype._base
+    if tensor.tensor_content:
+        flat = np.frombuffer(tensor.tensor_content, base).copy()
+        return flat.reshape(shape)
+    field = VALUES.get(dtype.base_dtype.name)
+    if field is None:
+        raise TypeError(f"Unsupported tensor type: {tensor.dtype}")
+    values = getattr(tensor, field)
+    if dtype.is_complex:
+        pairs = np.array(values, dtype.real_dtype._base)
+        return spread(pairs.view(base), shape)
+    if field == "half_val":
+        return spread(np.array(values, np.uint16).view(base), shape)
+    return spread(np.array(values, base), shape)
+
+
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """Return the value of a tensor as an array, None if only a run knows it.
+
+    With `partial`, of a stack those parts that are known, and None for others. What is
+    not a tensor is returned as it is.
+    """
+    found = _as_tensor(tensor)
+    if found is None:
+        return tensor
+    op = found.op
+    if partial and op.type == "Pack" and op.attrs["axis"] == 0:
+        parts = np.empty(len(op.inputs), object)
+        for i, one in enumerate(op.inputs):
+            parts[i] = get_static_value(one)
+        if any(one is None for one in parts):
+            return parts
+    return _value(found)
+
+
+# Of what larger values are computed here too; the graph itself folds small ones only.
+_FOLDED = ("Cast", "ConcatV2", "Fill", "Pack", "Equal", "NotEqual")
+
+
+def _value(tensor: Any) -> Any:
+    op, known = tensor.op, tensor.static.value
+    if op.type == "Const":
+        known = op.attrs["value"]
+    elif known is None and op.type in _FOLDED and op.attrs.get("axis", 0) in (0, -1):
+        values = [_value(one) for one in op.inputs]
+        if not any(one is None for one in values):
+            known = op.op_def.kernel(np, op.attrs)(*values)
+    return None if known is None else np.array(known)
+
+
+def constant_value_as_shape(tensor: Any) -> TensorShape:
+    """Return the shape that a vector of sizes says, as far as it is known; -1 is not.
+
+    Raises `ValueError` for what is not a vector.
+    """
+    known = tensor.static
+    if known.shape is None:
+        return TensorShape(None)
+    if len(known.shape) != 1:
+        raise ValueError(f"a shape is a vector, not {tensor!r}.")
+    sizes = known.value if known.value is not None else known.partial
+    if sizes is None and tensor.op.type == "Pack":
+        sizes = [-1 if (one := _value(x)) is None else one for x in tensor.op.inputs]
+    if sizes is None:
+        return TensorShape(None if known.shape[0] is None else [None] * known.shape[0])
+    return TensorShape([None if one != one or one < 0 else int(one) for one in sizes])
+
+
+def is_tensor(x: Any) -> bool:
+    """Return whether `x` is a tensor, a variable, or sparse."""
+    return isinstance(x, ArrayProtocol | IndexedSlices | SparseTensor)
+
+
+def _as_tensor(x: Any) -> Any:
+    return x._as_tensor() if isinstance(x, ArrayProtocol) else None
