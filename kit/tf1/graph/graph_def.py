@@ -123,13 +123,15 @@ _TYPED = ("Const", "Placeholder", "VariableV2")
 def _attr_value(name: str, value: Any) -> AttrValue | None:
     if name == "shape":
         return AttrValue(shape=shape_proto(value))
+    if name == "shapes" and value:
+        return AttrValue(list=ListValue(shape=[shape_proto(one) for one in value]))
     make = _KINDS.get(type(value))
     if make is None and isinstance(value, np.dtype):
         make = _of_dtype
     return None if make is None else make(value)
 
 
-_AS_BYTES = ("float_val", "double_val", "int_val", "int64_val", "bool_val")
+_AS_BYTES = ("float_val", "double_val", "int_val", "int64_val")
 
 
 def tensor_proto(array: Any, shape: Any = None) -> TensorProto:
@@ -156,8 +158,6 @@ def _of_list(values: Any) -> AttrValue | None:
     if values and all(isinstance(one, np.dtype) for one in values):
         numbers = [as_dtype(one).as_datatype_enum for one in values]
         return AttrValue(list=ListValue(type=numbers))
-    if values and all(isinstance(one, tuple) for one in values):
-        return AttrValue(list=ListValue(shape=[shape_proto(one) for one in values]))
     kinds = {type(one) for one in values}
     fields = {bytes: "s", str: "s", int: "i", float: "f", bool: "b"}
     if len(kinds) != 1 or not kinds <= fields.keys():

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kit.errors import InvalidArgumentError
 from kit.graph.kernels import conv
 from kit.graph.ops.nn import images
 from kit.graph.static import merge, text
@@ -62,8 +63,10 @@ def _how(strides: Any, padding: Any, dilations: Any, data_format: Any) -> _How:
     is_first = data_format == "NCHW"
     steps = _along(1 if strides is None else strides, "strides", is_first)
     holes = _along(1 if dilations is None else dilations, "dilations", is_first)
-    if (holes[0], holes[3]) != (1, 1):
-        raise ValueError(f"dilations are {list(holes)}, but of rows and columns only.")
+    for what, four in (("strides", steps), ("dilations", holes)):
+        if (four[0], four[3]) != (1, 1):
+            message = f"{what} are {list(four)}, but of rows and columns only."
+            raise InvalidArgumentError(None, None, message)
     borders = None
     if isinstance(padding, list | tuple):
         padding, borders = "VALID", _borders(padding, is_first)
@@ -294,8 +297,8 @@ def convolution(
 
 
 def _each(given: Any, n: int, what: str) -> list[int]:
-    numbers = [1] * n if given is None else given
-    found = [numbers] * n if np.ndim(numbers) == 0 else list(numbers)
+    numbers: Any = [1] * n if given is None else given
+    found: list[int] = [numbers] * n if np.ndim(numbers) == 0 else list(numbers)
     found = found * n if len(found) == 1 else found
     if len(found) != n or min(found) < 1:
         raise ValueError(f"{what} is {given!r}; give {n} numbers of at least 1.")

@@ -30,11 +30,10 @@ class DType:
 
         Raises `TypeError` for a number of no type.
         """
-        if isinstance(base, int):
-            numbered = as_dtype(base)
-            base, is_ref = numbered._base, numbered._is_ref
-        self._base, self._is_ref = base, is_ref
-        self._name = name_of(base) + ("_ref" if is_ref else "")
+        numbered = as_dtype(base) if isinstance(base, int) else None
+        self._base: _Numpy = numbered._base if numbered is not None else base  # type: ignore[assignment]
+        self._is_ref: bool = numbered._is_ref if numbered is not None else is_ref
+        self._name = name_of(self._base) + ("_ref" if self._is_ref else "")
 
     @property
     def name(self) -> str:

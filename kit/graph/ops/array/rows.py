@@ -171,7 +171,7 @@ def _gather_nd(xp: ModuleType, x: Any, indices: Any) -> Any:
 def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, indices = op.inputs
     shape = x.static.shape
-    given = shape if is_known(shape) else shape_of(x)
+    given: Any = shape if is_known(shape) else shape_of(x)
     if indices.static.shape is not None and indices.static.shape[1:] == (1,):
         whole = tensor(np.array(given, np.int32)) if is_known(shape) else given
         return [IndexedSlices(gradients[0], reshape(indices, -1), whole), None]

@@ -59,8 +59,7 @@ def _infer(is_sorted: bool) -> Callable[..., Sequence[Static]]:
         rank = len(ids.shape)
         if is_sorted and not data.shape:
             raise ValueError("data without axes has no rows.")
-        if not is_sorted:
-            merge(data.shape[:rank], ids.shape, "data and numbers of segments")
+        merge(data.shape[:rank], ids.shape, "data and numbers of segments")
         count = inputs[2].value if len(inputs) > 2 else None
         size = None if count is None else int(count)
         return [Static((size, *data.shape[rank:]), data.dtype)]

@@ -1,0 +1,157 @@
+"""Rows by number: segments, scatters, batches of gathers, places in ascending rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import initialized, run, static
+
+X = np.array([[1, 2], [3, 4], [0, 6], [7, -8]], np.float32)
+
+
+def with_gradient(tf: Any, x: Any, y: Any) -> Any:
+    weight = tf.cast(tf.reshape(tf.range(tf.size(y)), tf.shape(y)), y.dtype) + 1
+    (slope,) = tf.gradients(y * weight, x)
+    return [static(y)["shape"], run(tf, [y, tf.convert_to_tensor(slope)])]
+
+
+def reduced(name: str, *more: Any, x: Any = X) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        given = tf.constant(x)
+        return with_gradient(tf, given, getattr(tf, name)(given, *more))
+
+    return case
+
+
+def whole(name: str, *more: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        return run(tf, getattr(tf, name)(X.astype(np.int32), *more))
+
+    return case
+
+
+def changed(name: str, *more: Any, x: Any = X) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        variable = tf.Variable(x)
+        made = getattr(tf, name)(variable, *more)
+        with initialized(tf) as session:
+            return [static(made), session.run(made), session.run(variable)]
+
+    return case
+
+
+def copied(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        x, updates = tf.constant(X), tf.constant([[5.0, 5.0], [6.0, 6.0]])
+        y = getattr(tf, name)(x, [[1], [3]], updates)
+        slopes = tf.gradients(y * X, [x, updates])
+        return [static(y), run(tf, [y, *slopes])]
+
+    return case
+
+
+def gathered(axis: Any, batch_dims: int) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        x = tf.constant(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5))
+        rows = [[[0, 2], [1, 1], [2, 0]], [[1, 0], [0, 0], [2, 2]]]
+        y = tf.gather(x, rows, axis=axis, batch_dims=batch_dims)
+        return with_gradient(tf, x, y)
+
+    return case
+
+
+def case_coordinates_by_batch(tf: Any) -> Any:
+    x = tf.constant(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    y = tf.gather_nd(x, [[[2, 1], [0, 3]], [[1, 1], [1, 1]]], batch_dims=1)
+    return with_gradient(tf, x, y)
+
+
+def case_rows_of_one_batch_each(tf: Any) -> Any:
+    x = tf.constant(X)
+    return with_gradient(tf, x, tf.batch_gather(x, [[1], [0], [0], [1]]))
+
+
+def case_rows_at_coordinates_have_a_gradient_by_rows(tf: Any) -> Any:
+    x = tf.constant(X)
+    (slope,) = tf.gradients(tf.gather_nd(x, [[1], [3], [1]]), x)
+    return run(tf, [slope.values, slope.indices, slope.dense_shape])
+
+
+def found(side: str, rows: Any, values: Any) -> Callable[[Any], Any]:
+    return lambda tf: run(tf, tf.searchsorted(rows, values, side=side))
+
+
+def repeated(repeats: Any, axis: Any) -> Callable[[Any], Any]:
+    return lambda tf: run(tf, tf.repeat(X, repeats, axis))
+
+
+def case_a_mask_in_brackets(tf: Any) -> Any:
+    x = tf.constant(X)
+    return run(tf, [x[x > 2], x[np.array([True, False, False, True])]])
+
+
+def case_a_mask_made_of_the_first_axis(tf: Any) -> Any:
+    x = tf.constant(X)
+    return run(tf, x[tf.greater(x[:, 0], 1.0)])
+
+
+NAMES = ("sum", "mean", "prod", "min", "max")
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"ascending_{name}": reduced(f"segment_{name}", [0, 0, 2, 2])
+        for name in NAMES
+        if name != "prod"  # it has no gradient in the original
+    },
+    "ascending_products": whole("segment_prod", [0, 0, 2, 2]),
+    **{f"ascending_whole_{n}": whole(f"segment_{n}", [0, 0, 2, 2]) for n in NAMES},
+    **{
+        f"unsorted_{name}": reduced(f"unsorted_segment_{name}", [2, 0, -1, 2], 4)
+        for name in (*NAMES, "sqrt_n")
+    },
+    **{
+        f"unsorted_whole_{name}": whole(f"unsorted_segment_{name}", [2, 0, 2, 2], 4)
+        for name in ("sum", "prod", "min", "max")
+    },
+    **{
+        f"gathered_{name}": reduced(f"sparse_segment_{name}", [3, 0, 1], [0, 0, 2])
+        for name in ("sum", "mean", "sqrt_n")
+    },
+    "numbers_that_descend": reduced("segment_sum", [0, 2, 1, 2]),
+    "numbers_below_nothing": reduced("segment_sum", [-1, 0, 1, 2]),
+    "numbers_that_are_too_few": reduced("segment_sum", [0, 1]),
+    "numbers_beyond_the_count": reduced("unsorted_segment_sum", [0, 1, 2, 3], 2),
+    "numbers_of_elements": reduced("unsorted_segment_sum", [[0, 1]] * 4, 3),
+    "gathered_beyond_the_rows": reduced("sparse_segment_sum", [4], [0]),
+    "multiplied_rows": changed("scatter_mul", [1, 1], [[2.0, 2.0], [3.0, 3.0]]),
+    "divided_rows": changed("scatter_div", [1], [[2.0, 4.0]]),
+    "least_rows": changed("scatter_min", [0, 3], [[0.0, 9.0], [0.0, 0.0]]),
+    "greatest_rows": changed("scatter_max", [0, 3], [[0.0, 9.0], [0.0, 0.0]]),
+    "multiplied_rows_by_a_number": changed("scatter_mul", [1, 2], 3.0),
+    "added_at_coordinates": changed("scatter_nd_add", [[1, 1], [1, 1]], [5.0, 6.0]),
+    "subtracted_at_coordinates": changed("scatter_nd_sub", [[1], [0]], X[:2]),
+    "set_at_coordinates": changed("scatter_nd_update", [[3, 0], [0, 1]], [5.0, 6.0]),
+    "set_at_coordinates_beyond": changed("scatter_nd_update", [[4, 0]], [5.0]),
+    "set_at_coordinates_in_another_shape": changed(
+        "scatter_nd_update", [[3, 0]], [5.0, 6.0]
+    ),
+    "copy_with_sums": copied("tensor_scatter_add"),
+    "copy_with_differences": copied("tensor_scatter_sub"),
+    "copy_with_others": copied("tensor_scatter_update"),
+    "batches_along_the_first_axis": gathered(None, 1),
+    "batches_along_their_own_axis": gathered(1, 1),
+    "batches_along_a_later_axis": gathered(3, 1),
+    "batches_of_two_axes": gathered(2, 2),
+    "batches_of_two_axes_along_the_last": gathered(-1, 2),
+    "batches_of_too_many_axes": gathered(1, 2),
+    "before_equal_ones": found("left", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
+    "after_equal_ones": found("right", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
+    "before_equal_ones_of_a_row": found("left", [1.0, 2.0], [0.5, 2.0, 2.5]),
+    "beside_equal_ones": found("beside", [1, 2], [1]),
+    "each_row_twice": repeated(2, 0),
+    "each_row_as_often_as_it_says": repeated([0, 1, 2, 3], 0),
+    "each_column_twice": repeated([1, 2], 1),
+    "each_element_twice": repeated(2, None),
+}
