@@ -11,11 +11,13 @@ from kit.tf1.contrib import learn as learn
 from kit.tf1.contrib import legacy_seq2seq as legacy_seq2seq
 from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib import metrics as metrics
+from kit.tf1.contrib import nn as nn
 from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import seq2seq as seq2seq
 from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
+from kit.tf1.python.submodules import importable
 
 __all__ = [
     "deprecated",
@@ -25,11 +27,17 @@ __all__ = [
     "legacy_seq2seq",
     "losses",
     "metrics",
+    "nn",
     "rnn",
     "seq2seq",
     "slim",
     "training",
 ]
+
+importable(
+    f"{__name__}.layers",
+    ["python", "python.layers", "python.layers.initializers"],
+)
 
 
 def __getattr__(name: str) -> Any:

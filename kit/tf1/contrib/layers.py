@@ -6,6 +6,7 @@ variables. `arg_scope` gives the functions defaults.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
+from kit.tf1.contrib.named_outputs import collect_named_outputs
 from kit.tf1.contrib.regularizers import apply_regularization as apply_regularization
 from kit.tf1.contrib.regularizers import l1_l2_regularizer as l1_l2_regularizer
 from kit.tf1.contrib.regularizers import l1_regularizer as l1_regularizer
@@ -23,7 +25,7 @@ from kit.tf1.contrib.regularizers import (
 )
 from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer
 from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer_conv2d
-from kit.tf1.graph.collections import GraphKeys, add_to_collections
+from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization
 from kit.tf1.not_offered import refuse
@@ -263,7 +265,7 @@ def _layer(
     x = convert_to_tensor(inputs)
     if made_with["biases"][0] is None:
         layer.use_bias = False
-    with variable_scope(scope, default, [x], reuse=reuse):
+    with variable_scope(scope, default, [x], reuse=reuse) as own:
         layer._dtype = x.dtype.base_dtype
         layer.build(x.shape)
         outputs = layer.call(x)
@@ -271,7 +273,7 @@ def _layer(
             outputs = normalizer(outputs, **(settings or {}))
         if activation is not None:
             outputs = activation(outputs)
-    return _collected(outputs, collections[1])
+        return collect_named_outputs(collections[1], own.name, outputs)
 
 
 @add_arg_scope
@@ -337,7 +339,7 @@ def batch_norm(
                 outputs = identity(outputs)
         if activation_fn is not None:
             outputs = activation_fn(outputs)
-    return _collected(outputs, outputs_collections)
+        return collect_named_outputs(outputs_collections, own.name, outputs)
 
 
 @add_arg_scope
@@ -431,9 +433,9 @@ def one_hot_encoding(
     scope: str | None = None,
 ) -> Any:
     """Return a row for each label, 1 in its column and 0 elsewhere."""
-    with variable_scope(scope, "OneHotEncoding", [labels]):
+    with variable_scope(scope, "OneHotEncoding", [labels]) as own:
         outputs = one_hot(labels, num_classes, on_value, off_value)
-    return _collected(outputs, outputs_collections)
+        return collect_named_outputs(outputs_collections, own.name, outputs)
 
 
 def repeat(inputs: Any, repetitions: int, layer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -469,9 +471,8 @@ def _without_variables(
 ) -> Any:
     x = convert_to_tensor(inputs)
     call = getattr(layer, "call", layer)
-    with variable_scope(scope, default, [x]):
-        outputs = call(x)
-    return _collected(outputs, collections)
+    with variable_scope(scope, default, [x]) as own:
+        return collect_named_outputs(collections, own.name, call(x))
 
 
 def _format(data_format: str | None) -> str:
@@ -489,10 +490,8 @@ def _add_once(name: Any, variable: Any) -> None:
         listed.append(variable)
 
 
-def _collected(outputs: Any, collections: Any) -> Any:
-    if collections:
-        add_to_collections(collections, outputs)
-    return outputs
+# Where programs import its functions from: tensorflow.contrib.layers.python.layers
+python = layers = initializers = regularizers = sys.modules[__name__]
 
 
 def __getattr__(name: str) -> Any:

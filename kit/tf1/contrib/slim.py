@@ -7,7 +7,10 @@ from typing import Any
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learning as learning
 from kit.tf1.contrib import losses as losses
+from kit.tf1.contrib import named_outputs as utils
 from kit.tf1.contrib import prefetch_queue as prefetch_queue
+from kit.tf1.contrib import regularizers as initializers
+from kit.tf1.contrib import regularizers as regularizers
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.layers import add_model_variable as add_model_variable
@@ -60,6 +63,7 @@ __all__ = [
     "get_or_create_global_step",
     "get_trainable_variables",
     "get_variables",
+    "initializers",
     "l1_regularizer",
     "l2_regularizer",
     "layers",
@@ -70,10 +74,12 @@ __all__ = [
     "model_variable",
     "one_hot_encoding",
     "prefetch_queue",
+    "regularizers",
     "relu",
     "repeat",
     "softmax",
     "stack",
+    "utils",
     "variable",
     "variance_scaling_initializer",
     "xavier_initializer",

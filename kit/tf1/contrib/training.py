@@ -13,6 +13,7 @@ from kit.devices.load_balancing import (
 from kit.devices.load_balancing import RandomStrategy as RandomStrategy
 from kit.graph.op import IndexedSlices
 from kit.tf1 import logging
+from kit.tf1.contrib.hparams import HParams as HParams
 from kit.tf1.graph.collections import GraphKeys, get_collection, get_collection_ref
 from kit.tf1.graph.control import control_dependencies, no_op
 from kit.tf1.ops.arithmetic import identity
@@ -26,6 +27,7 @@ from kit.tf1.variables.variable_lists import trainable_variables
 
 __all__ = [
     "GreedyLoadBalancingStrategy",
+    "HParams",
     "RandomStrategy",
     "add_gradients_summaries",
     "byte_size_load_fn",

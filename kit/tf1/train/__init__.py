@@ -130,6 +130,7 @@ from kit.tf1.train.optimizers.sync_replicas import (
 from kit.tf1.train.optimizers.sync_replicas import (
     SyncReplicasOptimizer as SyncReplicasOptimizerV2,
 )
+from kit.tf1.train.queues import queue_runner as queue_runner
 from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
 from kit.tf1.train.queues.coordinator import LooperThread as LooperThread
 from kit.tf1.train.queues.inputs import batch as batch
@@ -233,6 +234,7 @@ __all__ = [
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "queue_runner",
     "range_input_producer",
     "remove_checkpoint",
     "replica_device_setter",

@@ -13,7 +13,6 @@ from kit.tf1 import train as gradient_descent
 from kit.tf1 import train as learning_rate_decay
 from kit.tf1 import train as momentum
 from kit.tf1 import train as monitored_session
-from kit.tf1 import train as moving_averages
 from kit.tf1 import train as optimizer
 from kit.tf1 import train as queue_runner
 from kit.tf1 import train as queue_runner_impl
@@ -26,6 +25,7 @@ from kit.tf1 import train as supervisor
 from kit.tf1 import train as sync_replicas_optimizer
 from kit.tf1 import train as training_util
 from kit.tf1.python.submodules import importable
+from kit.tf1.python.training import moving_averages as moving_averages
 from kit.tf1.python.training import summary_io as summary_io
 
 __all__ = [

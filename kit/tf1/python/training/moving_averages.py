@@ -1,0 +1,55 @@
+"""`tensorflow.python.training.moving_averages`: what `tf.train` has, and averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1 import train
+from kit.tf1.graph.control import colocate_with
+from kit.tf1.ops import arithmetic
+from kit.tf1.tensor.convert import convert_to_tensor
+from kit.tf1.variables.assigning import assign_add, assign_sub
+from kit.tf1.variables.initial_values import Zeros
+from kit.tf1.variables.scopes import get_variable, name_scope, variable_scope
+
+__all__ = ["assign_moving_average"]
+
+
+def assign_moving_average(
+    variable: Any,
+    value: Any,
+    decay: Any,
+    zero_debias: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Return an operation that moves a variable to a value, by the share 1 - decay.
+
+    With `zero_debias` the variable is what the average would be had it not begun at 0:
+    the average itself and the number of updates are variables of their own.
+    """
+    with (
+        name_scope(name, "AssignMovingAvg", [variable, value, decay]) as scope,
+        colocate_with(variable),
+    ):
+        dtype = variable.dtype.base_dtype
+        share = convert_to_tensor(1.0 - decay, dtype, name="decay")
+        if zero_debias:
+            move = _debiased(variable, value, share)
+        else:
+            move = (variable - value) * share
+        return assign_sub(variable, move, name=scope)
+
+
+def _debiased(variable: Any, value: Any, share: Any) -> Any:
+    with variable_scope(variable.op.name, values=[variable, value, share]):
+        dtype = variable.dtype.base_dtype
+        begins = {"initializer": Zeros(), "trainable": False, "dtype": dtype}
+        biased = get_variable("biased", variable.shape, **begins)
+        n_updates = get_variable("local_step", [], **begins)
+        average = assign_sub(biased, (biased - value) * share)
+        count = assign_add(n_updates, 1.0)
+        return variable - average / (1.0 - arithmetic.pow(1.0 - share, count))
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(train, name)

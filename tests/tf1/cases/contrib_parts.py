@@ -1,0 +1,130 @@
+"""Parts of contrib: names of layers' outputs, old losses, averages and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import initialized, run, static
+
+
+def case_outputs_of_layers_by_name(tf: Any) -> Any:
+    slim = tf.contrib.slim
+    x = tf.ones([2, 8, 8, 3])
+    with tf.variable_scope("net", values=[x]) as scope:
+        kept = scope.name + "_end_points"
+        with slim.arg_scope(
+            [slim.conv2d, slim.fully_connected, slim.max_pool2d],
+            outputs_collections=kept,
+        ):
+            net = slim.repeat(x, 2, slim.conv2d, 4, [3, 3], scope="conv")
+            net = slim.max_pool2d(net, [2, 2], scope="pool")
+            net = slim.fully_connected(slim.flatten(net), 5, scope="fc")
+        slim.utils.collect_named_outputs(kept, "own/", net)
+        found = slim.utils.convert_collection_to_dict(kept)
+        again = slim.utils.convert_collection_to_dict(kept, clear_collection=True)
+    tf.add_to_collection("plain", tf.identity(x, name="x"))
+    plain = slim.utils.convert_collection_to_dict("plain")
+    return [
+        [[name, one.shape.as_list()] for name, one in found.items()],
+        list(again) == list(found),
+        tf.get_collection(kept),
+        list(plain),
+    ]
+
+
+def case_size_of_a_shape(tf: Any) -> Any:
+    shape = tf.TensorShape([None, 3, 4])
+    return tf.contrib.slim.utils.last_dimension(shape, min_rank=3)
+
+
+def case_a_shape_with_too_few_axes(tf: Any) -> Any:
+    return tf.contrib.slim.utils.last_dimension(tf.TensorShape([2]), min_rank=2)
+
+
+def case_losses_with_their_old_order(tf: Any) -> Any:
+    logits = np.array([[0.2, -1.0, 3.0], [1.0, 0.0, 0.5]], np.float32)
+    labels = np.array([[0, 0, 1], [0, 1, 0]], np.float32)
+    nn = tf.contrib.nn
+    made = [
+        nn.deprecated_flipped_softmax_cross_entropy_with_logits(logits, labels),
+        nn.deprecated_flipped_sparse_softmax_cross_entropy_with_logits(logits, [2, 1]),
+        nn.deprecated_flipped_sigmoid_cross_entropy_with_logits(logits, labels),
+    ]
+    return run(tf, made)
+
+
+def averages(tf: Any, **how: Any) -> Any:
+    try:
+        from tensorflow.python.training import moving_averages
+    except ImportError:
+        from kit.tf1.python.training import moving_averages
+    with tf.variable_scope("net"):
+        mean = tf.get_variable("mean", [2], initializer=tf.zeros_initializer())
+    x = tf.placeholder(tf.float32, [2])
+    update = moving_averages.assign_moving_average(mean, x, 0.9, **how)
+    names = [[one.op.name, one.shape.as_list()] for one in tf.global_variables()]
+    with initialized(tf) as session:
+        values = [session.run(update, {x: [i, -2.0]}) for i in (1.0, 5.0, 2.0)]
+    return [names, len(tf.trainable_variables()), values]
+
+
+def case_moving_average(tf: Any) -> Any:
+    return averages(tf, zero_debias=False)
+
+
+def case_moving_average_that_did_not_begin_at_zero(tf: Any) -> Any:
+    return averages(tf)
+
+
+def settings(tf: Any) -> Any:
+    return tf.contrib.training.HParams(
+        rate=0.1, units=3, sizes=[1, 2], on=True, how="a"
+    )
+
+
+def case_settings(tf: Any) -> Any:
+    made = settings(tf)
+    made.parse("rate=2,units=5, sizes=[7,8,9],on=false,how=b")
+    made.add_hparam("more", 1.5)
+    made.override_from_dict({"units": 6})
+    return [
+        made.values(),
+        made.get("rate"),
+        made.get("none", 3),
+        "rate" in made,
+        made.to_json(sort_keys=True),
+        str(made),
+    ]
+
+
+def case_setting_that_is_not_there(tf: Any) -> Any:
+    return settings(tf).parse("depth=3").values()
+
+
+def case_setting_of_another_type(tf: Any) -> Any:
+    return settings(tf).parse("units=much").values()
+
+
+def case_setting_twice(tf: Any) -> Any:
+    return settings(tf).add_hparam("rate", 1)
+
+
+def case_queue_runners_have_a_module(tf: Any) -> Any:
+    queue = tf.FIFOQueue(3, tf.float32, shapes=[[]])
+    runner = tf.train.queue_runner.QueueRunner(queue, [queue.enqueue(1.0)])
+    tf.train.queue_runner.add_queue_runner(runner)
+    return [len(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)), static(queue.size())]
+
+
+def case_settings_of_a_list_one_by_one(tf: Any) -> Any:
+    return settings(tf).parse("sizes[1]=4").values()
+
+
+def case_initializers_have_a_module(tf: Any) -> Any:
+    layers, slim = tf.contrib.layers, tf.contrib.slim
+    return [
+        slim.initializers.xavier_initializer is layers.xavier_initializer,
+        slim.regularizers.l2_regularizer is layers.l2_regularizer,
+    ]
