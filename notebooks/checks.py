@@ -7,7 +7,7 @@ the kit. A learner's function is called with copies of what it gets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +250,66 @@ def quicker(given: object) -> AnswerVerdict:
         return ""
 
     return function(given, judge, "For large models and for small ones.")
+
+
+# -- 09: choose ---------------------------------------------------------------------
+
+
+def servers_that_win(
+    given: object, n: int, once_ms: float, delay_ms: float
+) -> AnswerVerdict:
+    """Judge how many servers, 1, 2, 4 ..., make a step shorter than a ring's."""
+    ring = 2 * (n - 1) / n * once_ms + 2 * (n - 1) * delay_ms
+    counts = [2**power for power in range(n.bit_length()) if 2**power <= n]
+    times = {p: (n / p + 1) * once_ms + 2 * delay_ms for p in counts}
+    right = min(p for p, ms in times.items() if ms < ring)
+    wrong = {
+        p: f"that takes {ms:,.4g} ms, and the ring {ring:,.4g} ms."
+        for p, ms in times.items()
+        if p < right
+    }
+    return number(
+        given,
+        right,
+        well=f"{times[right]:,.4g} ms, and the ring takes {ring:,.4g} ms.",
+        hints=wrong | {p: "that is enough; are fewer?" for p in counts if p > right},
+        otherwise="compare a once + b latency of both.",
+        unit="servers",
+    )
+
+
+def slow_line(given: object, n: int, slower: float) -> AnswerVerdict:
+    """Judge how many times *once* a ring's step takes if one line is slower."""
+    alike = 2 * (n - 1) / n
+    return number(
+        given,
+        alike * slower,
+        well="Everybody waits for that line, and its bytes are not fewer than others'.",
+        hints={
+            alike: "that is with equal lines.",
+            slower: "how often does S pass a line of a ring?",
+            alike * (slower + n - 1) / n: "that is a mean; who waits for whom?",
+        },
+        otherwise="which line decides, and how many bytes does it carry?",
+    )
+
+
+def fastest(given: object, seconds: Mapping[str, float]) -> AnswerVerdict:
+    """Judge which of some exchanges takes the fewest seconds."""
+    if given is None or given is ...:
+        return number(given, 0, well="", hints={}, otherwise="")
+    if given not in seconds:
+        return AnswerVerdict(
+            False, f"Not yet: {given!r} is none of {', '.join(map(repr, seconds))}."
+        )
+    best = min(seconds, key=seconds.__getitem__)
+    its = f"{given} takes {1e3 * seconds[str(given)]:,.3g} ms a step"
+    if given == best:
+        return AnswerVerdict(True, f"Right. {its}; no other is faster.")
+    times = seconds[str(given)] / seconds[best]
+    return AnswerVerdict(
+        False, f"Not yet: {its}, and another one takes less by a factor of {times:.2g}."
+    )
 
 
 # -- 05: evolution strategies -------------------------------------------------------

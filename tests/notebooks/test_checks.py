@@ -53,6 +53,16 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
             6.5: "while gradients come in",  # 8 * 4 + 2 l
         },
     ),
+    "servers that win": (
+        lambda given: checks.servers_that_win(given, n=8, once_ms=50, delay_ms=10),
+        4,  # 3 * 50 + 2 * 10; a ring takes 1.75 * 50 + 14 * 10 = 227.5
+        {2: "takes 270 ms, and the ring 227.5", 8: "are fewer"},
+    ),
+    "slow line": (
+        lambda given: checks.slow_line(given, n=4, slower=10),
+        15,
+        {1.5: "equal lines", 10: "how often", 4.875: "a mean"},
+    ),
     "population bytes": (
         lambda given: checks.population_bytes(given, size=2600),
         2600,
@@ -342,6 +352,18 @@ def test_formulas_of_the_lessons_are_those_of_the_links() -> None:
     assert checks.predicted_ms("ps", 3, 125_000, mbit=100, delay_ms=2) == 44
     assert checks.predicted_ms("ring", 2, 125_000, mbit=100, delay_ms=2) == 14
     assert checks.even_ms(7 / 2, 4, 100_000, 200).is_right
+
+
+def test_the_fastest_of_some_exchanges_is_right_and_no_other_is_given_away() -> None:
+    seconds = {"ps": 0.02, "ring": 0.01}
+
+    assert checks.fastest("ring", seconds).is_right
+    slower = checks.fastest("ps", seconds)
+    assert slower.words == (
+        "Not yet: ps takes 20 ms a step, and another one takes less by a factor of 2."
+    )
+    assert checks.fastest("star", seconds).words.startswith("Not yet: 'star' is none")
+    assert "three dots" in checks.fastest(..., seconds).words
 
 
 def steps(*rows: tuple[str, str]) -> pd.DataFrame:

@@ -226,3 +226,23 @@ def test_lesson_on_an_experiment_foretells_replays_and_compares(tmp_path: Path) 
     assert "differ for the first time in step 0" in printed(lesson, "diff")
     bytes_moved = numbers(printed(lesson, "hook"), r"(?m)^\w+ +(\d+)\.0 ")
     assert bytes_moved == [6 * SIZE, 3 * SIZE, 6 * SIZE]
+
+
+def test_lesson_on_choosing_measures_what_its_two_numbers_say(tmp_path: Path) -> None:
+    lesson = run("09_choose", tmp_path)
+
+    rows = re.findall(r"^(.{10}) +([\d. ]+)$", printed(lesson, "table"), re.M)
+    times = {name.strip(): [float(one) for one in row.split()] for name, row in rows}
+    once = 104_000 * 8 / 30e6 * 1e3
+    servers = {"1 server": 5 * once, "4 servers": 2 * once}
+    formulas = servers | {"ring": 1.5 * once, "mesh": 2.5 * once}
+    for name, predicted in formulas.items():
+        short, short_formula, long, long_formula = times[name]
+        assert short_formula == pytest.approx(predicted, abs=0.1)
+        in_a_row = 6 if name == "ring" else 2
+        assert long_formula == pytest.approx(predicted + 20 * in_a_row, abs=0.1)
+        assert 0.9 * short_formula < short < 2 * short_formula, name
+        assert 0.9 * long_formula < long < 2 * long_formula, name
+    revealed = printed(lesson, "reveal")
+    assert "Well guessed. It is: ring." in revealed
+    assert "It is: 4 servers. You guessed: ring." in revealed
