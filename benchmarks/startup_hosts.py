@@ -1,10 +1,12 @@
 """Seconds until a cluster on two hosts is ready: `kit.Cluster` and plain ipyparallel.
 
     python -m benchmarks.startup_hosts [--quick] [--json FILE] [--launchers ssh]
+        [--slots N]
 
-Both use the same launcher of ipyparallel, over ssh or Slurm, with four engines, two on
-each host; seconds are from the call until the first answer of every engine. The hosts
-are namespaces of this machine, which needs root, sshd, and Slurm for its rows.
+Both use the same launcher of ipyparallel, over ssh or Slurm, with `--slots` engines on
+each host, two if not told; seconds are from the call until the first answer of every
+engine. The hosts are namespaces of this machine, which needs root, sshd, and Slurm for
+its rows.
 """
 
 from __future__ import annotations
@@ -25,41 +27,42 @@ from tests.hosts.two_hosts import TwoHosts, missing
 
 SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
 LAUNCHERS = ("ssh", "slurm")
-N_TASKS = 4
 # The program of one start: a launcher's name and what is needed of it come as a dict.
 _ONE = """
 import ast, os, sys, time
 told = ast.literal_eval(sys.argv[1])
 system, launcher, here = told["system"], told["launcher"], told["here"]
+slots = told["slots"]
+n = slots * len(told["hosts"])
 if system == "kit.Cluster":
     import kit
     if launcher == "ssh":
         by = kit.launchers.SSH(
-            dict.fromkeys(told["hosts"], 2), ssh_args=told["ssh_args"],
+            dict.fromkeys(told["hosts"], slots), ssh_args=told["ssh_args"],
             python=sys.executable, address=here)
     else:
         by = kit.launchers.Slurm(address=here)
-    start = lambda: kit.Cluster(ps=1, worker=3, launcher=by)
+    start = lambda: kit.Cluster(ps=1, worker=n - 1, launcher=by)
     call = lambda cluster: cluster.call("all", int)
 else:
     import ipyparallel
     from traitlets.config import Config
     config = Config()
     os.chdir(told["folder"])  # it leaves its files where it is
-    config.SSHEngineSetLauncher.engines = dict.fromkeys(told["hosts"], 2)
+    config.SSHEngineSetLauncher.engines = dict.fromkeys(told["hosts"], slots)
     for name in "SSHLauncher", "SSHEngineLauncher", "SSHEngineSetLauncher":
         config[name].ssh_args = told["ssh_args"]
         config[name].scp_args = told["ssh_args"]
         config[name].remote_python = sys.executable
     start = lambda: ipyparallel.Cluster(
-        n=4, engines=launcher, config=config, controller_ip=here,
+        n=n, engines=launcher, config=config, controller_ip=here,
         controller_location=here, log_level=50)
     call = lambda client: client[:].apply_sync(int)
 begin = time.monotonic()
 with start() as started:
     answers = call(started)
     took = time.monotonic() - begin
-    assert len(answers) == 4, answers
+    assert len(answers) == n, answers
 print("took", took)
 """
 Run = Callable[[str], str]
@@ -87,12 +90,12 @@ def launchers(hosts: TwoHosts, wanted: Sequence[str]) -> Iterator[dict[str, Run]
         yield found
 
 
-def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts) -> float:
+def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts, slots: int) -> float:
     """Start once and return how long it took."""
     told = {
         **{"system": system, "launcher": launcher, "here": hosts.here},
         **{"hosts": list(hosts.address.values()), "ssh_args": hosts.ssh_args},
-        "folder": str(hosts.folder),
+        **{"slots": slots, "folder": str(hosts.folder)},
     }
     lines = run(repr(told)).splitlines()
     took = [line for line in lines if line.startswith("took ")]
@@ -105,6 +108,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--launchers", nargs="+", choices=LAUNCHERS, default=LAUNCHERS)
+    parser.add_argument("--slots", type=int, default=2, help="engines on each host")
     options = parser.parse_args()
     if reason := missing():
         sys.exit(f"no two hosts: {reason}")
@@ -121,9 +125,10 @@ def main() -> None:
             found[name] = {system: [] for system in SYSTEMS}
             for _ in range(rounds):
                 for system in SYSTEMS:
-                    found[name][system].append(seconds(run, system, name, hosts))
+                    took = seconds(run, system, name, hosts, options.slots)
+                    found[name][system].append(took)
     table = Table(
-        f"Seconds until {N_TASKS} engines on two hosts answer",
+        f"Seconds until {2 * options.slots} engines on two hosts answer",
         (
             f"Seconds, median of {rounds} starts of each in turn; ratio: the first / "
             "the second.",

@@ -53,6 +53,14 @@ def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def other(hosts: TwoHosts) -> Iterator[kit.Cluster]:
+    """A second cluster from the same folder, with a task on each host; insecure."""
+    far = launcher(hosts, slots=1)
+    with kit.Cluster(ps=0, worker=2, launcher=far, insecure=True) as running:
+        yield running
+
+
 def folder_of(cluster: kit.Cluster) -> Path:
     """Return the cluster's folder here; those on the hosts begin with its name."""
     there = Path(cluster.log_path("worker:0")).parents[1]
@@ -296,36 +304,13 @@ def test_killed_far_task_ends_a_training_within_five_seconds_with_its_name(
 
 
 def test_two_clusters_from_one_folder_train_side_by_side(
-    cluster: kit.Cluster, hosts: TwoHosts
+    cluster: kit.Cluster, other: kit.Cluster
 ) -> None:
-    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as other:
-        runs = [begin(cluster, steps=60), begin(other, steps=60)]
-        for run, n_workers in zip(runs, (3, 2), strict=True):
-            run.wait(60)
-            for name, value in replayed(60, n_workers=n_workers).items():
-                np.testing.assert_array_equal(run.params[name], value)
-
-    assert cluster.call("worker:2", platform.node) == "nodeb"  # the other one's end
-
-
-def test_killed_far_task_is_named_and_restarted_and_a_stop_leaves_nothing(
-    hosts: TwoHosts,
-) -> None:
-    cluster = kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)).start()
-    folder, before = folder_of(cluster), cluster.spec
-    pid = cluster.call("worker:1", os.getpid)
-
-    with pytest.raises(PeerLost, match=r"worker:1 killed by signal 9"):
-        cluster.on("worker:1", f"import os; os.kill({pid}, 9)")
-    until(lambda: cluster.status[1].state is ClusterState.LOST, 5)
-    cluster.restart("worker:1")
-
-    assert cluster.spec == before
-    assert cluster.call("worker:1", platform.node) == "nodeb"
-    until(lambda: "Completed registration" in cluster.log("worker:1", 100), 10)
-    assert left_of(folder, hosts)
-    cluster.stop()
-    assert left_of(folder, hosts) == []
+    runs = [begin(cluster, steps=60), begin(other, steps=60)]
+    for run, n_workers in zip(runs, (3, 2), strict=True):
+        run.wait(60)
+        for name, value in replayed(60, n_workers=n_workers).items():
+            np.testing.assert_array_equal(run.params[name], value)
 
 
 # -- what passes between the hosts -----------------------------------------------------
@@ -391,7 +376,7 @@ def overheard(hosts: TwoHosts, cluster: kit.Cluster) -> bytes:
 
 
 def test_parameters_cannot_be_read_between_the_hosts_unless_insecure_is_asked_for(
-    cluster: kit.Cluster, hosts: TwoHosts
+    cluster: kit.Cluster, other: kit.Cluster, hosts: TwoHosts
 ) -> None:
     words, least = PARAMS["w"][:8].tobytes(), 20 * PARAMS["w"].nbytes
 
@@ -399,9 +384,27 @@ def test_parameters_cannot_be_read_between_the_hosts_unless_insecure_is_asked_fo
 
     assert len(found) > least
     assert words not in found
-    far = launcher(hosts, slots=1)
-    with kit.Cluster(ps=0, worker=2, launcher=far, insecure=True) as insecure:
-        assert words in overheard(hosts, insecure)
+    assert words in overheard(hosts, other)
+
+
+def test_killed_far_task_is_named_and_restarted_and_a_stop_leaves_nothing(
+    cluster: kit.Cluster, other: kit.Cluster, hosts: TwoHosts
+) -> None:
+    folder, before = folder_of(other), other.spec
+    pid = other.call("worker:1", os.getpid)
+
+    with pytest.raises(PeerLost, match=r"worker:1 killed by signal 9"):
+        other.on("worker:1", f"import os; os.kill({pid}, 9)")
+    until(lambda: other.status[1].state is ClusterState.LOST, 5)
+    other.restart("worker:1")
+
+    assert other.spec == before
+    assert other.call("worker:1", platform.node) == "nodeb"
+    until(lambda: "Completed registration" in other.log("worker:1", 100), 10)
+    assert left_of(folder, hosts)
+    other.stop()
+    assert left_of(folder, hosts) == []
+    assert cluster.call("worker:2", platform.node) == "nodeb"  # it has its own end
 
 
 # pyzmq has a thread from the first message on that it sends without a copy.

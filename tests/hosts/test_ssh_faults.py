@@ -158,37 +158,28 @@ def computed_with(
     return found, [str(one.message) for one in caught]
 
 
-def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
-    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # it would go to all hosts
-    python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
-    far = launcher(hosts, slots=1, python=python)
-
-    (mine, theirs), warned = computed_with(far)
-
-    assert mine[0] != theirs[0]
-    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
-    assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
-
-
 @pytest.mark.skipif(not arithmetic.simd(), reason="numpy uses the least of this CPU")
-def test_hosts_with_different_instructions_are_told_how_to_compute_the_same_bits(
+def test_hosts_that_compute_differently_are_told_how_to_compute_the_same_bits(
     hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    for name in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES"):
+        monkeypatch.delenv(name, raising=False)  # it would go to all hosts
     without = ",".join(arithmetic.simd())
-    python = python_of(hosts, tmp_path, f"export NPY_DISABLE_CPU_FEATURES={without}")
+    restricted = f"OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES={without}"
+    python = python_of(hosts, tmp_path, f"export {restricted}")
 
     (mine, theirs), warned = computed_with(launcher(hosts, slots=1, python=python))
 
+    assert mine[0] != theirs[0]
     assert mine[1] == arithmetic.simd()
     assert theirs[1] == ()
     assert mine[2] != theirs[2]
-    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", warned[0])
+    told = "\n".join(warned)
+    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", told)
+    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", told)
     assert found is not None
-    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warning says
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warnings say
     assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
 
 

@@ -38,17 +38,21 @@ def site_file(hosts: TwoHosts, folder: Path, names: dict[str, int]) -> Path:
     return path
 
 
-@pytest.fixture
-def notebook(
-    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Kernel]:
-    site = site_file(hosts, tmp_path, dict.fromkeys(hosts.address.values(), 2))
-    monkeypatch.setenv("KIT_LAUNCHERS", str(site))
+@pytest.fixture(scope="module")
+def notebook(hosts: TwoHosts) -> Iterator[Kernel]:
     loop = ensure_event_loop()
     try:
         # ssh makes a socket there, whose path must be short.
-        with tempfile.TemporaryDirectory() as runtime, kernel(Path(runtime)) as found:
-            yield found
+        with (
+            tempfile.TemporaryDirectory() as runtime,
+            pytest.MonkeyPatch.context() as m,
+        ):
+            slots = dict.fromkeys(hosts.address.values(), 2)
+            site = site_file(hosts, Path(runtime), slots)
+            m.setenv("KIT_LAUNCHERS", str(site))
+            with kernel(Path(runtime)) as found:
+                assert found.run("%load_ext kit").status == "ok"
+                yield found
     finally:
         loop.close()
 
@@ -84,26 +88,27 @@ bits = b"".join(run.params[name].tobytes() for name in sorted(run.params))
 """
 
 
+LOCALLY = f"%%cluster --ps 1 --worker 3\n{TRAINING}"
+AFAR = f"%%cluster --ps 1 --worker 3 --launcher ssh\n{TRAINING}"
+
+
+@pytest.mark.lasting("process", "descriptor", "thread")  # the cluster goes on
 def test_training_of_the_first_lesson_has_the_bits_of_a_local_cluster(
     notebook: Kernel,
 ) -> None:
-    assert notebook.run("%load_ext kit").status == "ok"
-    found = []
-    for launcher in ("", " --launcher ssh"):
-        cell = f"%%cluster --ps 1 --worker 3{launcher}\n{TRAINING}"
-        found.append(notebook.run(cell))
-        assert notebook.run("%cluster stop").status == "ok"
+    here = notebook.run(LOCALLY)
+    assert notebook.run("%cluster stop").status == "ok"
+    there = notebook.run(AFAR)
 
-    here, there = (answer.result for answer in found)
-    assert here.startswith("'ps ring "), found
-    assert there == here, found
+    assert here.result.startswith("'ps ring "), here
+    assert there.result == here.result, there
 
 
+@pytest.mark.lasting("process", "descriptor", "thread")  # as above, if this is alone
 def test_what_a_cell_prints_on_a_far_task_is_seen_while_the_cell_runs(
     notebook: Kernel, tmp_path: Path
 ) -> None:
-    assert notebook.run("%load_ext kit").status == "ok"
-    begun = notebook.run("%%cluster --ps 1 --worker 3 --launcher ssh\n'begun'")
+    begun = notebook.run(AFAR.replace(TRAINING, "'begun'"))  # or it runs already
     assert begun.result == "'begun'", begun
     go = tmp_path / "go"
 
