@@ -20,6 +20,7 @@ from kit.tf1 import data as data
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
+from kit.tf1 import graph_util as graph_util
 from kit.tf1 import image as image
 from kit.tf1 import keras as keras
 from kit.tf1 import layers as layers
@@ -30,6 +31,7 @@ from kit.tf1 import metrics as metrics
 from kit.tf1 import nn as nn
 from kit.tf1 import python_io as python_io
 from kit.tf1 import random as random
+from kit.tf1 import saved_model as saved_model
 from kit.tf1 import summary as summary
 from kit.tf1 import test as test
 from kit.tf1 import train as train

@@ -60,6 +60,8 @@ _INSTEAD: dict[str, str] = {
         ["import_graph_def", "MetaGraphDef", "saved_model.", "graph_util.", "lite."],
         "build the graph in the program; graphs are not read from files",
     ),
+    "contrib.session_bundle.": "tf.saved_model.simple_save(session, folder, inputs, "
+    "outputs), or tf.train.Saver().save(session, path)",
     "data.": _DATA,
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",

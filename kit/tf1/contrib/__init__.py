@@ -14,6 +14,7 @@ from kit.tf1.contrib import metrics as metrics
 from kit.tf1.contrib import nn as nn
 from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import seq2seq as seq2seq
+from kit.tf1.contrib import session_bundle as session_bundle
 from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
@@ -30,6 +31,7 @@ __all__ = [
     "nn",
     "rnn",
     "seq2seq",
+    "session_bundle",
     "slim",
     "training",
 ]

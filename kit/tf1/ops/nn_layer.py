@@ -161,7 +161,9 @@ def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
     noise = uniform(sizes, dtype=dtype._base, seed=seed, name="random_uniform")
     is_kept = create("GreaterEqual", noise, share, name="GreaterEqual")
     scaled = multiply(x, 1.0 / (1.0 - share), name="mul")
-    return multiply(scaled, cast(is_kept, dtype), name="mul")
+    made = multiply(scaled, cast(is_kept, dtype), name="mul")
+    made.set_shape(x.shape)  # a rate that is fed may have no shape
+    return made
 
 
 def _noise(x: Any, given: Any) -> Any:

@@ -22,6 +22,7 @@ _HOME: Final = {
         ["Event", "LogMessage", "SessionLog", "TaggedRunMetadata"], "event"
     ),
     "GraphDef": "graph",
+    **dict.fromkeys(["MetaGraphDef", "SignatureDef", "TensorInfo"], "meta_graph"),
     "RunMetadata": "config",
 }
 # The messages that are names of the original, by module.

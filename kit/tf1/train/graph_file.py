@@ -24,13 +24,19 @@ def write_graph(
     """
     graph = graph_or_graph_def
     found = graph.as_graph_def() if hasattr(graph, "as_graph_def") else graph
-    if not isinstance(found, GraphDef):
+    is_message = hasattr(
+        found, "SerializeToString"
+    )  # of convert_variables_to_constants
+    if not is_message and not isinstance(found, GraphDef):
         raise TypeError(
             f"{graph!r} is no graph; give session.graph or tf.get_default_graph()."
         )
-    text = str(found)
     path = Path(logdir, name)
-    data = text.encode() if as_text else parsed("GraphDef", text).SerializeToString()
+    if as_text:
+        data = str(found).encode()
+    else:
+        kept = found if is_message else parsed("GraphDef", str(found))
+        data = kept.SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, data)
     return str(path)

@@ -154,3 +154,9 @@ CASES: dict[str, Callable[[Any], Any]] = {
         TABLE, [0.5]
     ),
 }
+
+
+def case_dropout_by_a_rate_without_a_shape(tf: Any) -> Any:
+    x, kept = tf.ones([2, 3]), tf.placeholder(tf.float32)
+    made = [tf.nn.dropout(x, kept), tf.layers.dropout(x, kept, training=True)]
+    return [one.shape.as_list() for one in made]

@@ -9,6 +9,7 @@ from kit import tf1 as sparse_tensor
 from kit import tf1 as tensor_shape
 from kit.tf1 import errors as errors
 from kit.tf1 import errors as errors_impl
+from kit.tf1 import graph_util as graph_util
 from kit.tf1.python.framework import tensor_util as tensor_util
 from kit.tf1.python.submodules import importable
 
@@ -18,6 +19,7 @@ __all__ = [
     "dtypes",
     "errors",
     "errors_impl",
+    "graph_util",
     "ops",
     "random_seed",
     "sparse_tensor",
