@@ -29,7 +29,7 @@ from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization
 from kit.tf1.not_offered import refuse
-from kit.tf1.ops import nn_layer
+from kit.tf1.ops import nn_conv, nn_layer
 from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.creation import one_hot
 from kit.tf1.ops.nn_activation import relu as _relu
@@ -61,6 +61,8 @@ __all__ = [
     "one_hot_encoding",
     "relu",
     "repeat",
+    "separable_conv2d",
+    "separable_convolution2d",
     "softmax",
     "stack",
     "sum_regularizer",
@@ -211,6 +213,73 @@ def conv2d(
         trainable=trainable,
         scope=scope,
     )
+
+
+@add_arg_scope
+def separable_conv2d(
+    inputs: Any,
+    num_outputs: int | None,
+    kernel_size: Any,
+    depth_multiplier: int = 1,
+    stride: Any = 1,
+    padding: str = "SAME",
+    data_format: str = "NHWC",
+    rate: Any = 1,
+    activation_fn: Any = _relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = None,
+    pointwise_initializer: Any = None,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = Zeros,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Return a correlation of each channel, and of these one of places.
+
+    Without `num_outputs` only the first of the two. Raises `ValueError` for another
+    format than NHWC.
+    """
+    if data_format != "NHWC":
+        raise ValueError(f"data_format is {data_format!r}; only 'NHWC' is taken.")
+    x = convert_to_tensor(inputs)
+
+    def made(name: str, shape: list[int], initializer: Any, regularizer: Any) -> Any:
+        own = variables_collections
+        listed = _collections(own.get(name) if isinstance(own, dict) else own)
+        dtype = x.dtype.base_dtype
+        how = (dtype, initializer, regularizer, trainable, listed)
+        return model_variable(name, shape, *how)
+
+    with variable_scope(scope, "SeparableConv2d", [x], reuse=reuse) as within:
+        n_channels = x.shape.as_list()[-1]
+        n_between = depth_multiplier * n_channels
+        sizes = [*images.pair("kernel_size", kernel_size), n_channels, depth_multiplier]
+        how = ([1, *images.pair("stride", stride), 1], padding)
+        rates = images.pair("rate", rate)
+        depthwise = made(
+            "depthwise_weights", sizes, weights_initializer, weights_regularizer
+        )
+        if num_outputs is None:
+            outputs = nn_conv.depthwise_conv2d(x, depthwise, *how, rates)
+        else:
+            start = pointwise_initializer or weights_initializer
+            sizes = [1, 1, n_between, num_outputs]
+            places = made("pointwise_weights", sizes, start, weights_regularizer)
+            outputs = nn_conv.separable_conv2d(x, depthwise, places, *how, rates)
+        if normalizer_fn is not None:
+            outputs = normalizer_fn(outputs, **(normalizer_params or {}))
+        elif biases_initializer is not None:
+            size = [num_outputs or n_between]
+            biases = made("biases", size, biases_initializer, biases_regularizer)
+            outputs = nn_layer.bias_add(outputs, biases)
+        if activation_fn is not None:
+            outputs = activation_fn(outputs)
+        return collect_named_outputs(outputs_collections, within.name, outputs)
 
 
 # What these layers call the variables of those of `tf.layers`.
@@ -464,6 +533,7 @@ def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
 relu = partial(fully_connected, activation_fn=_relu)
 linear = partial(fully_connected, activation_fn=None)
 convolution2d = conv2d
+separable_convolution2d = separable_conv2d
 
 
 def _without_variables(

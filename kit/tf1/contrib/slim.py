@@ -29,6 +29,7 @@ from kit.tf1.contrib.layers import model_variable as model_variable
 from kit.tf1.contrib.layers import one_hot_encoding as one_hot_encoding
 from kit.tf1.contrib.layers import relu as relu
 from kit.tf1.contrib.layers import repeat as repeat
+from kit.tf1.contrib.layers import separable_conv2d as separable_conv2d
 from kit.tf1.contrib.layers import softmax as softmax
 from kit.tf1.contrib.layers import stack as stack
 from kit.tf1.contrib.layers import variable as variable
@@ -77,6 +78,7 @@ __all__ = [
     "regularizers",
     "relu",
     "repeat",
+    "separable_conv2d",
     "softmax",
     "stack",
     "utils",

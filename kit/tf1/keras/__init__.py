@@ -1,13 +1,17 @@
-"""`tf.keras`: only the digits of its `datasets`."""
+"""`tf.keras`: only the digits of its `datasets`, and `utils.to_categorical`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.keras import categories as utils
 from kit.tf1.keras import datasets as datasets
 from kit.tf1.not_offered import refuse
+from kit.tf1.python.submodules import importable
 
-__all__ = ["datasets"]
+__all__ = ["datasets", "utils"]
+
+importable(__name__, ["utils"])
 
 
 def __getattr__(name: str) -> Any:

@@ -128,3 +128,37 @@ def case_initializers_have_a_module(tf: Any) -> Any:
         slim.initializers.xavier_initializer is layers.xavier_initializer,
         slim.regularizers.l2_regularizer is layers.l2_regularizer,
     ]
+
+
+def case_separable_convolutions(tf: Any) -> Any:
+    slim = tf.contrib.slim
+    x = tf.reshape(tf.range(96.0), [1, 4, 8, 3]) / 96
+    start = tf.constant_initializer(0.5)
+    with slim.arg_scope(
+        [slim.separable_conv2d],
+        weights_initializer=start,
+        weights_regularizer=slim.l2_regularizer(0.1),
+    ):
+        made = [
+            slim.separable_conv2d(x, 5, [3, 3], 2, stride=2, scope="a"),
+            slim.separable_conv2d(x, None, [3, 2], 1, activation_fn=None),
+            slim.separable_conv2d(x, 4, 3, padding="VALID", rate=1),
+        ]
+    kept = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    with initialized(tf) as session:
+        return [
+            [[one.op.name, one.shape.as_list()] for one in tf.model_variables()],
+            [[one.op.name, one.shape.as_list()] for one in made],
+            len(kept),
+            session.run([*made, *kept]),
+        ]
+
+
+def case_labels_as_rows(tf: Any) -> Any:
+    make = tf.keras.utils.to_categorical
+    return [
+        make([0, 2, 1]),
+        make([[1], [0]], 3),
+        make([[1, 0]], 2, dtype="int64"),
+        make(2),
+    ]
