@@ -1,119 +1,54 @@
 """A recording as a finished `Run`: what boards, reports and tables take.
 
-It is the same class. Instead of an observer that asks the tasks, it has one that knows
-everything from the start.
+It is the same class, and reads the same fold of facts: what the recorder has kept is
+what an observer had been told.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
-from kit.task import Task
-from kit.trace.named_rows import EpochRow
-from kit.trace.trace import Trace
+from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
-from kit.training.client.recorded import Cursors, News, Recorded, Tables
-from kit.training.client.requests import over
+from kit.training.client.recorded import News
 from kit.training.client.run import Run
-from kit.training.client.stuck_tasks import StuckTasks
-from kit.training.client.watched import Teller, Watched
+from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change
-from kit.training.job import Job
-from kit.wire.rpc import Caller
 
 
-class LoadedObserver:
-    """The `RunSource` of a training that is over."""
+class LoadedFacts(TrainingFacts):
+    """What a recording tells of a training, which is over."""
 
     def __init__(self, content: Content) -> None:
         """Take what a recording contains."""
-        self.content, self._tables = content, content.tables
-        self.stuck = StuckTasks()
-        self.finished: Future[None] = Future()
-        error = content.error if content.end is not None else _unfinished(content)
-        if error is None:
-            self.finished.set_result(None)
+        job, tables, end = content.job, content.tables, content.end
+        error = content.error if end is not None else _unfinished(content)
+        done: Mapping[tuple[int, int], int]
+        if end is not None:
+            done = {(member, epoch): n for member, epoch, n in end["n_steps"]}
         else:
-            self.finished.set_exception(error)
-        self.coordinator = Watched(
-            state="failed" if error else "done", step=content.n_done
-        )
-        tables = [self._tables[kind] for kind in ("TRAN", "SPAN", "STEP", "MEAS")]
-        self.recorded = Recorded(max(1, *map(len, tables)))
-        unread = int(content.end["unread"]) if content.end is not None else 0
+            of_steps = (tables["STEP"][name].tolist() for name in ("task", "epoch"))
+            done = Counter(zip(*of_steps, strict=True))
+        watched = [
+            Watched(n_steps={e: n for (m, e), n in done.items() if m == member})
+            for member, _ in enumerate(job.tasks)
+        ]
+        leads = watched[job.coordinator]
+        leads.state, leads.step = "failed" if error else "done", content.n_done
+        leads.epochs, leads.totals = list(content.epochs), tables["LAST"]
+        lost = end["lost"] if end is not None else {}
+        leads.leads = {"lost": lost, "saves": {"rows": content.saves}}
+        rows = [tables[kind] for kind in ("TRAN", "SPAN", "STEP", "MEAS")]
+        super().__init__(job, watched, job.coordinator, max(1, *map(len, rows)))
+        self.content = content
+        unread = int(end["unread"]) if end is not None else 0
         lacks = int(content.lacks_messages)
-        self.recorded.add(News(tables, [max(unread, lacks), lacks, 0, 0]))
-
-    @property
-    def job(self) -> Job:
-        """The job of the training."""
-        return self.content.job
-
-    def stuck_tasks(self) -> list[Task]:
-        """Return no task: none is left."""
-        return []
-
-    def epoch(self) -> EpochRow | None:
-        """Return the last epoch."""
-        return self.content.epochs[-1] if self.content.epochs else None
-
-    def epochs(self) -> tuple[EpochRow, ...]:
-        """Return all epochs."""
-        return self.content.epochs
-
-    def pending(self) -> str:
-        """Return no request: none can be made."""
-        return ""
-
-    def requested(self) -> None:
-        """Return no request: none can be made."""
-
-    def leads(self) -> dict[str, Any]:
-        """Return what the coordinator would say now: nothing."""
-        return {}
-
-    def command(self, what: str, **values: Any) -> None:
-        """Refuse: the training is over."""
-        raise over()
-
-    def come_back(self, member: int, incarnation: int) -> None:
-        """Refuse: the training is over."""
-        raise over()
-
-    def at_end(self, call: Callable[[KitError | None], None]) -> bool:
-        """Return False: it has ended."""
-        return False
-
-    def let_tell(self, teller: Teller) -> None:
-        """Do nothing: what was printed is not recorded."""
-
-    def reach(self, member: int) -> Caller:
-        """Refuse: the training is over."""
-        raise over()
-
-    def close(self) -> None:
-        """Do nothing: nobody is asked."""
-
-    def catch_up(self, timeout: float) -> None:
-        """Do nothing: all is known."""
-
-    def wait(self, timeout: float | None) -> None:
-        """Raise what the training failed with, at once."""
-        self.finished.result(0)
-
-    def step(self) -> int:
-        """Return how many steps were done."""
-        return self.content.n_done
-
-    def state(self) -> str:
-        """Return done or failed."""
-        return self.coordinator.state
+        self.recorded.add(News(rows, [max(unread, lacks), lacks, 0, 0]))
+        self.stuck.end([], self.finished, error)
 
     def flight(self) -> Flight:
         """Refuse: what tasks were doing at the end is not recorded."""
@@ -122,39 +57,9 @@ class LoadedObserver:
             "run.bottleneck of a loaded run say what it ended with."
         )
 
-    def lost(self) -> dict[int, str]:
-        """Return the members that were gone at the end."""
-        plain = self.content.end["lost"] if self.content.end is not None else {}
-        return {int(number): str(text) for number, text in plain.items()}
-
-    def is_silent(self, member: int) -> bool:
-        """Return True: nobody can be asked."""
-        return True
-
     def changes(self) -> tuple[Change, ...]:
         """Return what an elastic training had lost and taken in."""
         return self.content.changes
-
-    def unrepeatable(self) -> dict[int, int]:
-        """Return no worker: `kit.replay` finds out."""
-        return {}
-
-    def n_steps(self) -> dict[tuple[int, int], int]:
-        """Return by member and epoch how many steps it has done."""
-        if self.content.end is not None:
-            return {(m, epoch): n for m, epoch, n in self.content.end["n_steps"]}
-        steps = self._tables["STEP"]
-        pairs = zip(steps["task"].tolist(), steps["epoch"].tolist(), strict=True)
-        return dict(Counter(pairs))
-
-    def trace(self) -> Trace:
-        """Return all that was recorded."""
-        return self._trace(self.recorded.since())
-
-    def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
-        """Return what comes after `cursors`, and where it ends."""
-        found = self.recorded.since(cursors)
-        return self._trace(found), found.cursors
 
     def params(self) -> bytearray:
         """Return the flat parameters at the end."""
@@ -175,21 +80,6 @@ class LoadedObserver:
         for leaf in self.job.layout.leaves:
             flat[leaf.range.lo : leaf.range.hi] = values[leaf.spec.name].tobytes()
         return flat
-
-    def _trace(self, found: Tables) -> Trace:
-        transfers, spans, steps, measures = found.tables
-        return Trace(
-            tuple(map(str, self.job.tasks)),
-            self.content.epochs,
-            transfers,
-            spans,
-            steps,
-            self._tables["LAST"],
-            self.content.saves,
-            measures,
-            found.kept,
-            insecure=self.job.settings.insecure,
-        )
 
 
 def _unfinished(content: Content) -> KitError:
@@ -252,10 +142,11 @@ def load_run(folder: str | Path) -> Run:
     """
     content = read_content(folder)
     try:
-        observer = LoadedObserver(content)
+        facts = LoadedFacts(content)
+        facts.trace()
     except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise DataLossError(f"{content.name} is damaged: {exc}.") from exc
-    return Run.over(content.job, observer)
+    return Run.over(content.job, facts)
 
 
 def content_of(given: str | Path | Run | Content) -> Content:
@@ -263,7 +154,7 @@ def content_of(given: str | Path | Run | Content) -> Content:
     if isinstance(given, Content):
         return given
     if isinstance(given, Run):
-        if isinstance(given.source, LoadedObserver):
+        if isinstance(given.source, LoadedFacts):
             return given.source.content
         if given.recording is None:
             raise FailedPreconditionError(

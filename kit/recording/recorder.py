@@ -38,7 +38,7 @@ from kit.training.snapshot.shard import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
-    from kit.training.client.run_source import RunSource
+    from kit.training.client.facts import TrainingFacts
 
 _ROUND_S: Final = 0.25
 _ROUNDS_TO_TOTALS: Final = 8  # only the newest totals count, so they are written rarely
@@ -79,7 +79,7 @@ class Recorder:
         self._failure: KitError | None = None  # of the training
         self._members: AskedMembers | None = None
 
-    def begin(self, observer: RunSource) -> None:
+    def begin(self, observer: TrainingFacts) -> None:
         """Begin to record what an observer learns.
 
         Raises `FailedPreconditionError`, and leaves nothing, if the training is over.
@@ -133,7 +133,7 @@ class Recorder:
         state = self.error or ("complete" if self.is_over else "under way")
         return f"<recording in {self._folder.path}: {state}>"
 
-    def _run(self, observer: RunSource) -> None:
+    def _run(self, observer: TrainingFacts) -> None:
         try:
             with closing(AskedMembers(observer, self.options)) as members:
                 self._members = members
@@ -171,7 +171,7 @@ class Recorder:
         if self._stored_step:
             self._folder.store_step(self._stored_step)
 
-    def _note_beginning(self, observer: RunSource) -> None:
+    def _note_beginning(self, observer: TrainingFacts) -> None:
         """Keep the state at the beginning: the arguments, or a checkpoint."""
         work, job = self._work, observer.job
         saves = observer.leads().get("saves")
@@ -188,7 +188,7 @@ class Recorder:
             given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
             self._folder.keep_state(0, given)
 
-    def _round(self, observer: RunSource, members: AskedMembers | None) -> None:
+    def _round(self, observer: TrainingFacts, members: AskedMembers | None) -> None:
         self._note_beginning(observer)
         trace, self._cursors = observer.news(self._cursors)
         for kind, rows in (("STEP", trace.steps), ("MEAS", trace.measures)):
@@ -218,7 +218,7 @@ class Recorder:
             self._told[kind] = plain
             self._folder.note(kind, plain)
 
-    def _finish(self, observer: RunSource) -> None:
+    def _finish(self, observer: TrainingFacts) -> None:
         trace, failure = observer.trace(), self._failure
         plain = {
             "step": observer.step(),
@@ -276,7 +276,7 @@ _MOST_AHEAD_S: Final = 2.0
 class AskedMembers:
     """Asks the members of a training on behalf of its recorder, in one thread."""
 
-    def __init__(self, observer: RunSource, options: Recording) -> None:
+    def __init__(self, observer: TrainingFacts, options: Recording) -> None:
         self._observer, self._every_s = observer, options.state_every_s
         self._callers: dict[int, Caller] = {}
         self._job, self._cursor = observer.job, 0

@@ -14,13 +14,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
-
-import numpy as np
 
 from kit.errors import (
     DeadlineExceededError,
@@ -28,36 +24,27 @@ from kit.errors import (
     KitError,
     UnavailableError,
 )
-from kit.task import Task
-from kit.trace.named_rows import EpochRow
-from kit.trace.trace import Trace
 from kit.training.client.ending import Ending, note_silent
-from kit.training.client.flight_recorder import Flight, flight
-from kit.training.client.recorded import Cursors, Recorded, Tables
+from kit.training.client.facts import TrainingFacts
 from kit.training.client.requests import (
     Dial,
     Newest,
     closed,
     dial_in,
     next_generation,
-    not_over,
     over,
     tell_of,
 )
-from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.task_lines import task_lines
 from kit.training.client.watched import (
     Once,
     Teller,
     Watched,
     cause,
-    gone,
     take_gathered,
     unwatchable,
 )
 from kit.training.commands import check_command
-from kit.training.coordination.epoch import Epoch
-from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
 
@@ -69,30 +56,24 @@ _LAST_NEWS_S = 1.0  # after the coordinator's own
 _JUDGE_S = 0.2  # between two looks whether the training is over
 
 
-class Observer:
-    """Knows a training from outside. Every method may be called from any thread."""
+class Observer(TrainingFacts):
+    """Learns what is known of a training, and sends it requests."""
 
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
         """Start to watch; `finished` gets its result when all members are over."""
-        self.finished: Future[None] = Future()
-        self.finished.set_running_or_notify_cancel()
-        self._job, self._process = job, dial
-        self._dial = dial_in(job, dial)
-        self._trusted = job.coordinator if trusted is None else trusted
-        self.stuck = StuckTasks()
+        trusts = job.coordinator if trusted is None else trusted
+        is_elastic = job.generation is not None
+        watched = [Watched(once=Once() if is_elastic else None) for _ in job.tasks]
+        super().__init__(job, watched, trusts, job.settings.trace_rows)
+        self._process, self._dial = dial, dial_in(job, dial)
         self._teller: Teller | None = None  # shows what steps and hooks print
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
         self._gathers = trusted is None and not job.schedule.takes_back
-        is_elastic = job.generation is not None
-        self._watched = [
-            Watched(once=Once() if is_elastic else None) for _ in job.tasks
-        ]
-        self.recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
         self._over = threading.Event()  # a wait on it is a sleep, until it is set
-        self._is_closed = self._is_ending = False
+        self._is_ending = False
         self._stirred = threading.Event()  # somebody may have said the last word
         self._ending = Ending(self._trusted, time.monotonic())
         self._begins_by = 0.0  # when all tasks know the newest generation
@@ -168,16 +149,6 @@ class Observer:
             self._watched[member], job = new, self._job
         self._begin_watch(member, new, job)
 
-    @property
-    def job(self) -> Job:
-        """The job of the newest generation that is known here."""
-        return self._job
-
-    @property
-    def coordinator(self) -> Watched:
-        """The coordinator, as it is known here."""
-        return self._watched[self._job.coordinator]
-
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator.
 
@@ -242,102 +213,6 @@ class Observer:
                     raise
             if self._job is job:  # else ask the next generation at once
                 self._over.wait(_LOOK_S)
-
-    def wait(self, timeout: float | None) -> None:
-        """Block until the training is over; see `Run.wait`."""
-        try:
-            self.finished.result(timeout)
-        except NotInTime:
-            if self.finished.done():
-                raise
-            raise not_over(self.step(), self._job.steps, timeout) from None
-
-    def epoch(self) -> EpochRow | None:
-        """Return the epoch that holds now."""
-        epochs = self._watched[self._trusted].epochs
-        return epochs[-1] if epochs else None
-
-    def pending(self) -> str:
-        """Return the topology that is requested and does not hold yet."""
-        request, epoch = self.requested(), self.leads().get("epoch")
-        if not request or not epoch:
-            return ""
-        requested = Epoch.from_plain(request).how
-        return requested if requested != Epoch.from_plain(epoch).how else ""
-
-    def requested(self) -> dict[str, Any] | None:
-        """Return the configuration that is requested and does not hold yet, if any."""
-        return None if self.finished.done() else self.leads().get("pending")
-
-    def leads(self) -> dict[str, Any]:
-        """Return what the coordinator said last."""
-        return self.coordinator.leads
-
-    def step(self) -> int:
-        """Return the number of committed steps."""
-        return max(one.step for one in self._watched)
-
-    def state(self) -> str:
-        """Return running, paused, done or failed."""
-        if self.finished.done() and not self._is_closed:
-            return "failed" if self.finished.exception() else "done"
-        return "paused" if self.leads().get("paused") else "running"
-
-    def trace(self) -> Trace:
-        """Return what is known so far; costs the same however much that is."""
-        return self._trace(self.recorded.since())
-
-    def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
-        """Return what came after `cursors` (() for the start), and where it ends.
-
-        Epochs and totals are always whole.
-        """
-        found = self.recorded.since(cursors)
-        return self._trace(found), found.cursors
-
-    def epochs(self) -> tuple[EpochRow, ...]:
-        """Return the configurations so far."""
-        return max((tuple(one.epochs) for one in self._watched), key=len)
-
-    def n_steps(self) -> dict[tuple[int, int], int]:
-        """Return by member and epoch how many steps it has done, exact."""
-        return {
-            (member, epoch): n_steps
-            for member, one in enumerate(self._watched)
-            for epoch, n_steps in one.n_steps.items()
-        }
-
-    def _trace(self, found: Tables) -> Trace:
-        totals = np.concatenate([one.totals for one in self._watched])
-        transfers, spans, steps, measures = found.tables
-        tasks = tuple(map(str, self._job.tasks))
-        tables = (transfers, spans, steps, totals)
-        saves = self.coordinator.saves
-        trace = Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
-        return replace(trace, insecure=self._job.settings.insecure)
-
-    def flight(self) -> Flight:
-        """Return what all members do and wait for, as far as is known here."""
-        pairs = zip(self._job.tasks, self._watched, strict=True)
-        seen = [one.seen(task.short, is_worker=task.job != "ps") for task, one in pairs]
-        error = self.finished.exception() if self.state() == "failed" else None
-        return flight(
-            *(seen, self.trace(), time.monotonic_ns()),
-            missing=self.leads().get("missing", ()),
-            error=error if isinstance(error, KitError) else None,
-            is_paused=self.state() == "paused",
-        )
-
-    def lost(self) -> dict[int, str]:
-        """Return the members that are gone, and what was said of them."""
-        return gone(
-            self._watched, self.leads().get("lost", {}), is_done=self._is_done()
-        )
-
-    def is_silent(self, member: int) -> bool:
-        """Whether a member was not heard for as long as a suspect."""
-        limit_s = self._job.settings.suspect_after_s
-        return self._watched[member].silent_s(time.monotonic()) > limit_s
 
     # -- a thread for the coordinator, and one for each that is asked directly ---
 
@@ -530,9 +405,6 @@ class Observer:
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
 
-    def _is_done(self) -> bool:
-        return self._watched[self._trusted].state == "done"
-
     # -- an elastic training goes on after a loss -------------------------------
 
     def _goes_on(self, watched: Watched, job: Job) -> bool:
@@ -565,23 +437,6 @@ class Observer:
             self.newest = Newest(job, self._dial, self._watched, self._trusted)
         kept.close()
         self._begin_watches()
-
-    def unrepeatable(self) -> dict[int, int]:
-        """Return by member the first step that had another loss when done again.
-
-        Asynchronous steps may: they meet other parameters then.
-        """
-        if any(row.is_asynchronous for row in self.epochs()):
-            return {}
-        found = {
-            n: one.once.differs_at for n, one in enumerate(self._watched) if one.once
-        }
-        return {member: step for member, step in found.items() if step >= 0}
-
-    def changes(self) -> tuple[Change, ...]:
-        """Return why the generations of an elastic training followed each other."""
-        generation = self._job.generation
-        return generation.changes if generation is not None else ()
 
     # -- a thread that finds out when the training is over -----------------------
 
@@ -626,7 +481,3 @@ class Observer:
             self._stirred.set()
             self.stuck.end(self.stuck_tasks(), self.finished, error)
             self._requests.close()
-
-    def stuck_tasks(self) -> list[Task]:
-        """Return the tasks in which a step goes on although the training has ended."""
-        return hosts_of(self._job, self._watched)

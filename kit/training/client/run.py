@@ -26,6 +26,7 @@ from kit.training.arguments import check_timeout
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
+from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.metrics import (
     Entry,
@@ -38,7 +39,6 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
-from kit.training.client.run_source import RunSource
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
@@ -122,7 +122,7 @@ class Run:
         self._leads_here = trusted in (None, job.coordinator)
 
     @classmethod
-    def over(cls, job: Job, source: RunSource) -> Run:
+    def over(cls, job: Job, source: TrainingFacts) -> Run:
         """Return the run of a training that is over, about which `source` knows all."""
         run = cls.__new__(cls)
         run._take(job, source)
@@ -131,7 +131,7 @@ class Run:
     def _take(
         self,
         job: Job,
-        source: RunSource,
+        source: TrainingFacts,
         bring: Callable[[str], None] | None = None,
     ) -> None:
         self.job, self._observer, self._bring = job, source, bring
@@ -507,7 +507,7 @@ class Run:
         return self._observer.state() in ("done", "failed")
 
     @property
-    def source(self) -> RunSource:
+    def source(self) -> TrainingFacts:
         """Who knows the training: its observer, or the recording that was loaded."""
         return self._observer
 
