@@ -24,14 +24,13 @@ if sys.platform != "linux":
     )
 
 from kit import errors as errors
+from kit import features
 from kit import kubernetes as kubernetes
 from kit import nn as nn
 from kit import picture as picture  # graphs show themselves
 from kit import random as random
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
-from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
-from kit.exchange.compression.top_k import TopK as TopK
 from kit.experiments.comparison import Comparison as Comparison
 from kit.experiments.comparison import compare as compare
 from kit.experiments.results import Sweep as Sweep
@@ -56,14 +55,6 @@ from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
 from kit.groups.group import TaskGroup as Group
-from kit.recording.difference import diff as diff
-from kit.recording.loaded import load_run as load_run
-from kit.recording.options import Recording as Recording
-from kit.recording.replay import replay as replay
-from kit.rehearsal.recommend import Recommendation as Recommendation
-from kit.rehearsal.recommend import recommend as recommend
-from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
-from kit.rehearsal.rehearse import rehearse as rehearse
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
@@ -82,13 +73,8 @@ from kit.task import Task as Task
 from kit.trace.bottleneck import Bottleneck as Bottleneck
 from kit.trace.bottleneck import Cause as Cause
 from kit.trace.trace import Trace as Trace
-from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
-from kit.training.checkpointing.policy import Checkpoints as Checkpoints
 from kit.training.client.flight_recorder import Flight as Flight
 from kit.training.client.run import Run as Run
-from kit.training.elastic.options import Elastic as Elastic
-from kit.training.evolve import evolve as evolve
-from kit.training.graph_step.loss import load_variables as load_variables
 from kit.training.optimizers.rules import Adagrad as Adagrad
 from kit.training.optimizers.rules import Adam as Adam
 from kit.training.optimizers.rules import GradientDescent as GradientDescent
@@ -96,6 +82,32 @@ from kit.training.optimizers.rules import Momentum as Momentum
 from kit.training.optimizers.rules import RMSProp as RMSProp
 from kit.training.train import train as train
 from kit.wire.handshake.credentials import Credentials as Credentials
+
+# What a copy of the package may lack.
+with features.if_there():
+    from kit.exchange.topologies.gossip import Gossip as _Gossip  # noqa: F401  # registers itself
+with features.if_there():
+    from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
+    from kit.exchange.compression.top_k import TopK as TopK
+with features.if_there():
+    from kit.recording.difference import diff as diff
+    from kit.recording.loaded import load_run as load_run
+    from kit.recording.options import Recording as Recording
+    from kit.recording.replay import replay as replay
+with features.if_there():
+    from kit.rehearsal.recommend import Recommendation as Recommendation
+    from kit.rehearsal.recommend import recommend as recommend
+    from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
+    from kit.rehearsal.rehearse import rehearse as rehearse
+with features.if_there():
+    from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
+    from kit.training.checkpointing.policy import Checkpoints as Checkpoints
+with features.if_there():
+    from kit.training.elastic.options import Elastic as Elastic
+with features.if_there():
+    from kit.training.evolve import evolve as evolve
+with features.if_there():
+    from kit.training.graph_step.loss import load_variables as load_variables
 
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster
@@ -182,7 +194,7 @@ def __getattr__(name: str) -> Any:
         from kit import cluster
 
         return getattr(cluster, "current" if name == "current_cluster" else name)
-    raise AttributeError(f"module 'kit' has no attribute {name!r}")
+    raise features.lacking(__name__, name)
 
 
 def load_ipython_extension(shell: Any) -> None:

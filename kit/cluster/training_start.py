@@ -44,7 +44,8 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     try:
         if job.needs_preparing:
             job = job.at(*cluster.call("all", engine.prepare, job))
-        pickled = Pickled.of(work, "the training", work.hooks.reducer())
+        reducer = work.hooks.reducer() if work.hooks else None
+        pickled = Pickled.of(work, "the training", reducer)
         with _sent(cluster, job.run, computing, pickled) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
             cluster.call(coordinator, begin, job, mapped)

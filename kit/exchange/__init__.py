@@ -4,7 +4,6 @@ from kit.exchange.compression.compressor import Compressor as Compressor
 from kit.exchange.compression.compressor import Exchanged as Exchanged
 from kit.exchange.compression.compressor import Turn as Turn
 from kit.exchange.layout import Spec as Spec
-from kit.exchange.topologies.gossip import Gossip
 from kit.exchange.topologies.hierarchical import Hierarchical
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
@@ -19,6 +18,5 @@ register(Ring())
 register(Mesh())
 register(WholeRing())
 register(Hierarchical())
-register(Gossip())
 
 __all__ = ["Compressor", "Exchanged", "Spec", "Topology", "Turn", "register"]

@@ -1,7 +1,7 @@
 """Records a training while it runs: a thread that asks a few times a second.
 
 It takes what the run's observer has learned, and asks the members for digests and
-states (`kit.training.member.state_keeper`). The training does not wait for it, except
+states (`kit.recording.state_keeper`). The training does not wait for it, except
 at the end: the tasks are asked once more before the run counts as over. An error here,
 such as a full disk, ends the recording and not the training.
 """

@@ -22,6 +22,7 @@ from kit.errors import (
     InvalidArgumentError,
     to_plain,
 )
+from kit.features import load
 from kit.message_fields import (
     anything,
     list_of,
@@ -44,7 +45,6 @@ from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.questions import FAIL, QUESTIONS, MemberQuestion
 from kit.training.job import Job
 from kit.training.member.snapshot import MOST_ROWS, N_CURSORS, parameters, poll
-from kit.training.member.state_keeper import recorded
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler
@@ -259,7 +259,9 @@ class Handlers:
 
     def _recorded(self, question: dict[str, Any], _: bytearray) -> Answer:
         member = self._trainings.find(question["run"])
-        return recorded(member, question["at"], question["since"])
+        recorded = load("kit.recording.state_keeper:recorded")
+        answer: Answer = recorded(member, question["at"], question["since"])
+        return answer
 
     def _job(self, question: dict[str, Any], _: bytearray) -> Answer:
         return {"job": self._trainings.find(question["run"]).job.to_plain()}, b""

@@ -7,11 +7,16 @@ connections without a network.
 
 from __future__ import annotations
 
-from kit.testing.contracts.compressor import check_compressor as check_compressor
+from typing import Any
+
+from kit import features
 from kit.testing.contracts.coordinator import check_coordinator as check_coordinator
 from kit.testing.contracts.optimizer import check_optimizer as check_optimizer
 from kit.testing.contracts.port import check_port as check_port
 from kit.testing.contracts.topology import check_topology as check_topology
+
+with features.if_there():
+    from kit.testing.contracts.compressor import check_compressor as check_compressor
 
 __all__ = [
     "check_compressor",
@@ -20,3 +25,7 @@ __all__ = [
     "check_port",
     "check_topology",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise features.lacking(__name__, name)

@@ -21,6 +21,7 @@ from kit.exchange.topologies.topology import (
     is_served,
     steps_to_all,
 )
+from kit.features import load
 from kit.training.checkpointing.policy import tensors_of
 from kit.training.schedule import Schedule
 from kit.wire.shaping import LinkSettings
@@ -251,6 +252,9 @@ def check(
         if conflict.applies(job, wanted):
             raise InvalidArgumentError(conflict.sentence(job, wanted))
     steps_to_all(wanted.topology, job.group)  # raises where news would never reach all
+    # So do these, where a feature is missing.
+    for part in (wanted.schedule.worker, job.payload.worker, job.own_work.by):
+        _ = load(part) if part else None
 
 
 def check_change(

@@ -7,7 +7,7 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -44,8 +44,6 @@ from kit.training.checkpointing.policy import Checkpoints
 from kit.training.coordination.epoch import Epoch
 from kit.training.data.splits import check_seed
 from kit.training.elastic.generation import Generation
-from kit.training.graph_step.step import GraphStep
-from kit.training.hooks.adapters import HookList
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer
 from kit.training.own_work import LocalTraining, OwnWork
@@ -349,10 +347,10 @@ class Work:
     to be of the same names, shapes and dtypes. `hooks` are the coordinator's too.
     """
 
-    step: Callable[..., Any] | GraphStep
+    step: Any  # a function, or the plain data of one
     data: Any
     params: dict[str, Any] | None = None
-    hooks: HookList = field(default_factory=lambda: HookList(()))
+    hooks: Any = ()
     compressor: Compressor | None = None
 
 

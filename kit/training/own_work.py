@@ -21,6 +21,7 @@ class OwnWork:
         hands_over: whether a gradient may leave before all are computed.
         may_keep: whether it may carry on something of its own from step to step.
         optimizers: for each optimizer of `kit.train`, the field of the job.
+        by: where what carries it out is.
     """
 
     n_pieces: int
@@ -28,6 +29,7 @@ class OwnWork:
     hands_over: ClassVar[bool] = True
     may_keep: ClassVar[bool] = False
     optimizers: ClassVar[Mapping[str, str]] = {"optimizer": "optimizer"}
+    by: ClassVar[str] = "kit.training.worker.own_gradient:OwnGradient"
 
     def keeps(self, topology: Topology) -> bool:
         """Whether it carries on something in a training that begins with a topology."""
@@ -47,6 +49,7 @@ class LocalTraining(OwnWork):
         "outer": "optimizer",
         "optimizer": "inner",
     }
+    by = "kit.training.worker.local_steps:LocalSteps"
 
     def keeps(self, topology: Topology) -> bool:
         """See `OwnWork`: the optimizer's slots, or parameters that differ."""

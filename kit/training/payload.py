@@ -28,6 +28,7 @@ class Payload:
 
     Attributes:
         encodes: whether something else than the gradients travels.
+        worker: where a worker's part is, if it is not that of the schedule.
     """
 
     layout: Layout
@@ -36,6 +37,7 @@ class Payload:
     placement: str
 
     encodes: ClassVar[bool] = False
+    worker: ClassVar[str] = ""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -71,6 +73,7 @@ class CompressedPayload(Payload):
     """What a compressor makes of the gradients, stage by stage."""
 
     encodes = True
+    worker = "kit.training.member.compressed_steps:CompressedWorker"
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:

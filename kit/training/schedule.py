@@ -9,7 +9,7 @@ Pure. A training has two more, the payload (`payload`) and what a worker does by
 | FirstArrivals | the first R gradients  | at the servers, each when it is ready |
 | Asynchronous  | one gradient           | at the servers, each when it is ready |
 
-`kit.training.member.epoch_runner` has the parts of members that carry each one out.
+Each names the parts of members that carry it out, see `kit.training.member.part`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Schedule:
         is_served: whether workers meet at the servers, each when it is ready; the order
             in which the servers took what came then decides the bits.
         takes_back: whether a lost worker may come back to the same training.
+        server, worker: where the parts of members are that carry it out.
     """
 
     workers: tuple[int, ...]
@@ -40,6 +41,8 @@ class Schedule:
     in_step: ClassVar[bool] = True
     is_served: ClassVar[bool] = True
     takes_back: ClassVar[bool] = False
+    server: ClassVar[str]
+    worker: ClassVar[str]
 
     def partners(self, plan: Plan | None, me: int) -> set[int]:
         """Return the members with which one deals in a step; here at the servers."""
@@ -54,6 +57,8 @@ class Synchronous(Schedule):
     """Each step is made of the gradients of all workers."""
 
     is_served = False
+    server = "kit.training.member.sync_steps:SyncServer"
+    worker = "kit.training.member.sync_steps:SyncWorker"
 
     def partners(self, plan: Plan | None, me: int) -> set[int]:
         """See `Schedule`: those that the plan names."""
@@ -67,6 +72,8 @@ class FirstArrivals(Schedule):
     n_awaited: int
 
     takes_back = True
+    server = "kit.training.backup_workers.steps:QuorumServer"
+    worker = "kit.training.backup_workers.steps:QuorumWorker"
 
     def partners(self, plan: Plan | None, me: int) -> set[int]:
         """See `Schedule`; the servers tell each other whose turn it is."""
@@ -82,6 +89,8 @@ class Asynchronous(Schedule):
     """Each gradient is a step; a worker goes on with what the servers have by then."""
 
     in_step = False
+    server = "kit.training.member.async_steps:AsyncServer"
+    worker = "kit.training.member.async_steps:AsyncWorker"
 
     def spares(self, lost: Collection[int], *, is_elastic: bool = False) -> bool:
         """See `Schedule`: in an elastic training all workers but the first."""

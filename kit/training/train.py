@@ -39,20 +39,17 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, overload
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
+from kit.features import load
 from kit.graph.array_protocol import ArrayProtocol
 from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
-from kit.recording.options import Recording
-from kit.recording.recorder import Recorder, recorder_of
-from kit.rehearsal.recommend import choose
 from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
@@ -68,12 +65,14 @@ from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, resto
 from kit.training.client.run import Run
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.options import Elastic
-from kit.training.graph_step.loss import work_of
-from kit.training.hooks.adapters import hooks_of, with_savers
 from kit.training.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
+
+if TYPE_CHECKING:
+    from kit.recording.options import Recording
+    from kit.recording.recorder import Recorder
 
 Step = Callable[..., Any]
 
@@ -329,9 +328,17 @@ def train(
     100
     """
     work = _work(step, params, data, session, seed)
-    work.hooks = hooks_of(hooks, work.step)
-    work.compressor = compressor_of(compress)
-    checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
+    checkpoints = checkpoints_of(checkpoint)
+    if hooks != ():
+        adapters = "kit.training.hooks.adapters"
+        work.hooks = load(f"{adapters}:hooks_of")(hooks, work.step)
+        checkpoints = load(f"{adapters}:with_savers")(checkpoints, work.hooks)
+    if compress is not None:
+        named = "kit.exchange.compression.quantization:compressor_of"
+        work.compressor = load(named)(compress)
+    recorder = None
+    if record is not None:
+        recorder = load("kit.recording.recorder:recorder_of")(record, work)
     return _launch(
         running() if cluster is None else checked_cluster(cluster),
         work,
@@ -348,7 +355,7 @@ def train(
         batch=whole("batch", batch),
         seed=whole("seed", seed),
         elastic=elastic,
-        recorder=recorder_of(record, work),
+        recorder=recorder,
     )
 
 
@@ -406,7 +413,7 @@ def _begin(
     if topology == AUTO:
         # What a cluster makes of no link when it begins the training.
         agreed["link"] = agreed["link"] or getattr(cluster, "link", "")
-        chosen = choose(job_with, {})
+        chosen = load("kit.rehearsal.recommend:choose")(job_with, {})
         topology = chosen.topology
     job = job_with(topology)
     if recorder is not None:
@@ -461,7 +468,8 @@ def _work(
 ) -> Work:
     if isinstance(step, ArrayProtocol):
         given = data if params is None else params
-        work = work_of(step, given, session, whole("seed", seed))
+        made = load("kit.training.graph_step.loss:work_of")
+        work = made(step, given, session, whole("seed", seed))
         return Work(work.step, work.data, checked_params(work.params))
     if session is not None:
         raise InvalidArgumentError(

@@ -40,7 +40,7 @@ from kit.exchange.plan import (
 )
 from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
 from kit.exchange.topologies.seats import seats
-from kit.exchange.topologies.topology import Topology
+from kit.exchange.topologies.topology import Topology, register
 from kit.trace.traffic import TransferKind
 
 
@@ -139,3 +139,6 @@ def _mix(own: int, members: tuple[int, ...], bucket: Bucket) -> Iterator[Op]:
     terms = (Term(SELF if one == own else one, GRAD) for one in members)
     # Not into GRAD: a neighbour may still be reading what we have sent from there.
     yield Add(bucket.range, tuple(terms), NEXT)
+
+
+register(Gossip())

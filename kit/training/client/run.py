@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
+from kit.features import load
 from kit.handles import handle
 from kit.hooks.progress import output_for
 from kit.markup import Html
@@ -43,7 +44,6 @@ from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.elastic.generation import Change
-from kit.training.hooks.adapters import HookList
 from kit.training.job import Job, Work
 from kit.waking import waking
 from kit.wire.shaping import LinkSettings
@@ -365,16 +365,14 @@ class Run:
             run.wait()
             kit.replay("run-1", step=step, data=data)
         """
-        from kit.recording.recorder import recorder_of
-
         if self.recording is not None or self.done:
             what = f"recorded: {self.recording}" if not self.done else "over or closed"
             raise FailedPreconditionError(
                 f"the training is already {what}. Record one that is under way, or "
                 f"begin another with kit.train(..., record=folder)."
             )
-        recorder = recorder_of(folder, self._work)
-        assert recorder is not None, "a folder was given"
+        begin = load("kit.recording.recorder:recorder_of")
+        recorder: Recorder = begin(folder, self._work)
         try:
             recorder.take(self.job)
         except InvalidArgumentError:
@@ -536,7 +534,7 @@ class Run:
         """The checkpoint that it went on from, None if it began at step 0."""
         return self.checkpoints.resumed
 
-    def show_progress(self, hooks: HookList) -> None:
+    def show_progress(self, hooks: Any) -> None:
         """Show what steps and hooks print and report here; `kit.train` does so.
 
         The newest line of the hooks is one output of the cell or one line of the
@@ -544,7 +542,7 @@ class Run:
         """
         if self._leads_here:
             teller = Teller(output_for(sys.stdout))
-            if hooks.tell:
+            if hooks and hooks.tell:
                 teller.reserve()
             self._observer.let_tell(teller)
 

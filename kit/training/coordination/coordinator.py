@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.errors import (
     FailedPreconditionError,
@@ -38,9 +38,6 @@ from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
 from kit.training.job import Job, difference, terms_of
 
-if TYPE_CHECKING:
-    from kit.training.hooks.bridge import HookRunner
-
 
 class TrainingCoordinator:
     """Owns the epochs of one training. Every method may be called from any thread."""
@@ -49,7 +46,7 @@ class TrainingCoordinator:
         self,
         job: Job,
         clock: Callable[[], float] = time.monotonic,
-        hooks: HookRunner | None = None,
+        hooks: Any = None,
         requests: Mapping[str, Any] | None = None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:

@@ -6,8 +6,8 @@ an epoch begins it first does the moves that the change needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,12 @@ from kit.exchange.layout import Range
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.ports.memory import physical
 from kit.exchange.topologies.topology import by_name
+from kit.features import load
 from kit.machine import give_back_freed
 from kit.training import conflicts
-from kit.training.backup_workers.steps import QuorumServer, QuorumWorker
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.epoch import Epoch
 from kit.training.job import Work
-from kit.training.member.async_steps import AsyncServer, AsyncWorker
-from kit.training.member.compressed_steps import CompressedWorker
 from kit.training.member.context import MemberContext
 from kit.training.member.moves import moves, partners
 from kit.training.member.part import MemberPart, PartRole
@@ -35,9 +33,7 @@ from kit.training.member.step_events import (
     StepEvents,
     StepObserver,
 )
-from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
-from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
 from kit.training.snapshot.shard import ranges_of
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LinkSettings
@@ -201,20 +197,9 @@ class EpochRunner:
             give_back_freed()
 
 
-#: The parts of servers and of workers, by the schedule and whether gradients are
-#: compressed.
-_PARTS: Final[
-    Mapping[tuple[type[Schedule], bool], tuple[type[MemberPart], type[MemberPart]]]
-] = {
-    (Synchronous, False): (SyncServer, SyncWorker),
-    (Synchronous, True): (SyncServer, CompressedWorker),
-    (FirstArrivals, False): (QuorumServer, QuorumWorker),
-    (Asynchronous, False): (AsyncServer, AsyncWorker),
-}
-
-
 def part_of(role: PartRole) -> MemberPart:
     """Return what carries out a role in the epoch that holds."""
-    context = role.context
-    server, worker = _PARTS[type(context.schedule), context.job.payload.encodes]
-    return server(role) if role.place is None else worker(role)
+    schedule, payload = role.context.schedule, role.context.job.payload
+    worker = payload.worker or schedule.worker
+    part: MemberPart = load(schedule.server if role.place is None else worker)(role)
+    return part

@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.arithmetic import bound_to
 from kit.errors import (
@@ -23,6 +23,7 @@ from kit.errors import (
 )
 from kit.exchange.group.linked_member import LinkedMember, deadline_in
 from kit.faults.history import History
+from kit.features import load
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
@@ -41,7 +42,6 @@ from kit.training.coordination.membership import Answer, Verdict
 from kit.training.coordination.questions import HeartbeatReply
 from kit.training.elastic.copier import Copier
 from kit.training.elastic.copies import Beginning
-from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
@@ -54,9 +54,6 @@ from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents, StepObserver
 from kit.training.snapshot.shard import restore
 from kit.training.snapshot.sink import Sink
-
-if TYPE_CHECKING:
-    from kit.training.member.state_keeper import StateKeeper
 
 _JOIN_S = 5.0  # for the heart, which may be waiting for an answer
 _LOOK_S = 0.2  # between two checks whether all others have left
@@ -94,7 +91,11 @@ class Member:
         # What is wrong with hooks or checkpoints is raised here, to the caller. In the
         # thread it would end a training that has begun everywhere else.
         has_hooks = is_coordinator and work is not None and len(work.hooks) > 0
-        self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
+        self.hooks: Any = None
+        if work and has_hooks:
+            self.hooks = load("kit.training.hooks.bridge:HookRunner").of(
+                job, work.hooks
+            )
         self._beginning = beginning
         # A heartbeat is due at once: there is something to report or to hear.
         self._stirred = threading.Event()
@@ -111,7 +112,7 @@ class Member:
         self.last_doing: dict[str, Any] = {}  # when it failed
         self.context: MemberContext | None = None
         self.events: StepEvents | None = None  # around its steps
-        self.keeper: StateKeeper | None = None  # while the training is recorded
+        self.keeper: Any = None  # while the training is recorded
         self.printed = PrintedLines()  # by its steps and hooks
         self._last_step = 0
         self._services = services

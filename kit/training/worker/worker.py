@@ -16,17 +16,15 @@ import numpy as np
 from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
+from kit.features import load
 from kit.trace.log import LONGEST_NAME, encoded_name
 from kit.training.data.dask_source import Batch
 from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
-from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
-from kit.training.own_work import LocalTraining, OwnWork
 from kit.training.worker import kept_state
 from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer
-from kit.training.worker.local_steps import LocalSteps
 from kit.training.worker.own_gradient import Measured, OwnGradient
 from kit.training.worker.own_part import OwnPart
 from kit.training.worker.places import Places
@@ -304,13 +302,6 @@ class Compute:
         return result[0], result[1]
 
 
-#: What carries out the own work of a worker.
-_OWN: Final[Mapping[type[OwnWork], type[OwnGradient]]] = {
-    OwnWork: OwnGradient,
-    LocalTraining: LocalSteps,
-}
-
-
 class TrainingWorker:
     """One worker's source of examples and its `Compute`."""
 
@@ -334,7 +325,7 @@ class TrainingWorker:
         self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
         self._is_users = self.source is work.data
         step, task = work.step, job.tasks[me]
-        if isinstance(step, GraphStep):
+        if hasattr(step, "for_worker"):  # a graph
             # In parts only where one can travel while the rest is computed.
             is_cut = len(job.layout.buckets) > 1
             in_parts = job.synchronous and job.own_work.hands_over and is_cut
@@ -347,7 +338,8 @@ class TrainingWorker:
             return generator(job.seed, number, rank, piece)
 
         places = Places(memory, endpoint.stamp, str(task), native=job.settings.native)
-        self._own = own = _OWN[type(job.own_work)](job, places, state)
+        own: OwnGradient = load(job.own_work.by)(job, places, state)
+        self._own = own
         compute = Compute(
             *(step, own.params, places.gradients, str(task), draw, own.kept)
         )

@@ -1,0 +1,164 @@
+"""What this package can do beside its core, feature by feature; each can be deleted.
+
+The core trains: members, boundaries, exchanges, losses. A feature stands beside it, in
+files of its own, and no file of the core imports one (`tests/test_features.py`). Where
+the core comes to something that a feature does, it asks for that here, by name. So a
+copy of the package without some of them works, and says in a sentence what it lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from kit.errors import UnimplementedError
+
+
+class Feature(NamedTuple):
+    """One feature.
+
+    Attributes:
+        name: what it is called in a sentence.
+        modules: its modules and packages; nothing else is in their files.
+        tests: its tests, in `tests`.
+        needs: the names of the features without which it does not work.
+        exports: its public names in `kit`.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+
+    def has(self, module: str) -> bool:
+        """Whether a module, or what is in it, is of this feature."""
+        return any(f"{module}.".startswith(f"{one}.") for one in self.modules)
+
+
+FEATURES: Final = (
+    Feature(
+        "gossip", ("kit.exchange.topologies.gossip",), ("training/test_gossip.py",)
+    ),
+    Feature(
+        "asynchronous training",
+        ("kit.training.member.async_steps",),
+        ("training/test_training_async.py",),
+    ),
+    Feature(
+        "backup workers",
+        ("kit.training.backup_workers",),
+        ("training/test_backup_workers.py", "training/test_quorum.py"),
+    ),
+    Feature(
+        "local steps",
+        ("kit.training.worker.local_steps",),
+        ("training/test_local_steps.py",),
+    ),
+    Feature(
+        "compression",
+        (
+            *("kit.exchange.compression.feedback", "kit.exchange.compression.top_k"),
+            "kit.exchange.compression.power_sgd",
+            "kit.exchange.compression.quantization",
+            "kit.training.member.compressed_steps",
+            "kit.testing.contracts.compressor",
+        ),
+        ("training/test_compression.py", "training/test_compression_refusals.py"),
+        exports=("PowerSGD", "TopK", "testing.check_compressor"),
+    ),
+    Feature(
+        "hooks in trainings",
+        ("kit.training.hooks",),
+        ("training/test_hooks.py", "training/test_hook_failures.py"),
+        needs=("checkpoints", "graphs in trainings"),
+    ),
+    Feature(
+        "graphs in trainings",
+        ("kit.training.graph_step",),
+        ("training/test_graph_step.py", "training/test_graph_training.py"),
+        exports=("load_variables",),
+    ),
+    Feature(
+        "rehearsals",
+        ("kit.rehearsal",),
+        ("rehearsal",),
+        needs=("compression",),
+        exports=("Recommendation", "Rehearsal", "recommend", "rehearse"),
+    ),
+    Feature(
+        "recordings",
+        ("kit.recording",),
+        ("recording",),
+        needs=(
+            *("checkpoints", "compression", "elastic trainings"),
+            "graphs in trainings",
+        ),
+        exports=("Recording", "diff", "load_run", "replay"),
+    ),
+    Feature(
+        "evolution",
+        ("kit.training.evolve",),
+        ("training/test_evolve.py", "training/test_evolution.py"),
+        needs=("checkpoints", "elastic trainings"),
+        exports=("evolve",),
+    ),
+    Feature(
+        "checkpoints",
+        ("kit.training.checkpointing",),
+        ("training/test_checkpoints.py", "training/test_save_coordinator.py"),
+        exports=("Checkpoints", "load_checkpoint"),
+    ),
+    Feature(
+        "elastic trainings",
+        ("kit.training.elastic", "kit.server.elastic"),
+        ("elastic",),
+        exports=("Elastic",),
+    ),
+)
+
+
+def load(where: str) -> Any:
+    """Return what is called so: "kit.training.evolve:evolve".
+
+    Raises `UnimplementedError` if it is of a feature that this copy does not have.
+    """
+    module, _, name = where.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise _lacks(error, name) from None
+
+
+@contextmanager
+def if_there() -> Iterator[None]:
+    """Import the names of a feature, if this copy has it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        _lacks(error)
+
+
+def lacking(package: str, name: str) -> Exception:
+    """Return what a package says of a name that it does not have."""
+    wanted = f"{package}.{name}".removeprefix("kit.")
+    for feature in FEATURES:
+        if wanted in feature.exports:
+            return _missing(feature, name)
+    return AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def _lacks(error: ModuleNotFoundError, name: str = "") -> Exception:
+    for feature in FEATURES:
+        if feature.has(error.name or ""):
+            return _missing(feature, name)
+    raise error
+
+
+def _missing(feature: Feature, name: str) -> UnimplementedError:
+    return UnimplementedError(
+        f"this copy of psring has no {feature.name}, which {name} is part of or needs; "
+        f"install the whole package."
+    )

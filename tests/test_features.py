@@ -1,0 +1,186 @@
+"""The core stands by itself: each feature can be deleted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.errors import UnimplementedError
+from kit.features import FEATURES, Feature, load
+from tests.cases import for_each
+from tests.source import FILES, ROOT, SHIPPED, Source
+
+# What is not core either: what stands on it, and the window on everything.
+AROUND = ("kit/__init__.py", "kit/testing/", "widgets/")
+
+# What the core still imports of features, by the names of these; "types" where it does
+# so for types alone. The table can only shrink.
+LEFT = {
+    "checkpoints": {
+        "kit/training/client/run.py",
+        "kit/training/conflicts.py",
+        "kit/training/coordination/client.py",
+        "kit/training/coordination/coordinator.py",
+        "kit/training/coordination/membership.py",
+        "kit/training/coordination/questions.py",
+        "kit/training/job.py",
+        "kit/training/member/member.py",
+        "kit/training/train.py",
+    },
+    "elastic trainings": {
+        "kit/server/handlers.py",
+        "kit/server/trainings.py",
+        "kit/training/client/changes.py",
+        "kit/training/client/facts.py",
+        "kit/training/client/report.py",
+        "kit/training/client/requests.py",
+        "kit/training/client/run.py",
+        "kit/training/commands.py",
+        "kit/training/coordination/log.py",
+        "kit/training/coordination/regrouping.py",
+        "kit/training/job.py",
+        "kit/training/member/member.py",
+        "kit/training/train.py",
+    },
+    "recordings": {"kit/training/client/run.py", "kit/training/train.py"},
+    "rehearsals": {"kit/training/client/run.py"},
+}
+# Those without which a copy of the package works already.
+DELETABLE = [
+    one for one in FEATURES if one.name not in ("checkpoints", "elastic trainings")
+]
+
+
+def feature_of(file: Source) -> str:
+    found = [one.name for one in FEATURES if one.has(file.module)]
+    return found[0] if found else ""
+
+
+def imported_by_the_core(files: Collection[Source]) -> dict[str, set[str]]:
+    """Return by feature the files of the core that import something of it."""
+    found: dict[str, set[str]] = {}
+    for file in files:
+        if not file.path.startswith(SHIPPED) or file.path.startswith(AROUND):
+            continue
+        for name in file.imports if not feature_of(file) else ():
+            for feature in FEATURES:
+                if feature.has(name):
+                    found.setdefault(feature.name, set()).add(file.path)
+    return found
+
+
+def test_no_file_of_the_core_imports_a_feature_but_those_that_are_left() -> None:
+    assert imported_by_the_core(FILES) == LEFT
+
+
+@for_each("head", ["", "def f():\n    ", "if TYPE_CHECKING:\n    "])
+def test_an_import_of_a_feature_is_noticed(head: str) -> None:
+    file = Source("kit/training/x.py", f"{head}from kit.recording.options import x")
+
+    assert imported_by_the_core([file]) == {"recordings": {"kit/training/x.py"}}
+
+
+def test_features_need_what_they_import() -> None:
+    for file in FILES:
+        own = [one for one in FEATURES if one.has(file.module)]
+        for name in file.contents.needed if own else ():
+            for other in FEATURES:
+                if other is not own[0] and other.has(name):
+                    assert other.name in own[0].needs, (file.path, name)
+
+
+def files_of(feature: Feature) -> list[Path]:
+    """The files and folders of a feature, tests too."""
+    paths = [module.replace(".", "/") for module in feature.modules]
+    found = [f"{one}.py" if (ROOT / f"{one}.py").exists() else one for one in paths]
+    return [Path(one) for one in (*found, *(f"tests/{one}" for one in feature.tests))]
+
+
+def test_the_files_of_each_feature_are_there_and_export_its_names() -> None:
+    for feature in FEATURES:
+        assert [one for one in files_of(feature) if not (ROOT / one).exists()] == []
+        assert {*feature.needs} <= {one.name for one in FEATURES}
+        for name in feature.exports:
+            package, _, attribute = f"kit.{name}".rpartition(".")
+            assert attribute in sys.modules[package].__all__
+            public = getattr(sys.modules[package], attribute)
+            assert feature.has(public.__module__)
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kit.recording.recorder", None)
+
+    with pytest.raises(UnimplementedError, match="has no recordings"):
+        load("kit.recording.recorder:recorder_of")
+    with pytest.raises(AttributeError, match="has no attribute 'TopQ'"):
+        kit.__getattr__("TopQ")
+
+
+# An editable install of the whole package would find what the copy lacks.
+ALONE = """
+import sys
+sys.meta_path[:] = [one for one in sys.meta_path if "ditable" not in repr(one)]
+"""
+
+
+def without(features: Collection[Feature], folder: Path) -> Path:
+    """Make a copy of the package without these, with the tests of its core."""
+    needed = [
+        one
+        for one in FILES
+        if one.path.startswith("tests/") and "/test_" not in one.path
+    ]
+    for name in (*SHIPPED, "tests/core"):
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for path in ("pyproject.toml", *(one.path for one in needed)):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, folder / path)
+    (folder / "sitecustomize.py").write_text(ALONE)
+    for feature in features:
+        for path in files_of(feature):
+            shutil.rmtree(folder / path, ignore_errors=True)
+            (folder / path).unlink(missing_ok=True)
+    return folder
+
+
+SAYS = """
+import kit, kit.testing
+from kit.errors import UnimplementedError
+assert kit.__file__.startswith({folder!r}), kit.__file__
+for name in {names!r}:
+    try:
+        eval(name)
+    except UnimplementedError as error:
+        assert "this copy of psring has no" in str(error)
+    else:
+        raise AssertionError(name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_core_works_in_a_copy_without_what_can_be_deleted(tmp_path: Path) -> None:
+    folder = without(DELETABLE, tmp_path)
+    names = [f"kit.{name}" for one in DELETABLE for name in one.exports]
+    says = SAYS.format(folder=str(folder), names=names)
+    core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
+
+    for program in (("-c", says), core):
+        ended = subprocess.run(
+            [sys.executable, *program],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
