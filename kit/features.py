@@ -40,7 +40,9 @@ class Feature(NamedTuple):
 
 FEATURES: Final = (
     Feature(
-        "gossip", ("kit.exchange.topologies.gossip",), ("training/test_gossip.py",)
+        "neighbourhood means (gossip)",
+        ("kit.exchange.topologies.gossip",),
+        ("training/test_gossip.py",),
     ),
     Feature(
         "asynchronous training",
@@ -92,10 +94,7 @@ FEATURES: Final = (
         "recordings",
         ("kit.recording",),
         ("recording",),
-        needs=(
-            *("checkpoints", "compression", "elastic trainings"),
-            "graphs in trainings",
-        ),
+        needs=("checkpoints", "compression", "graphs in trainings"),
         exports=("Recording", "diff", "load_run", "replay"),
     ),
     Feature(
@@ -130,6 +129,14 @@ def load(where: str) -> Any:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         raise _lacks(error, name) from None
+
+
+def load_if_there(where: str) -> Any:
+    """Return the same; None for what this copy does not have."""
+    try:
+        return load(where)
+    except UnimplementedError:
+        return None
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from tests.source import FILES, ROOT, SHIPPED, Source
 # What is not core either: what stands on it, and the window on everything.
 AROUND = ("kit/__init__.py", "kit/testing/", "widgets/")
 
-# What the core still imports of features, by the names of these; "types" where it does
-# so for types alone. The table can only shrink.
+# What the core still imports of features, by the names of these: of checkpoints to use
+# it, of the others for types alone. The table can only shrink.
 LEFT = {
     "checkpoints": {
         "kit/training/client/run.py",
@@ -35,16 +35,7 @@ LEFT = {
         "kit/training/train.py",
     },
     "elastic trainings": {
-        "kit/server/handlers.py",
         "kit/server/trainings.py",
-        "kit/training/client/changes.py",
-        "kit/training/client/facts.py",
-        "kit/training/client/report.py",
-        "kit/training/client/requests.py",
-        "kit/training/client/run.py",
-        "kit/training/commands.py",
-        "kit/training/coordination/log.py",
-        "kit/training/coordination/regrouping.py",
         "kit/training/job.py",
         "kit/training/member/member.py",
         "kit/training/train.py",
@@ -53,9 +44,7 @@ LEFT = {
     "rehearsals": {"kit/training/client/run.py"},
 }
 # Those without which a copy of the package works already.
-DELETABLE = [
-    one for one in FEATURES if one.name not in ("checkpoints", "elastic trainings")
-]
+DELETABLE = [one for one in FEATURES if one.name != "checkpoints"]
 
 
 def feature_of(file: Source) -> str:
@@ -146,9 +135,9 @@ def without(features: Collection[Feature], folder: Path) -> Path:
         shutil.copy(ROOT / path, folder / path)
     (folder / "sitecustomize.py").write_text(ALONE)
     for feature in features:
-        for path in files_of(feature):
-            shutil.rmtree(folder / path, ignore_errors=True)
-            (folder / path).unlink(missing_ok=True)
+        for gone in files_of(feature):
+            shutil.rmtree(folder / gone, ignore_errors=True)
+            (folder / gone).unlink(missing_ok=True)
     return folder
 
 

@@ -57,11 +57,10 @@ from kit.recording.folder import (
 from kit.recording.parts import LOG, MESSAGES, FilePart, FileParts, read_parts
 from kit.regular_file import read_regular, user_path
 from kit.trace.log import Rows, encoded_name, rows
-from kit.trace.named_rows import EpochRow, SaveRow
+from kit.trace.named_rows import Change, EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training import conflicts
 from kit.training.checkpointing.policy import tensors_of
-from kit.training.elastic.generation import Change
 from kit.training.job import Job
 
 _MOST: Final = 2**31
@@ -311,10 +310,7 @@ def _take(found: Content, part: FilePart) -> None:
         case "WITH":
             found.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
         case "CHNG":
-            found.changes = tuple(
-                Change(tuple(lost), tuple(joined), tuple(left), *rest)
-                for lost, joined, left, *rest in plain["changes"]
-            )
+            found.changes = tuple(map(Change.from_plain, plain["changes"]))
         case "DONE":
             found.end = plain
             found.saves = tuple(SaveRow(*row) for row in plain["saves"])

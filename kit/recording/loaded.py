@@ -12,12 +12,12 @@ from pathlib import Path
 
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
+from kit.trace.named_rows import Change
 from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.recorded import News
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
-from kit.training.elastic.generation import Change
 
 
 class LoadedFacts(TrainingFacts):

@@ -22,7 +22,7 @@ from kit.errors import (
     InvalidArgumentError,
     to_plain,
 )
-from kit.features import load
+from kit.features import load, load_if_there
 from kit.message_fields import (
     anything,
     list_of,
@@ -35,8 +35,6 @@ from kit.message_fields import (
     whole,
 )
 from kit.server import watchers
-from kit.server.elastic.handlers import ElasticHandlers
-from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import TrainingCoordinator
@@ -45,7 +43,6 @@ from kit.training.coordination.patience import HungUp, Patience, never
 from kit.training.coordination.questions import FAIL, QUESTIONS, MemberQuestion
 from kit.training.job import Job
 from kit.training.member.snapshot import MOST_ROWS, N_CURSORS, parameters, poll
-from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler
 
@@ -79,20 +76,18 @@ class Handlers:
         self, trainings: Trainings, peer: Task, link: Link | None = None
     ) -> None:
         """Answer for these trainings what `peer` asks, over a link."""
-        self._trainings, self._peer, self._shown = trainings, peer, None
-        self._link = link
+        self._trainings, self._peer, self._link = trainings, peer, link
         self._copy: tuple[int, bytes] | None = None  # of parameters, piece by piece
         self._has_hung_up: HungUp = never
         if link is not None:
             self._has_hung_up = link.has_hung_up
-            is_for_copies = link.role is Role.COPIES
-            self._shown = ShownArenas(link.stream) if is_for_copies else None
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
         asked = {
             f"run.{question.name}": self._handler(question) for question in QUESTIONS
         }
+        elastic = load_if_there("kit.server.elastic.handlers:ElasticHandlers")
         return {
             **asked,
             "run.fail": Handler(  # an observer may say so, too, of any member
@@ -129,7 +124,7 @@ class Handlers:
             ),
             "run.job": Handler(_RUN, self._job),
             "task.look": Handler({}, self._look),
-            **ElasticHandlers(self._trainings.elastic, self._shown).table(),
+            **(elastic(self._trainings.elastic, self._link).table() if elastic else {}),
         }
 
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:

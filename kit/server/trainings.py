@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kit import arithmetic, machine
 from kit.errors import (
@@ -31,11 +31,10 @@ from kit.errors import (
     NotFoundError,
 )
 from kit.exchange.layout import Range
+from kit.features import load
 from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
 from kit.server.directory import Directory
-from kit.server.elastic.other_processes import StandIn
-from kit.server.elastic.training import ElasticTraining
 from kit.server.watchers import Watchers
 from kit.settings import Settings
 from kit.task import Task
@@ -45,7 +44,6 @@ from kit.training.coordination.client import (
     SameProcess,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.elastic.copies import Beginning
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.training.snapshot.buffers import Buffers
@@ -55,6 +53,10 @@ from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from kit.wire.stream import Stream
+
+if TYPE_CHECKING:
+    from kit.server.elastic.training import ElasticTraining
+    from kit.training.elastic.copies import Beginning
 
 _SPINS = 100
 _LOOK_S = 0.02
@@ -76,6 +78,19 @@ class _Ways:
 
     links: set[Link] = field(default_factory=set)
     were_used: bool = False
+
+
+class StandIn(Protocol):
+    """A server for a member whose own process was lost."""
+
+    trainings: Trainings
+
+    @property
+    def address(self) -> Any:
+        """Where it listens."""
+
+    def stop(self) -> None:
+        """End everything."""
 
 
 class Trainings:
@@ -141,7 +156,7 @@ class Trainings:
         self._see_watchers_off()
         self._stop_joining()
         with self._guard:
-            elastic = ElasticTraining(job, None, self, self)
+            elastic = self._new_elastic(job, None)
             self._be_elastic(elastic)
             return elastic.prepare()
 
@@ -155,7 +170,7 @@ class Trainings:
         with self._guard:
             elastic = self._elastic
             if elastic is None or elastic.origin != generation.origin:
-                elastic = ElasticTraining(job, None, self, self)
+                elastic = self._new_elastic(job, None)
                 self._be_elastic(elastic)
             elastic.begin_first(job, work)
 
@@ -165,9 +180,14 @@ class Trainings:
         Returns at once.
         """
         with self._guard:
-            elastic = ElasticTraining(job, work, self, self)
+            elastic = self._new_elastic(job, work)
             self._be_elastic(elastic)
         elastic.join(job)
+
+    def _new_elastic(self, job: Job, work: Work | None) -> ElasticTraining:
+        kind = load("kit.server.elastic.training:ElasticTraining")
+        made: ElasticTraining = kind(job, work, self, self)
+        return made
 
     def _be_elastic(self, elastic: ElasticTraining | None) -> None:
         """Let go of the last training's generations, if nothing runs here."""

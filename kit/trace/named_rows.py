@@ -1,8 +1,9 @@
-"""The few named rows of a trace: epochs, switches, checkpoints, and what is kept."""
+"""The few named rows of a trace: epochs, losses, checkpoints, and what is kept."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 
 class EpochRow(NamedTuple):
@@ -77,6 +78,76 @@ class SaveRow(NamedTuple):
         return f"checkpoint of step {self.step}{' failed' if self.error else ''}"
 
 
+class Change(NamedTuple):
+    """Why one generation followed another, and what it cost.
+
+    Attributes:
+        lost: the tasks whose processes were lost, as "worker:2".
+        joined: the tasks whose processes take part again, or for the first time.
+        left: the tasks whose processes take part no more, as was asked for.
+        step: how many steps the training had committed.
+        repeated: how many of them were done again.
+        seconds: from the end of the last step before it, so not later than what was
+            lost fell silent (in a pause: from the first sign of it), until the
+            processes had agreed how to go on; their members take their links up after
+            that.
+        reason: what was noticed.
+    """
+
+    lost: tuple[str, ...]
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    step: int
+    repeated: int
+    seconds: float
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """Who, when, and what it cost, as a sentence.
+
+        >>> Change(("worker:2",), (), (), 120, 14, 0.21, "its link is closed").sentence
+        'worker:2 was lost at step 120; 14 steps were done again. The tasks had agreed \
+how to go on after 0.21 s.'
+        >>> Change((), ("worker:3",), ("ps:1",), 9, 0, 0.04, "").sentence
+        'worker:3 joined and ps:1 left at step 9; no step was done again. The tasks \
+had agreed how to go on after 0.04 s.'
+        """
+        n = self.repeated
+        again = f"{n:,} steps were" if n > 1 else f"{n or 'no'} step was"
+        was = "were lost" if len(self.lost) > 1 else "was lost"
+        who = self._who(was, "The members were placed anew")
+        return (
+            f"{who} at step {self.step:,}; {again} done again. The tasks had agreed "
+            f"how to go on after {self.seconds:.2f} s."
+        )
+
+    @property
+    def label(self) -> str:
+        """What happened, in a few words.
+
+        >>> Change(("worker:2",), (), (), 120, 14, 0.21, "").label
+        'worker:2 lost'
+        >>> Change((), (), (), 120, 0, 0.21, "to place the members anew").label
+        'placed anew'
+        """
+        return self._who("lost", "placed anew")
+
+    def _who(self, lost: str, anew: str) -> str:
+        pairs = ((self.lost, lost), (self.joined, "joined"), (self.left, "left"))
+        return listed([f"{listed(who)} {did}" for who, did in pairs if who]) or anew
+
+    def to_plain(self) -> list[Any]:
+        """Return it as data that JSON can carry."""
+        return [[*self.lost], [*self.joined], [*self.left], *self[3:]]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> Change:
+        """Rebuild it from `to_plain`."""
+        lost, joined, left, *rest = plain
+        return cls(tuple(lost), tuple(joined), tuple(left), *rest)
+
+
 class Kept(NamedTuple):
     """Which rows of a training are left; by default all of them.
 
@@ -106,3 +177,12 @@ class Kept(NamedTuple):
         if self.unread:
             said.append(f"{self.unread:,} rows were dropped before they were read")
         return "; ".join(said)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join parts as English does.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -14,14 +14,16 @@ from kit.message_fields import (
     Fields,
     check,
     flag,
+    number,
     optional,
     shown,
     table_of,
     text,
     whole,
 )
-from kit.training.elastic.placing import SHARE
 
+#: How much more than another one a process may be given to do.
+SHARE: Final = number(0.01, 100)
 COMMANDS: Final[Mapping[str, Fields]] = {
     "configure": {
         "at": optional(whole(0)),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
@@ -26,6 +26,7 @@ from kit.exchange.topologies.topology import (
     Traffic,
     by_name,
 )
+from kit.features import load
 from kit.message_fields import (
     anything,
     check,
@@ -43,7 +44,6 @@ from kit.training import conflicts
 from kit.training.checkpointing.policy import Checkpoints
 from kit.training.coordination.epoch import Epoch
 from kit.training.data.splits import check_seed
-from kit.training.elastic.generation import Generation
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer
 from kit.training.own_work import LocalTraining, OwnWork
@@ -51,6 +51,9 @@ from kit.training.payload import CompressedPayload, Payload
 from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
 from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
+
+if TYPE_CHECKING:
+    from kit.training.elastic.generation import Generation
 
 _FIELDS: Final = {
     "run": text(pattern="[0-9a-f]{32}"),
@@ -323,7 +326,9 @@ class Job:
                     values[name] = rules.from_plain(values[name], own)
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
-            values["generation"] = Generation.from_plain(values["generation"])
+            if values["generation"] is not None:
+                generation = load("kit.training.elastic.generation:Generation")
+                values["generation"] = generation.from_plain(values["generation"])
         except (TypeError, ValueError, OverflowError) as exc:
             raise InvalidArgumentError(
                 f"a job came that cannot be read: {exc}."

@@ -63,8 +63,6 @@ from kit.training.arguments import (
 )
 from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
-from kit.training.elastic.generation import Generation
-from kit.training.elastic.options import Elastic
 from kit.training.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
@@ -73,6 +71,7 @@ from kit.wire.shaping import LinkSettings
 if TYPE_CHECKING:
     from kit.recording.options import Recording
     from kit.recording.recorder import Recorder
+    from kit.training.elastic.options import Elastic
 
 Step = Callable[..., Any]
 
@@ -385,7 +384,10 @@ def _begin(
     **agreed: Any,
 ) -> Run:
     run_id = secrets.token_hex(16)
-    tasks, hosts, generation = _placed(cluster, elastic, run_id)
+    tasks, hosts, generation = tuple(cluster.tasks), tuple(cluster.hosts), None
+    if elastic is not False:
+        members_of = load("kit.training.elastic.options:members_of")
+        tasks, hosts, generation = members_of(elastic, tasks, hosts, run_id)
     specs, compressor = specs_of(work.params or {}), work.compressor
     stage_specs = _stage_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None
@@ -428,24 +430,6 @@ def _begin(
         if resumed is not None and (resumed.passed_over or resumed.differs):
             warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
-
-
-def _placed(
-    cluster: Trains, elastic: bool | Elastic, run_id: str
-) -> tuple[tuple[Task, ...], tuple[str, ...], Generation | None]:
-    """Return the members, their hosts, and the first generation of an elastic one."""
-    tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
-    if not isinstance(elastic, bool | Elastic):
-        raise InvalidArgumentError(
-            f"elastic is {elastic!r}; give True, False, or kit.Elastic(...)."
-        )
-    if not elastic:
-        return tasks, hosts, None
-    options = elastic if isinstance(elastic, Elastic) else Elastic()
-    generation = options.first(run_id, tasks)
-    host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
-    hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
-    return options.members(tasks), hosts, generation
 
 
 def _stage_specs(

@@ -17,12 +17,11 @@ from kit.puzzles.clock import ClockedRun
 from kit.puzzles.picture import draw
 from kit.rehearsal.recommend import Recommendation
 from kit.task import Task
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight, FlightRow
 from kit.training.client.metrics import Entry
 from kit.training.client.report import RunReport, table
-from kit.training.elastic.generation import Change
 from tests.experiments.traces import measured, trace_of
 from tests.widgets.outcomes import FALLING, Made, outcome
 from widgets.board import snapshot

@@ -17,11 +17,11 @@ from kit.exchange.plan import NOW, SLOT, Owned
 from kit.exchange.ports.memory import Memory
 from kit.task import Task
 from kit.trace.log import rows
+from kit.trace.named_rows import Change
 from kit.trace.traffic import MEASURE, STEP
 from kit.training.client.watched import Once, Watched
 from kit.training.elastic.copies import Copies
 from kit.training.elastic.generation import (
-    Change,
     Generation,
     Holder,
     may_go_on,

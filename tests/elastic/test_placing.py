@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.task import Task
+from kit.trace.named_rows import Change
 from kit.training.elastic.generation import (
     MOST_CHANGES,
-    Change,
     Generation,
     next_generation,
 )

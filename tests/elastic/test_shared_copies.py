@@ -19,7 +19,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array
 from kit.server.elastic.handlers import ElasticHandlers
-from kit.server.elastic.shared_copies import CopyLink, ShownArenas
+from kit.server.elastic.shared_copies import CopyLink
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
@@ -133,7 +133,7 @@ def caller(keeper: Keeper) -> Iterator[Caller]:
     asking = Link(near, local=worker, peer=ps, role=Role.COPIES, bounds=bounds)
     answering = Link(far, local=ps, peer=worker, role=Role.COPIES, bounds=bounds)
     find: Any = lambda _: keeper  # noqa: E731
-    table = ElasticHandlers(find, ShownArenas(answering.stream)).table()
+    table = ElasticHandlers(find, answering).table()
     thread = threading.Thread(target=serve, args=(answering, table, 5.0))
     thread.start()
     yield (asked := Caller(asking))

@@ -20,9 +20,8 @@ from kit.recording.recomputing.stretches import stretches
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.trace.log import Rows
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.traffic import STEP
-from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from tests.cases import for_each
 from tests.elastic.scene import kill, slowly

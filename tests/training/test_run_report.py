@@ -9,10 +9,9 @@ import numpy as np
 
 import kit
 from kit.testing.cluster import local_cluster
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.training.client.metrics import Entry
 from kit.training.client.report import RunReport, table
-from kit.training.elastic.generation import Change
 
 PICTURE = RunReport("0123456789", "running", 1200, 6000, 0.25)
 ENTRY = Entry(0, "ring", "worker:0", 9, 1_000, 2_000, 1_000, 2_000)

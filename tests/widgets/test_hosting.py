@@ -16,10 +16,10 @@ from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
 from kit.trace.log import rows
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
-from kit.training.elastic.generation import Change, Generation
+from kit.training.elastic.generation import Generation
 from tests.cases import for_each
 from tests.elastic.scene import train
 from tests.widgets.live import columns

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.log import Rows
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import STEP_KINDS, Trace
-from kit.training.elastic.generation import Change
 from widgets.drawing import figure_data
 from widgets.drawing.figure_data import Columns
 

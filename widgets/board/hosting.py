@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kit.task import Task
-from kit.training.client.changes import listed
+from kit.trace.named_rows import listed
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import is_server
 

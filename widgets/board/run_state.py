@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.log import Rows
+from kit.trace.named_rows import Change
 from kit.trace.trace import STEP_KINDS, Trace
-from kit.training.elastic.generation import Change
 from kit.wire.shaping import LinkSettings
 from widgets.board.hosting import Hosting
 from widgets.board.hosting import Link as Link

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
 from kit.trace.trace import Trace
-from kit.training.client import changes
 from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
 from widgets.drawing.figure_data import TimeWindow
 
@@ -80,7 +79,7 @@ def alarms(moment: Moment) -> list[str]:
 
 def placement(moment: Moment) -> list[str]:
     """Return the last change of an elastic training, and which process hosts what."""
-    found = [changes.sentence(one) for one in moment.changes[-1:]]
+    found = [one.sentence for one in moment.changes[-1:]]
     if moment.hosting and (who := moment.hosting.words()):
         found.append(who)
     return found

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.log import Rows
-from kit.trace.named_rows import EpochRow, Switch
+from kit.trace.named_rows import Change, EpochRow, Switch
 from kit.trace.time_bins import Bins, spread
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
-from kit.training.client.changes import label
-from kit.training.elastic.generation import Change
 
 Columns = dict[str, Any]
 #: Task name -> bytes sent and received per step, by a closed formula.
@@ -152,7 +150,7 @@ def _told(switch: Switch, changes: Sequence[Change]) -> tuple[int, str]:
     if after.generation > len(changes):  # as of a saved trace
         return after.first_step, "tasks changed"
     change = changes[after.generation - 1]
-    return change.step, label(change)
+    return change.step, change.label
 
 
 def changes_of(epochs: Iterable[EpochRow], changes: Sequence[Change]) -> Columns:
@@ -166,7 +164,7 @@ def changes_of(epochs: Iterable[EpochRow], changes: Sequence[Change]) -> Columns
     known = [(one, first[n]) for n, one in enumerate(changes, 1) if n in first]
     return {
         "step": [one.step for one, _ in known],
-        "label": [label(one) for one, _ in known],
+        "label": [one.label for one, _ in known],
         "left": [begin for _, begin in known],
         "right": [begin + one.repeated for one, begin in known],
     }

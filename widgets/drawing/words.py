@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kit.trace.named_rows import listed as listed
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
-from kit.training.client.changes import listed as listed
 from widgets.drawing import figure_data
 from widgets.drawing.figure_data import Columns, TimeWindow
 

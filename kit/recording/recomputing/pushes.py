@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.recording.recomputing.stretches import Stretch
 from kit.trace.log import Rows
-from kit.training.elastic.generation import Change
+from kit.trace.named_rows import Change
 from kit.training.job import Job
 
 #: By asynchronous epoch and server, the workers whose pushes it took, in order.

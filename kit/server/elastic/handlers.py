@@ -22,6 +22,8 @@ from kit.server.elastic.standing import Ballot, Plain
 from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.generation import Holder
 from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.wire.handshake.messages import Role
+from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler
 
 if TYPE_CHECKING:
@@ -53,13 +55,13 @@ class ElasticHandlers:
     """The table, for the elastic trainings of one server."""
 
     def __init__(
-        self, find: Callable[[str], ElasticTraining], shown: ShownArenas | None = None
+        self, find: Callable[[str], ElasticTraining], link: Link | None = None
     ) -> None:
-        """`find` returns a training by its origin.
-
-        `shown` are the arenas in which copies that come over this link may be.
-        """
-        self._find, self._shown = find, shown
+        """`find` returns a training by its origin; what is asked comes over `link`."""
+        self._find = find
+        is_for_copies = link is not None and link.role is Role.COPIES
+        # The arenas in which copies that come over it may be.
+        self._shown = ShownArenas(link.stream) if link and is_for_copies else None
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kit.errors import InternalError
 from kit.server.elastic.shared_copies import CopyLink
@@ -19,22 +19,9 @@ from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Answer, Caller
 
 if TYPE_CHECKING:
-    from kit.server.trainings import Trainings
+    from kit.server.trainings import StandIn
 
 _LOG: Final = logging.getLogger("kit.server")
-
-
-class StandIn(Protocol):
-    """A server for a member whose own process was lost."""
-
-    trainings: Trainings
-
-    @property
-    def address(self) -> Any:
-        """Where it listens."""
-
-    def stop(self) -> None:
-        """End everything."""
 
 
 class Neighbours(Protocol):

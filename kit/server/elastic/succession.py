@@ -30,10 +30,11 @@ from kit.errors import (
 )
 from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.trace.named_rows import Change
 from kit.training.coordination.log import DecisionLog
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
-from kit.training.elastic.generation import Change, Generation, Holder
+from kit.training.elastic.generation import Generation, Holder
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
 from kit.training.snapshot.shard import CopyPoint, Held

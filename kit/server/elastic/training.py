@@ -28,7 +28,7 @@ from kit.errors import (
 )
 from kit.message_fields import check
 from kit.server.elastic.handlers import ElasticHandlers
-from kit.server.elastic.other_processes import Neighbours, OtherProcesses, StandIn
+from kit.server.elastic.other_processes import Neighbours, OtherProcesses
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.coordination.log import DecisionLog
@@ -42,7 +42,7 @@ from kit.training.snapshot.shard import CopyPoint, Shard
 from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:
-    from kit.server.trainings import Trainings
+    from kit.server.trainings import StandIn, Trainings
 
 # A process may ask to join a generation that it is part of and is about to begin; after
 # this long it has missed the begin.

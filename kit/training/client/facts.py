@@ -25,7 +25,7 @@ import numpy as np
 
 from kit.errors import KitError
 from kit.task import Task
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace
 from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.recorded import Cursors, Recorded, Tables
@@ -33,7 +33,6 @@ from kit.training.client.requests import not_over, over
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.watched import Teller, Watched, gone
 from kit.training.coordination.epoch import Epoch
-from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller
 

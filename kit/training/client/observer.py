@@ -24,6 +24,7 @@ from kit.errors import (
     KitError,
     UnavailableError,
 )
+from kit.features import load
 from kit.training.client.ending import Ending, note_silent
 from kit.training.client.facts import TrainingFacts
 from kit.training.client.requests import (
@@ -31,7 +32,6 @@ from kit.training.client.requests import (
     Newest,
     closed,
     dial_in,
-    next_generation,
     over,
     tell_of,
 )
@@ -415,7 +415,8 @@ class Observer(TrainingFacts):
             if self._job is not job:
                 return True  # another thread has found it
             try:
-                following = next_generation(job, self._process, self.step())
+                find_next = load("kit.training.elastic.following:find_next")
+                following = find_next(job, self._process, self.step())
             except KitError as error:
                 self._elastic_error = error
                 return False

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from kit.exchange.topologies.topology import maybe_by_name
 from kit.markup import Html, joined, markup
-from kit.trace.named_rows import EpochRow
-from kit.training.client import changes
+from kit.trace.named_rows import Change, EpochRow
 from kit.training.client.metrics import Entry
-from kit.training.elastic.generation import Change
 
 #: Where to look when a training has failed.
 LOOK = "run.flight() shows what each task did and waited for"
@@ -126,7 +124,7 @@ def _changes(found: Sequence[Change]) -> Html:
     )
     rows = (
         (
-            changes.label(one),
+            one.label,
             f"{one.step:,}",
             f"{one.repeated:,}",
             f"{one.seconds:.2f}",

@@ -20,7 +20,7 @@ from kit.hooks.progress import output_for
 from kit.markup import Html
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace, beside
 from kit.training import conflicts
 from kit.training.arguments import check_timeout
@@ -43,7 +43,6 @@ from kit.training.client.requests import Dial
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
-from kit.training.elastic.generation import Change
 from kit.training.job import Job, Work
 from kit.waking import waking
 from kit.wire.shaping import LinkSettings

@@ -19,6 +19,7 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
+from kit.features import load
 from kit.training.checkpointing.resume import CheckpointStore, going_on_with
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
@@ -34,7 +35,6 @@ from kit.training.coordination.membership import (
     halting,
 )
 from kit.training.coordination.patience import HungUp, Patience, Stopping, never
-from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
 from kit.training.job import Job, difference, terms_of
 
@@ -64,7 +64,10 @@ class TrainingCoordinator:
         members = range(len(job.tasks))
         log = log_of(job, requests)
         self._agreement = Agreement(members, job.start, job.steps, saves=saves, log=log)
-        self._regrouping = Regrouping.of(job, self._agreement, clock)
+        self._regrouping: Any = None  # where it is elastic
+        if job.generation is not None:
+            regrouping = load("kit.training.elastic.regrouping:Regrouping")
+            self._regrouping = regrouping(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
@@ -549,7 +552,7 @@ class TrainingCoordinator:
                 agreement.saves.request()
             elif what in ("place", "leave"):
                 if regrouping is None:
-                    raise needs_elastic()
+                    raise member_errors.needs_elastic()
                 regrouping.check(**values)
             agreement.command(what, nonce, **values)
             if what in ("place", "leave") and regrouping is not None:

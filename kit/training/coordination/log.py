@@ -40,6 +40,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kit.errors import AbortedError
+from kit.features import load
 from kit.message_fields import (
     anything,
     check,
@@ -53,7 +54,6 @@ from kit.message_fields import (
     whole,
 )
 from kit.training.coordination.epoch import Epoch
-from kit.training.elastic.placing import Placing, in_order
 
 _MOST_NONCES: Final = 32
 
@@ -91,7 +91,7 @@ class Decisions:
     is_stopped: bool = False
     reached: int = 0
     agrees_from: int | None = 0
-    placing: Placing | None = None
+    placing: Any = None
     saves: Mapping[str, Any] | None = None
     began: int = 0
     threads: int = 0
@@ -154,7 +154,7 @@ def _place(now: Decisions, **changes: Any) -> Decisions:
 
 def _leave(now: Decisions, task: str) -> Decisions:
     assert now.placing is not None, "it is elastic"
-    return _place(now, left=in_order((*now.placing.left, task)))
+    return replace(now, placing=now.placing.without(task))
 
 
 def _seen(now: Decisions, step: int) -> Decisions:
@@ -191,7 +191,7 @@ def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
     return replace(now, saves=account)
 
 
-def _generation(now: Decisions, reached: int, placing: Placing) -> Decisions:
+def _generation(now: Decisions, reached: int, placing: Any) -> Decisions:
     return replace(_seen(now, reached), budget=0, placing=placing)
 
 
@@ -272,7 +272,7 @@ class DecisionLog:
             self._move_to(now)
             return self.position
 
-    def claim(self, generation: int, *, reached: int, placing: Placing) -> None:
+    def claim(self, generation: int, *, reached: int, placing: Any) -> None:
         """Let a generation append from here on, and none before it.
 
         It does the steps before `reached` again. Raises `AbortedError` unless it is
@@ -310,7 +310,8 @@ class DecisionLog:
         at = {name: values.pop(name) for name in ("generation", "position")}
         values["requested"] = Epoch.from_plain(values["requested"])
         if values["placing"] is not None:
-            values["placing"] = Placing.from_plain(values["placing"])
+            placing = load("kit.training.elastic.placing:Placing")
+            values["placing"] = placing.from_plain(values["placing"])
         values |= {name: tuple(values[name]) for name in ("later", "nonces")}
         return cls(Decisions(**values), **at)
 

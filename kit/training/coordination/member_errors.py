@@ -201,3 +201,11 @@ def forget_frames(error: BaseException | None) -> None:
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
+
+
+def needs_elastic() -> FailedPreconditionError:
+    """Say that the tasks of a training cannot change."""
+    return FailedPreconditionError(
+        "the tasks of this training stay as they are; begin it with "
+        "kit.train(..., elastic=True) to change them later."
+    )

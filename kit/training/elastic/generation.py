@@ -101,34 +101,9 @@ from kit.message_fields import (
     whole,
 )
 from kit.task import Task
+from kit.trace.named_rows import Change
 from kit.training.elastic.placing import Placing, in_order, placed
 from kit.training.snapshot.shard import CopyPoint, Held, is_whole
-
-
-class Change(NamedTuple):
-    """Why one generation followed another, and what it cost.
-
-    Attributes:
-        lost: the tasks whose processes were lost, as "worker:2".
-        joined: the tasks whose processes take part again, or for the first time.
-        left: the tasks whose processes take part no more, as was asked for.
-        step: how many steps the training had committed.
-        repeated: how many of them were done again.
-        seconds: from the end of the last step before it, so not later than what was
-            lost fell silent (in a pause: from the first sign of it), until the
-            processes had agreed how to go on; their members take their links up after
-            that.
-        reason: what was noticed.
-    """
-
-    lost: tuple[str, ...]
-    joined: tuple[str, ...]
-    left: tuple[str, ...]
-    step: int
-    repeated: int
-    seconds: float
-    reason: str
-
 
 #: The most changes that go with a generation whenever a process hears of it.
 MOST_CHANGES: Final = 50
@@ -251,10 +226,7 @@ class Generation:
             | lists
             | {
                 "placing": self.placing.to_plain(),
-                "changes": [
-                    [list(one.lost), list(one.joined), list(one.left), *one[3:]]
-                    for one in self.changes
-                ],
+                "changes": [one.to_plain() for one in self.changes],
             }
         )
 
@@ -266,10 +238,7 @@ class Generation:
         values = check("generation", _FIELDS, plain)
         values |= {name: tuple(values.get(name, ())) for name in _LISTS}
         values["placing"] = Placing.from_plain(values["placing"])
-        values["changes"] = tuple(
-            Change(tuple(lost), tuple(joined), tuple(left), *rest)
-            for lost, joined, left, *rest in values["changes"]
-        )
+        values["changes"] = tuple(map(Change.from_plain, values["changes"]))
         return cls(**values)
 
 

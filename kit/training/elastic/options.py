@@ -11,8 +11,9 @@ from kit.errors import InvalidArgumentError
 from kit.handles import handle
 from kit.message_fields import check, maybe, table_of, whole
 from kit.task import Task
+from kit.training.commands import SHARE
 from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import SHARE, Placing, check_shares
+from kit.training.elastic.placing import Placing, check_shares
 
 _WORKER: Final = "worker"
 _FIELDS: Final = {
@@ -102,3 +103,18 @@ class Elastic:
         wanted = n_workers - self.spare if self.spare else 0
         placing = Placing(workers=wanted, shares=dict(self.shares))
         return Generation.first(run, self.members(tasks), processes, placing)
+
+
+def members_of(
+    elastic: bool | Elastic, tasks: tuple[Task, ...], hosts: tuple[str, ...], run: str
+) -> tuple[tuple[Task, ...], tuple[str, ...], Generation]:
+    """Return the members, their hosts, and the first generation on these tasks."""
+    if not isinstance(elastic, bool | Elastic):
+        raise InvalidArgumentError(
+            f"elastic is {elastic!r}; give True, False, or kit.Elastic(...)."
+        )
+    options = elastic if isinstance(elastic, Elastic) else Elastic()
+    generation = options.first(run, tasks)
+    host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
+    hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
+    return options.members(tasks), hosts, generation

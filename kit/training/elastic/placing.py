@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.message_fields import check, list_of, number, table_of, text, whole
+from kit.message_fields import check, list_of, table_of, text, whole
 from kit.task import Task
+from kit.training.commands import SHARE
 
-#: How much more than another one a process may be given to do.
-SHARE: Final = number(0.01, 100)
 _FIELDS: Final = {
     "number": whole(0),
     "workers": whole(0),
@@ -43,6 +42,10 @@ class Placing:
     def changed(self, **changes: Any) -> Placing:
         """Return it with changes, and the next number."""
         return replace(self, number=self.number + 1, **changes)
+
+    def without(self, process: str) -> Placing:
+        """Return it with one more process that has left."""
+        return self.changed(left=in_order((*self.left, process)))
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""

@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kit.arithmetic import bound_to
 from kit.errors import (
@@ -40,8 +40,6 @@ from kit.training.coordination.member_errors import (
 )
 from kit.training.coordination.membership import Answer, Verdict
 from kit.training.coordination.questions import HeartbeatReply
-from kit.training.elastic.copier import Copier
-from kit.training.elastic.copies import Beginning
 from kit.training.job import Job, Work
 from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
@@ -54,6 +52,9 @@ from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents, StepObserver
 from kit.training.snapshot.shard import restore
 from kit.training.snapshot.sink import Sink
+
+if TYPE_CHECKING:
+    from kit.training.elastic.copies import Beginning
 
 _JOIN_S = 5.0  # for the heart, which may be waiting for an answer
 _LOOK_S = 0.2  # between two checks whether all others have left
@@ -332,7 +333,8 @@ class Member:
             return
         coordinator, beginning = self.coordinator, self._beginning
         requests = coordinator.requests if coordinator is not None else dict
-        copier = Copier(context, self._services, client.copied, requests)
+        kind = load("kit.training.elastic.copier:Copier")
+        copier = kind(context, self._services, client.copied, requests)
         self._sinks[Verdict.COPY] = copier
         stack.callback(copier.close)
         # A checkpoint may be newer than the copies, but the rows of its last steps may

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kit.errors import FailedPreconditionError
 from kit.training.coordination.membership import Agreement
 from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import (
@@ -123,13 +122,6 @@ class Regrouping:
         self._copies = CopySchedule(clock)
         self.reason = ""
 
-    @classmethod
-    def of(
-        cls, job: Job, agreement: Agreement, clock: Callable[[], float]
-    ) -> Regrouping | None:
-        """Return that of a job; None if it is not elastic."""
-        return cls(job, agreement, clock) if job.generation is not None else None
-
     @property
     def copied_before(self) -> int:
         """The step before which the newest whole copy was made; -1 without one."""
@@ -226,11 +218,3 @@ class Regrouping:
                 else "the members are spread anew"
             )
             self.regroup(f"{what}, as was asked for.")
-
-
-def needs_elastic() -> FailedPreconditionError:
-    """Say that the tasks of a training cannot change."""
-    return FailedPreconditionError(
-        "the tasks of this training stay as they are; begin it with "
-        "kit.train(..., elastic=True) to change them later."
-    )
