@@ -94,7 +94,7 @@ FEATURES: Final = (
         "recordings",
         ("kit.recording",),
         ("recording",),
-        needs=("checkpoints", "compression", "graphs in trainings"),
+        needs=("compression", "graphs in trainings"),
         exports=("Recording", "diff", "load_run", "replay"),
     ),
     Feature(

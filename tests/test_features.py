@@ -20,18 +20,12 @@ from tests.source import FILES, ROOT, SHIPPED, Source
 # What is not core either: what stands on it, and the window on everything.
 AROUND = ("kit/__init__.py", "kit/testing/", "widgets/")
 
-# What the core still imports of features, by the names of these: of checkpoints to use
-# it, of the others for types alone. The table can only shrink.
+# What the core still imports of features, by the names of these, for types alone. The
+# table can only shrink.
 LEFT = {
     "checkpoints": {
         "kit/training/client/run.py",
-        "kit/training/conflicts.py",
-        "kit/training/coordination/client.py",
-        "kit/training/coordination/coordinator.py",
-        "kit/training/coordination/membership.py",
-        "kit/training/coordination/questions.py",
         "kit/training/job.py",
-        "kit/training/member/member.py",
         "kit/training/train.py",
     },
     "elastic trainings": {
@@ -43,8 +37,6 @@ LEFT = {
     "recordings": {"kit/training/client/run.py", "kit/training/train.py"},
     "rehearsals": {"kit/training/client/run.py"},
 }
-# Those without which a copy of the package works already.
-DELETABLE = [one for one in FEATURES if one.name != "checkpoints"]
 
 
 def feature_of(file: Source) -> str:
@@ -158,8 +150,8 @@ for name in {names!r}:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_core_works_in_a_copy_without_what_can_be_deleted(tmp_path: Path) -> None:
-    folder = without(DELETABLE, tmp_path)
-    names = [f"kit.{name}" for one in DELETABLE for name in one.exports]
+    folder = without(FEATURES, tmp_path)
+    names = [f"kit.{name}" for one in FEATURES for name in one.exports]
     says = SAYS.format(folder=str(folder), names=names)
     core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
 

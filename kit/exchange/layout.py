@@ -289,3 +289,26 @@ def _buckets(
         Bucket(dtype, part, cut(part, n_workers, itemsize))
         for part in (cut(group, count, itemsize) if count else ())
     ]
+
+
+def tensors_of(
+    specs: tuple[Spec, ...], slots: tuple[str, ...]
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and dtype of all that a training keeps: parameters and slots.
+
+    Raises `InvalidArgumentError` when a slot would have the name of a parameter.
+
+    >>> list(tensors_of((Spec("w", (2,), "float32"),), ("momentum",)))
+    ['w', 'w/momentum']
+    """
+    found = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+    for spec in specs:
+        for slot in slots:
+            name = f"{spec.name}/{slot}"
+            if name in found:
+                raise InvalidArgumentError(
+                    f"a parameter is called {name!r}, and so is the slot {slot!r} of "
+                    f"{spec.name!r} in a checkpoint; rename the parameter."
+                )
+            found[name] = (spec.shape, spec.dtype)
+    return found

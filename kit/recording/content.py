@@ -26,6 +26,7 @@ from kit.errors import (
     VersionMismatch,
     from_plain,
 )
+from kit.exchange.layout import tensors_of
 from kit.exchange.ports.memory import Array
 from kit.message_fields import (
     Fields,
@@ -60,7 +61,6 @@ from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import Change, EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training import conflicts
-from kit.training.checkpointing.policy import tensors_of
 from kit.training.job import Job
 
 _MOST: Final = 2**31

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kit.errors import InvalidArgumentError
+from kit.exchange.layout import tensors_of
 from kit.exchange.topologies.topology import (
     Topology,
     agreeing,
@@ -22,7 +23,6 @@ from kit.exchange.topologies.topology import (
     steps_to_all,
 )
 from kit.features import load
-from kit.training.checkpointing.policy import tensors_of
 from kit.training.schedule import Schedule
 from kit.wire.shaping import LinkSettings
 

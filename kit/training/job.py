@@ -41,7 +41,6 @@ from kit.message_fields import (
 from kit.settings import Settings
 from kit.task import Task
 from kit.training import conflicts
-from kit.training.checkpointing.policy import Checkpoints
 from kit.training.coordination.epoch import Epoch
 from kit.training.data.splits import check_seed
 from kit.training.optimizers import rules
@@ -53,6 +52,7 @@ from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
+    from kit.training.checkpointing.policy import Checkpoints
     from kit.training.elastic.generation import Generation
 
 _FIELDS: Final = {
@@ -81,6 +81,11 @@ _FIELDS: Final = {
     "hosts": list_of(text(1000)),
     "generation": maybe(table_of(anything())),
     "settings": table_of(anything()),
+}
+
+_OF_FEATURES: Final = {
+    "checkpoints": "kit.training.checkpointing.policy:Checkpoints",
+    "generation": "kit.training.elastic.generation:Generation",
 }
 
 
@@ -324,11 +329,10 @@ class Job:
                 if values[name] is not None:
                     own = getattr(known, name, None)
                     values[name] = rules.from_plain(values[name], own)
-            values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
-            if values["generation"] is not None:
-                generation = load("kit.training.elastic.generation:Generation")
-                values["generation"] = generation.from_plain(values["generation"])
+            for name, where in _OF_FEATURES.items():
+                if values[name] is not None:
+                    values[name] = load(where).from_plain(values[name])
         except (TypeError, ValueError, OverflowError) as exc:
             raise InvalidArgumentError(
                 f"a job came that cannot be read: {exc}."

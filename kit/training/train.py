@@ -61,7 +61,6 @@ from kit.training.arguments import (
     quorum_of,
     whole,
 )
-from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
@@ -71,6 +70,7 @@ from kit.wire.shaping import LinkSettings
 if TYPE_CHECKING:
     from kit.recording.options import Recording
     from kit.recording.recorder import Recorder
+    from kit.training.checkpointing.policy import Checkpoints
     from kit.training.elastic.options import Elastic
 
 Step = Callable[..., Any]
@@ -327,7 +327,10 @@ def train(
     100
     """
     work = _work(step, params, data, session, seed)
-    checkpoints = checkpoints_of(checkpoint)
+    checkpoints, again = None, ""
+    policy = "kit.training.checkpointing.policy"
+    if checkpoint is not None:
+        checkpoints = load(f"{policy}:checkpoints_of")(checkpoint)
     if hooks != ():
         adapters = "kit.training.hooks.adapters"
         work.hooks = load(f"{adapters}:hooks_of")(hooks, work.step)
@@ -335,6 +338,8 @@ def train(
     if compress is not None:
         named = "kit.exchange.compression.quantization:compressor_of"
         work.compressor = load(named)(compress)
+    if restore is not None:
+        again = load(f"{policy}:restore_of")(restore, checkpoints)
     recorder = None
     if record is not None:
         recorder = load("kit.recording.recorder:recorder_of")(record, work)
@@ -349,7 +354,7 @@ def train(
         link=str(LinkSettings.parse(link)),
         placement=placement,
         checkpoints=checkpoints,
-        restore=restore_of(restore, checkpoints),
+        restore=again,
         steps=whole("steps", steps),
         batch=whole("batch", batch),
         seed=whole("seed", seed),

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 import kit
 from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
 from kit.exchange import layout
-from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.layout import Range, Spec, lay_out, tensors_of
 from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
-from kit.training.checkpointing.policy import tensors_of
 from kit.training.snapshot import shard
 from kit.training.snapshot.shard import (
     empty_pieces,

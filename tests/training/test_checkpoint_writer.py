@@ -23,9 +23,14 @@ from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.checkpointing import writer
-from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.coordination.client import CoordinatorClient
-from kit.training.coordination.questions import WHERE, WROTE, MemberQuestion
+from kit.training.coordination.questions import (
+    WHERE,
+    WROTE,
+    Key,
+    MemberQuestion,
+    ShardPath,
+)
 from kit.training.job import Job
 from kit.training.member.context import MemberContext
 from kit.wire.frame import Buffer

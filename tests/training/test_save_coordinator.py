@@ -15,7 +15,8 @@ import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.checkpointing.save_coordinator import Key, SaveCoordinator
+from kit.training.checkpointing.save_coordinator import SaveCoordinator
+from kit.training.coordination.questions import Key
 from kit.training.job import Job
 
 WRITERS = (0, 1)

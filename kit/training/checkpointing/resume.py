@@ -32,12 +32,12 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
-from kit.exchange.layout import Range
+from kit.exchange.layout import Range, tensors_of
 from kit.exchange.ports.memory import Array, Memory
 from kit.faults import points
 from kit.message_fields import shown
 from kit.regular_file import check_regular
-from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
+from kit.training.checkpointing.policy import AFRESH, Checkpoints
 from kit.training.checkpointing.save_coordinator import (
     SaveCoordinator,
     name_of,
@@ -259,6 +259,19 @@ class CheckpointStore:
         fill(memory, now, self._job.slots, self.values)
         self.values = None
 
+    def going_on_with(self, threads: int) -> Arithmetic:
+        """Return what a training computes with here, which its checkpoints will say.
+
+        Its BLAS threads are those of the generation before, if there are any, or of the
+        checkpoint, else those that are set here. With another number the bits would not
+        be those of a training that was not disturbed.
+        """
+        saved = self.arithmetic.threads if self.arithmetic is not None else 0
+        self.save_coordinator.arithmetic = found = arithmetic.here(
+            threads or saved or None
+        )
+        return found
+
     def forget(self) -> None:
         """Let go of what was read, for a training that begins with something else."""
         self.values, self._states = None, {}
@@ -369,20 +382,6 @@ class CheckpointStore:
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
-
-
-def going_on_with(store: CheckpointStore | None, threads: int) -> Arithmetic:
-    """Return what a training computes with here, and has its checkpoints say so.
-
-    Its BLAS threads are those of the generation before, if there are any, or of the
-    checkpoint, else those that are set here. With another number the bits would not be
-    those of a training that was not disturbed.
-    """
-    saved = store.arithmetic if store is not None else None
-    found = arithmetic.here(threads or (saved.threads if saved else 0) or None)
-    if store is not None:
-        store.save_coordinator.arithmetic = found
-    return found
 
 
 def _arithmetic_of(found: FoundCheckpoint) -> Arithmetic | None:

@@ -62,29 +62,19 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kit.arithmetic import Arithmetic
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
+from kit.exchange.layout import tensors_of
 from kit.trace.named_rows import SaveRow
 from kit.training.checkpointing.collected import CollectedFile, shard_file
-from kit.training.checkpointing.policy import tensors_of
+from kit.training.coordination.questions import Key, ShardPath
 from kit.training.job import Job
 
 # --------------------------------------------------------------------------------------
 # One save of a training under way: who writes, what is there, what came of it.
-
-
-#: The step, and the boundary at which the save was agreed; 0 for those that all know.
-Key = tuple[int, int]
-
-
-class ShardPath(NamedTuple):
-    """Where a writer writes: a path, or none because it has to wait or give up."""
-
-    state: str  # "write", "wait" or "drop"
-    path: str = ""
 
 
 @dataclass

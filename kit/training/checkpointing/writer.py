@@ -21,8 +21,8 @@ from kit.errors import KitError
 from kit.exchange.plan import Owned
 from kit.training.checkpointing.collected import SentFile, shard_file
 from kit.training.checkpointing.resume import CheckpointStore
-from kit.training.checkpointing.save_coordinator import Key
 from kit.training.coordination.client import CoordinatorClient
+from kit.training.coordination.questions import Key
 from kit.training.member.context import MemberContext
 from kit.training.snapshot.buffers import Buffers, private
 from kit.training.snapshot.shard import (

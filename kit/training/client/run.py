@@ -24,8 +24,6 @@ from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace, beside
 from kit.training import conflicts
 from kit.training.arguments import check_timeout
-from kit.training.checkpointing.client import SavedCheckpoints, Saving
-from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
 from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
@@ -55,6 +53,8 @@ if TYPE_CHECKING:
     from kit.recording.options import Recording
     from kit.recording.recorder import Recorder
     from kit.rehearsal.recommend import Recommendation
+    from kit.training.checkpointing.client import SavedCheckpoints, Saving
+    from kit.training.checkpointing.resume import Resumed
 
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
@@ -329,7 +329,9 @@ class Run:
         def ask(ticket: str) -> None:
             self._observer.command("save", ticket=ticket)
 
-        return Saving(ask, self._saves, self._is_over)
+        saving = load("kit.training.checkpointing.client:Saving")
+        begun: Saving = saving(ask, self._saves, self._is_over)
+        return begun
 
     def record(self, folder: str | PathLike[str] | Recording) -> Recorder:
         """Record the training to a folder, as far as it is not over; return at once.
@@ -526,7 +528,9 @@ class Run:
     @property
     def checkpoints(self) -> SavedCheckpoints:
         """What is saved of this training: the last one, and why one was refused."""
-        return SavedCheckpoints(self.job.checkpoints, self._saves)
+        saved = load("kit.training.checkpointing.client:SavedCheckpoints")
+        found: SavedCheckpoints = saved(self.job.checkpoints, self._saves)
+        return found
 
     @property
     def resumed_from(self) -> Resumed | None:
@@ -848,13 +852,17 @@ class Run:
     def __repr__(self) -> str:
         job = self.job
         topology = f", switching to {self.switching}" if self.switching else ""
-        saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
+        saved = f"; {self._saved}" if self._saved else ""
         kept = f"; trace: {thinned}" if (thinned := self._kept) else ""
         warned = f"; {job.settings.warning}" if job.settings.insecure else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
             f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}{warned}>"
         )
+
+    @property
+    def _saved(self) -> str:
+        return str(self.checkpoints) if self.job.checkpoints is not None else ""
 
     @property
     def _kept(self) -> str:
@@ -879,7 +887,7 @@ class Run:
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
-            saved=str(self.checkpoints),
+            saved=self._saved,
             kept=self._kept,
             changes=self.history(),
             chosen=str(self.recommendation or ""),

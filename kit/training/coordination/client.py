@@ -12,13 +12,18 @@ from kit.arithmetic import MOST_THREADS
 from kit.errors import DeadlineExceededError, KitError, LinkLost, to_plain
 from kit.message_fields import check, flag, whole
 from kit.settings import Settings
-from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.coordination import questions
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer
 from kit.training.coordination.patience import Patience
-from kit.training.coordination.questions import HeartbeatReply, MemberQuestion, Reply
+from kit.training.coordination.questions import (
+    HeartbeatReply,
+    Key,
+    MemberQuestion,
+    Reply,
+    ShardPath,
+)
 from kit.wire.frame import Buffer
 from kit.wire.rpc import Caller, ReconnectingCaller
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -20,8 +21,6 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.features import load
-from kit.training.checkpointing.resume import CheckpointStore, going_on_with
-from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
 from kit.training.conflicts import check_change
 from kit.training.coordination import member_errors
@@ -69,12 +68,20 @@ class TrainingCoordinator:
             regrouping = load("kit.training.elastic.regrouping:Regrouping")
             self._regrouping = regrouping(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
-        self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
+        self.store: Any = None
+        if saves:
+            store = load("kit.training.checkpointing.resume:CheckpointStore")
+            self.store = store(job, self._saving, self._saved)
         if self.store is not None and self.store.resumed is not None:
             # That step is saved: a training that ends at once must not save it again.
             self._agreement.saves.ended(self.store.step, good=True)
         #: What it computes with; its number of threads is that of all members.
-        self.arithmetic = going_on_with(self.store, log.now.threads)
+        threads = log.now.threads
+        self.arithmetic = (
+            self.store.going_on_with(threads)
+            if saves
+            else arithmetic.here(threads or None)
+        )
         if not requests:
             began = self.store.step if self.store is not None else 0
             threads = self.arithmetic.threads
@@ -360,7 +367,7 @@ class TrainingCoordinator:
             return self._job.run
 
     @property
-    def save_coordinator(self) -> SaveCoordinator:
+    def save_coordinator(self) -> Any:
         """The account of checkpoints; `FailedPreconditionError` without a folder."""
         if self.store is None:
             raise FailedPreconditionError(

@@ -83,9 +83,9 @@ from kit.errors import (
 from kit.exchange.plan import Group
 from kit.exchange.ports.port import NO_HALT
 from kit.exchange.topologies.topology import agreeing, by_name, steps_to_all
-from kit.training.checkpointing.schedule import SaveSchedule
 from kit.training.coordination.epoch import Epoch
 from kit.training.coordination.log import DecisionLog, Decisions
+from kit.training.coordination.save_schedule import SaveSchedule
 
 
 class Verdict(Enum):

@@ -35,7 +35,6 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer
@@ -57,6 +56,17 @@ class HeartbeatReply(NamedTuple):
     error: KitError | None
     lost: frozenset[int]
     epoch: int
+
+
+#: The step, and the boundary at which the save was agreed; 0 for those that all know.
+Key = tuple[int, int]
+
+
+class ShardPath(NamedTuple):
+    """Where a writer writes: a path, or none because it has to wait or give up."""
+
+    state: str  # "write", "wait" or "drop"
+    path: str = ""
 
 
 class ReplyCodec(NamedTuple, Generic[Reply]):
@@ -168,7 +178,8 @@ def _fail(
 
 
 def _where(coordinator: TrainingCoordinator, member: int, key: Key) -> ShardPath:
-    return coordinator.save_coordinator.where(key)
+    found: ShardPath = coordinator.save_coordinator.where(key)
+    return found
 
 
 def _collect(

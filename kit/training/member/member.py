@@ -27,7 +27,6 @@ from kit.features import load
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
-from kit.training.checkpointing.writer import CheckpointWriter
 from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.epoch import Epoch
@@ -311,7 +310,8 @@ class Member:
     ) -> None:
         if self.job.checkpoints is None:
             return
-        writer = CheckpointWriter(context, client, self.store, self._stirred)
+        kind = load("kit.training.checkpointing.writer:CheckpointWriter")
+        writer = kind(context, client, self.store, self._stirred)
         self._sinks[Verdict.SAVE] = writer
         stack.callback(writer.close)
         stack.callback(self._tell_of_saved, context)  # before: the writer waits for it
