@@ -327,22 +327,16 @@ def train(
     100
     """
     work = _work(step, params, data, session, seed)
-    checkpoints, again = None, ""
-    policy = "kit.training.checkpointing.policy"
-    if checkpoint is not None:
-        checkpoints = load(f"{policy}:checkpoints_of")(checkpoint)
-    if hooks != ():
-        adapters = "kit.training.hooks.adapters"
+    policy, adapters = (
+        "kit.training.checkpointing.policy",
+        "kit.training.hooks.adapters",
+    )
+    checkpoints = _made(f"{policy}:checkpoints_of", checkpoint)
+    if not isinstance(hooks, tuple) or hooks:
         work.hooks = load(f"{adapters}:hooks_of")(hooks, work.step)
         checkpoints = load(f"{adapters}:with_savers")(checkpoints, work.hooks)
-    if compress is not None:
-        named = "kit.exchange.compression.quantization:compressor_of"
-        work.compressor = load(named)(compress)
-    if restore is not None:
-        again = load(f"{policy}:restore_of")(restore, checkpoints)
-    recorder = None
-    if record is not None:
-        recorder = load("kit.recording.recorder:recorder_of")(record, work)
+    compressor_of = "kit.exchange.compression.quantization:compressor_of"
+    work.compressor = _made(compressor_of, compress)
     return _launch(
         running() if cluster is None else checked_cluster(cluster),
         work,
@@ -354,13 +348,18 @@ def train(
         link=str(LinkSettings.parse(link)),
         placement=placement,
         checkpoints=checkpoints,
-        restore=again,
+        restore=_made(f"{policy}:restore_of", restore, checkpoints) or "",
         steps=whole("steps", steps),
         batch=whole("batch", batch),
         seed=whole("seed", seed),
         elastic=elastic,
-        recorder=recorder,
+        recorder=_made("kit.recording.recorder:recorder_of", record, work),
     )
+
+
+def _made(where: str, given: Any, *more: Any) -> Any:
+    """Return what a feature makes of an argument; None where it is not given."""
+    return None if given is None else load(where)(given, *more)
 
 
 def _launch(
