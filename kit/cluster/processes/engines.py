@@ -65,6 +65,11 @@ PRELOAD = (
     "kit.cluster.processes.engine_process",
     "kit.cluster.cells.remote",
     "kit.server.engine",
+    # What the first training loads by name.
+    *("kit.training.member.sync_steps", "kit.training.member.async_steps"),
+    *("kit.training.checkpointing.writer", "kit.training.hooks.bridge"),
+    *("kit.server.elastic.training", "kit.training.elastic.regrouping"),
+    *("kit.training.elastic.copier", "kit.training.backup_workers.steps"),
 )
 
 # What the client raises for an engine that the controller no longer knows.
