@@ -40,7 +40,7 @@ class Feature(NamedTuple):
 
 FEATURES: Final = (
     Feature(
-        "neighbourhood means (gossip)",
+        "gossiping",
         ("kit.exchange.topologies.gossip",),
         ("training/test_gossip.py",),
     ),

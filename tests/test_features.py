@@ -147,11 +147,26 @@ for name in {names!r}:
 """
 
 
+def with_those_that_need_it(feature: Feature) -> list[Feature]:
+    names, n_before = {feature.name}, 0
+    while len(names) > n_before:
+        n_before = len(names)
+        names |= {one.name for one in FEATURES if names & {*one.needs}}
+    return [one for one in FEATURES if one.name in names]
+
+
+IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+EACH = [with_those_that_need_it(one) for one in FEATURES] if IS_NIGHTLY else []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_core_works_in_a_copy_without_what_can_be_deleted(tmp_path: Path) -> None:
-    folder = without(FEATURES, tmp_path)
-    names = [f"kit.{name}" for one in FEATURES for name in one.exports]
+@pytest.mark.parametrize("gone", [FEATURES, *EACH], ids=lambda gone: gone[0].name)
+def test_core_works_in_a_copy_without_features(
+    gone: Collection[Feature], tmp_path: Path
+) -> None:
+    folder = without(gone, tmp_path)
+    names = [f"kit.{name}" for one in gone for name in one.exports]
     says = SAYS.format(folder=str(folder), names=names)
     core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
 
