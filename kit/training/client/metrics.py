@@ -170,6 +170,7 @@ def records(trace: Trace) -> list[StepRecord]:
         epoch = int(rows["epoch"][0])
         held = epochs.get(epoch)
         began[int(step)] = start = int(rows["start"].min())
+        before = began.get(int(step) - 1)
         who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
         found.append(
             StepRecord(
@@ -179,7 +180,8 @@ def records(trace: Trace) -> list[StepRecord]:
                 link=held.link if held else "",
                 loss=float((rows["loss"] * rows["examples"]).sum() / examples),
                 examples=examples,
-                period=(start - began.get(int(step) - 1, math.nan)) * 1e-9,
+                # One NaN for all, so that the records of two runs can be compared.
+                period=math.nan if before is None else (start - before) * 1e-9,
                 seconds=float(rows["end"].max() - start) * 1e-9,
                 compute=float(rows["compute"].mean()) * 1e-9,
                 wait=float(rows["wait"].mean()) * 1e-9,
