@@ -11,6 +11,13 @@ from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.layers import add_model_variable as add_model_variable
 from kit.tf1.contrib.layers import model_variable as model_variable
 from kit.tf1.contrib.layers import variable as variable
+from kit.tf1.contrib.restoring import assign_from_checkpoint as assign_from_checkpoint
+from kit.tf1.contrib.restoring import (
+    assign_from_checkpoint_fn as assign_from_checkpoint_fn,
+)
+from kit.tf1.contrib.restoring import (
+    get_variables_to_restore as get_variables_to_restore,
+)
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.not_offered import refuse
 from kit.tf1.train import assert_global_step as assert_global_step
@@ -34,6 +41,8 @@ __all__ = [
     "add_model_variable",
     "arg_scope",
     "assert_global_step",
+    "assign_from_checkpoint",
+    "assign_from_checkpoint_fn",
     "create_global_step",
     "get_global_step",
     "get_local_variables",
@@ -41,6 +50,7 @@ __all__ = [
     "get_or_create_global_step",
     "get_trainable_variables",
     "get_variables",
+    "get_variables_to_restore",
     "list_variables",
     "load_checkpoint",
     "load_variable",

@@ -37,6 +37,13 @@ from kit.tf1.contrib.layers import (
     variance_scaling_initializer as variance_scaling_initializer,
 )
 from kit.tf1.contrib.layers import xavier_initializer as xavier_initializer
+from kit.tf1.contrib.restoring import assign_from_checkpoint as assign_from_checkpoint
+from kit.tf1.contrib.restoring import (
+    assign_from_checkpoint_fn as assign_from_checkpoint_fn,
+)
+from kit.tf1.contrib.restoring import (
+    get_variables_to_restore as get_variables_to_restore,
+)
 from kit.tf1.not_offered import refuse
 from kit.tf1.train import create_global_step as create_global_step
 from kit.tf1.train import get_global_step as get_global_step
@@ -51,6 +58,8 @@ __all__ = [
     "add_arg_scope",
     "add_model_variable",
     "arg_scope",
+    "assign_from_checkpoint",
+    "assign_from_checkpoint_fn",
     "avg_pool2d",
     "batch_norm",
     "bias_add",
@@ -64,6 +73,7 @@ __all__ = [
     "get_or_create_global_step",
     "get_trainable_variables",
     "get_variables",
+    "get_variables_to_restore",
     "initializers",
     "l1_regularizer",
     "l2_regularizer",
