@@ -59,15 +59,11 @@ class ParameterServer(Topology):
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return the plan of a worker or of a server."""
-        part = _serve if member in group.ps else _work
         if member not in group.members:
             return None
-        steps = [part(layout, group, member, bucket) for bucket in layout.buckets]
-        return Plan(
-            tuple(tuple(reduce) for reduce, _ in steps),
-            tuple(op for _, finish in steps for op in finish),
-            overwrites=True,
-        )
+        planned = _serve if member in group.ps else _work
+        reduce, finish = planned(layout, group, member)
+        return Plan(tuple(map(tuple, reduce)), tuple(finish), overwrites=True)
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Each server updates what it holds."""
@@ -134,35 +130,50 @@ def parts(
     return found
 
 
-def _work(
-    layout: Layout, group: Group, _: int, bucket: Bucket
-) -> tuple[list[Op], list[Op]]:
-    pairs = [
-        (server, part)
-        for server in group.ps
-        for part in parts(layout, group, server, bucket)
-    ]
+def _work(layout: Layout, group: Group, worker: int) -> tuple[list[list[Op]], list[Op]]:
     # All pushes leave before the first pull is waited for: servers work side by side.
-    reduce: list[Op] = [Send(ps, GRAD, part, TransferKind.PUSH) for ps, part in pairs]
+    reduce: list[list[Op]] = [
+        [
+            Send(server, GRAD, part, TransferKind.PUSH)
+            for server in group.ps
+            for part in parts(layout, group, server, bucket)
+        ]
+        for bucket in layout.buckets
+    ]
     finish: list[Op] = []
-    for server, part in pairs:
-        finish.append(Receive(server, NEXT, part, TransferKind.PULL))
-        finish.append(Copy(Term(server, NEXT), NEXT, part))
+    for bucket in layout.buckets:
+        for server in group.ps:
+            for part in parts(layout, group, server, bucket):
+                finish.append(Receive(server, NEXT, part, TransferKind.PULL))
+                finish.append(Copy(Term(server, NEXT), NEXT, part))
     return reduce, finish
 
 
 def _serve(
-    layout: Layout, group: Group, server: int, bucket: Bucket
-) -> tuple[list[Op], list[Op]]:
-    reduce: list[Op] = []
-    finish: list[Op] = []
-    for part in parts(layout, group, server, bucket):
-        reduce += [Receive(w, GRAD, part, TransferKind.PUSH) for w in group.workers]
-        reduce += _sums(group, part, bucket)
-        finish.append(Apply(part))
-        finish += [
-            Send(worker, NEXT, part, TransferKind.PULL) for worker in group.workers
+    layout: Layout, group: Group, server: int
+) -> tuple[list[list[Op]], list[Op]]:
+    held = [parts(layout, group, server, bucket) for bucket in layout.buckets]
+    reduce: list[list[Op]] = []
+    for bucket, shared in zip(layout.buckets, held, strict=True):
+        # Worker by worker, as they send: what the last one sends is added as it comes.
+        *others, last = group.workers
+        ops: list[Op] = [
+            Receive(worker, GRAD, part, TransferKind.PUSH)
+            for worker in others
+            for part in shared
         ]
+        for part in shared:
+            ops.append(Receive(last, GRAD, part, TransferKind.PUSH))
+            ops += _sums(group, part, bucket)
+        reduce.append(ops)
+    whole = [part for shared in held for part in shared]
+    finish: list[Op] = [Apply(part) for part in whole]
+    # Worker by worker: the first computes and pushes again while others get theirs.
+    finish += [
+        Send(worker, NEXT, part, TransferKind.PULL)
+        for worker in group.workers
+        for part in whole
+    ]
     return reduce, finish
 
 
