@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -337,3 +338,24 @@ def test_monitored_session_trains_without_tensorboard_and_warns(
     assert trained == 1
     assert "psring[tensorboard]" in caplog.text
     assert not list(tmp_path.glob("events*"))
+
+
+@pytest.mark.slow
+def test_a_programs_own_tensorboard_py_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard.py").write_text("is_ours = True\n")
+    (tmp_path / "program.py").write_text(
+        "import tensorboard\n"
+        "from kit import tf1 as tf\n"
+        "with tf.summary.FileWriter('logs') as writer:\n"
+        "    writer.add_summary(tf.Summary(), 1)\n"
+        "import tensorboard as again\n"
+        "print(again.is_ours and again is tensorboard)\n"
+    )
+    program = [sys.executable, str(tmp_path / "program.py")]
+
+    told = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert told.stdout == "True\n", told.stderr
+    assert len([*(tmp_path / "logs").iterdir()]) == 1

@@ -1,13 +1,20 @@
 """The messages of event files, as TensorBoard's own package defines them.
 
 TensorBoard is an optional package, so this is loaded when a program asks for a message
-or a file, and says how to install what is missing.
+or a file, and says how to install what is missing. A program's own `tensorboard.py`
+hides the package from its imports, so it is looked for behind that.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import Any, Final
 
 from kit.errors import NotFoundError
@@ -39,19 +46,21 @@ MESSAGES: Final = {
 
 def is_installed() -> bool:
     """Return whether TensorBoard is installed."""
-    return find_spec("tensorboard") is not None
+    return _spec() is not None
 
 
 def message(name: str) -> Any:
     """Return the class of a message; raises `NotFoundError` without TensorBoard."""
     check_installed()
-    return getattr(import_module(f"{_PROTO}.{_HOME[name]}_pb2"), name)
+    with _imports():
+        return getattr(import_module(f"{_PROTO}.{_HOME[name]}_pb2"), name)
 
 
 def record_writer(file: Any) -> Any:
     """Return what writes records with their checksums to a file that is open."""
     check_installed()
-    from tensorboard.summary.writer.record_writer import RecordWriter
+    with _imports():
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
     return RecordWriter(file)
 
@@ -71,3 +80,41 @@ def check_installed() -> None:
             f"event files are written by TensorBoard, which is not installed. Install "
             f"it with: {INSTALL}"
         )
+
+
+def _spec() -> ModuleSpec | None:
+    """Return where the package is, which a file of that name may hide."""
+    found = find_spec("tensorboard")
+    if found is None or found.submodule_search_locations:
+        return found
+    behind = (PathFinder.find_spec("tensorboard", [one or "."]) for one in sys.path)
+    return next(
+        (one for one in behind if one and one.has_location and one.parent), None
+    )
+
+
+@contextmanager
+def _imports() -> Iterator[None]:
+    """Let the imports of a block find the package, and others what they did."""
+    held = sys.modules.get("tensorboard")
+    found = find_spec("tensorboard")
+    if found is None or found.submodule_search_locations:
+        yield
+        return
+    sys.modules["tensorboard"] = _package()
+    try:
+        yield
+    finally:
+        del sys.modules["tensorboard"]
+        if held is not None:
+            sys.modules["tensorboard"] = held
+
+
+@cache
+def _package() -> ModuleType:
+    spec = _spec()
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError("No module named 'tensorboard'")
+    module = sys.modules["tensorboard"] = module_from_spec(spec)  # it imports itself
+    spec.loader.exec_module(module)
+    return module
