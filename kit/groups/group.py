@@ -11,10 +11,16 @@ from weakref import finalize
 
 import numpy as np
 
-from kit.errors import InvalidArgumentError, MemberMismatch
-from kit.exchange.topologies import topology as topologies
-from kit.exchange.topologies.topology import Topology
+from kit.errors import AbortedError, InvalidArgumentError, MemberMismatch
 from kit.groups import scope
+from kit.groups.arguments import (
+    check_room,
+    fill,
+    room_of,
+    tag_of,
+    topology_of,
+    ufunc_of,
+)
 from kit.groups.calls import CallSeen, Signature, differ, digest
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
 from kit.groups.messages import GroupMessage, Messages, Pending
@@ -36,13 +42,6 @@ from kit.handles import handle
 from kit.task import Task
 from kit.trace.trace import Trace
 
-OPS = {
-    "sum": np.add,
-    "mean": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "prod": np.multiply,
-}
 _NONE: Form = {"none": []}
 Forms = list[Form]
 
@@ -117,8 +116,9 @@ class TaskGroup:
             The same kind, shapes and dtypes on all tasks.
         op : {"sum", "mean", "max", "min", "prod"}
             What is made of them. The mean is the sum divided by the size.
-        out : numpy.ndarray, optional
-            Where the result of an array is put; it is returned then.
+        out : numpy.ndarray or list of them, optional
+            Where the result of an array, or of a list of them, is put; it is returned
+            then, and nothing is made anew. All collectives have it.
         algorithm : str, optional
             The topology whose plan is carried out, by default the ring; one of your own
             can be registered with `kit.exchange.register`.
@@ -130,10 +130,11 @@ class TaskGroup:
         PeerLost, AbortedError
             A task is lost, has failed, was interrupted or has left the cell.
         """
-        topology = _topology(algorithm)
+        topology = topology_of(algorithm)
         given = taken(value, "all_reduce")
-        ufunc = _check_op("all_reduce", op, given)
-        _check_out(out, given, op)
+        ufunc = ufunc_of("all_reduce", op, given)
+        room = room_of(out, "all_reduce")
+        check_room(room, leaves(given.form), "all_reduce", op)
         options = [("op", op)] if op != "sum" else []
         options += [("algorithm", topology.name)] if algorithm else []
         signature = Signature("all_reduce", given.text, tuple(options))
@@ -141,10 +142,13 @@ class TaskGroup:
         def recipe(_: Forms) -> Recipe:
             return self._recipes.all_reduce(given.form, topology, ufunc)
 
-        arrays, _ = self._collective(signature, given, recipe)
-        return _filled(out, self._rebuilt(given.form, arrays, given, op))
+        n = self._divisor(op)
+        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
+        return out if room else self._rebuilt(given.form, arrays, given, op)
 
-    def reduce(self, value: Any, root: int = 0, op: str = "sum") -> Any:
+    def reduce(
+        self, value: Any, root: int = 0, op: str = "sum", *, out: Any = None
+    ) -> Any:
         """Return the sum of all tasks' values on the root, and None on the others.
 
         Parameters
@@ -155,21 +159,28 @@ class TaskGroup:
             The rank that gets it.
         op : {"sum", "mean", "max", "min", "prod"}
             As in `all_reduce`.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`; on the root alone.
         """
         self._check_rank("reduce", "root", root)
         given = taken(value, "reduce")
-        ufunc = _check_op("reduce", op, given)
+        ufunc = ufunc_of("reduce", op, given)
         signature = Signature("reduce", given.text, (("root", root), ("op", op)))
+        room = room_of(out if self.rank == root else None, "reduce")
+        check_room(room, leaves(given.form), "reduce", op)
 
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce(given.form, root, ufunc)
 
-        arrays, _ = self._collective(signature, given, recipe)
+        n = self._divisor(op)
+        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
         if self.rank != root:
             return None
-        return self._rebuilt(given.form, arrays, given, op)
+        return out if room else self._rebuilt(given.form, arrays, given, op)
 
-    def reduce_scatter(self, values: Sequence[Any], op: str = "sum") -> Any:
+    def reduce_scatter(
+        self, values: Sequence[Any], op: str = "sum", *, out: Any = None
+    ) -> Any:
         """Return the sum of what all tasks give for this task.
 
         Parameters
@@ -178,20 +189,24 @@ class TaskGroup:
             One value for each task, by rank; the same kinds and shapes on all tasks.
         op : {"sum", "mean", "max", "min", "prod"}
             As in `all_reduce`.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`.
         """
         given = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
-        ufunc = _check_op("reduce_scatter", op, given)
+        ufunc = ufunc_of("reduce_scatter", op, given)
         signature = Signature("reduce_scatter", given.text, (("op", op),))
         forms = given.form["list"]
 
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce_scatter(forms, ufunc)
 
-        arrays, _ = self._collective(signature, given, recipe)
         mine = taken(values[self.rank], "reduce_scatter")
-        return self._rebuilt(mine.form, arrays, mine, op)
+        room, n = room_of(out, "reduce_scatter"), self._divisor(op)
+        check_room(room, leaves(mine.form), "reduce_scatter", op)
+        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
+        return out if room else self._rebuilt(mine.form, arrays, mine, op)
 
-    def broadcast(self, value: Any = None, root: int = 0) -> Any:
+    def broadcast(self, value: Any = None, root: int = 0, *, out: Any = None) -> Any:
         """Return the root's value on all tasks.
 
         Parameters
@@ -200,6 +215,8 @@ class TaskGroup:
             On the root; other tasks may leave it out, or give one of the same form.
         root : int, default 0
             The rank whose value it is.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`.
         """
         self._check_rank("broadcast", "root", root)
         given = self._maybe_taken(value, "broadcast", is_needed=self.rank == root)
@@ -217,10 +234,17 @@ class TaskGroup:
                 )
             return self._recipes.broadcast(wanted, root)
 
-        arrays, forms = self._collective(signature, given, recipe, put=shown, own=True)
+        room = room_of(out, "broadcast")
+        arrays, forms = self._collective(
+            signature, given, recipe, put=shown, own=True, room=room
+        )
+        if room:
+            return out
         return self._rebuilt(forms[root], arrays, given if given.arrays else None)
 
-    def scatter(self, values: Sequence[Any] | None = None, root: int = 0) -> Any:
+    def scatter(
+        self, values: Sequence[Any] | None = None, root: int = 0, *, out: Any = None
+    ) -> Any:
         """Return this task's one of the root's values.
 
         Parameters
@@ -229,6 +253,8 @@ class TaskGroup:
             One value for each task, by rank; on the root alone.
         root : int, default 0
             The rank whose values they are.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`.
         """
         self._check_rank("scatter", "root", root)
         is_root = self.rank == root
@@ -240,10 +266,14 @@ class TaskGroup:
             return self._recipes.scatter(forms[root]["list"], root)
 
         shown = given if is_root else Value([], _NONE, [])
-        arrays, forms = self._collective(signature, given, recipe, put=shown, own=True)
-        return self._rebuilt(forms[root]["list"][self.rank], arrays, None)
+        room = room_of(out, "scatter")
+        arrays, forms = self._collective(
+            signature, given, recipe, put=shown, own=True, room=room
+        )
+        form = forms[root]["list"][self.rank]
+        return out if room else self._rebuilt(form, arrays, None)
 
-    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+    def gather(self, value: Any, root: int = 0, *, out: Any = None) -> list[Any] | None:
         """Return the list of all tasks' values on the root, and None on the others.
 
         Parameters
@@ -252,29 +282,35 @@ class TaskGroup:
             Each task may give one of another shape and dtype.
         root : int, default 0
             The rank that gets them.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`; on the root alone.
         """
         self._check_rank("gather", "root", root)
-        return self._gathered("gather", value, root)
+        return self._gathered("gather", value, root, out)
 
-    def all_gather(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any, *, out: Any = None) -> list[Any]:
         """Return the list of all tasks' values, by rank, on all tasks.
 
         Parameters
         ----------
         value : array, number, dict or list
             Each task may give one of another shape and dtype.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`.
         """
-        found = self._gathered("all_gather", value, None)
+        found = self._gathered("all_gather", value, None, out)
         assert found is not None, "all tasks get them"
         return found
 
-    def all_to_all(self, values: Sequence[Any]) -> list[Any]:
+    def all_to_all(self, values: Sequence[Any], *, out: Any = None) -> list[Any]:
         """Return what each task has for this one: a list by rank.
 
         Parameters
         ----------
         values : sequence
             One value for each task, by rank, of any shapes and dtypes.
+        out : numpy.ndarray or list of them, optional
+            As in `all_reduce`.
         """
         given = taken(self._one_each("all_to_all", values), "all_to_all")
         signature = Signature("all_to_all", given.text)
@@ -282,7 +318,10 @@ class TaskGroup:
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.all_to_all([form["list"] for form in forms])
 
-        arrays, forms = self._collective(signature, given, recipe, own=True)
+        room = room_of(out, "all_to_all")
+        arrays, forms = self._collective(signature, given, recipe, own=True, room=room)
+        if room:
+            return list(out)
         return self._listed([form["list"][self.rank] for form in forms], arrays, given)
 
     def barrier(self) -> None:
@@ -334,7 +373,7 @@ class TaskGroup:
         given = taken(value, "send")
         call = self._call(f"send({given.text}, to={to})")
         with self._state.in_call(call):
-            self._messages.send(given, to, _tag(tag))
+            self._messages.send(given, to, tag_of(tag))
 
     def receive(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return the next value from a task.
@@ -376,7 +415,7 @@ class TaskGroup:
         """
         self._check_rank("isend", "to", to)
         self._state.check()
-        return self._messages.begin_send(taken(value, "isend"), to, _tag(tag))
+        return self._messages.begin_send(taken(value, "isend"), to, tag_of(tag))
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> Pending:
         """Return something whose `wait()` gives the next value from a task.
@@ -450,6 +489,12 @@ class TaskGroup:
 
     # -- how -------------------------------------------------------------------
 
+    def _end_calls(self, how: str) -> None:
+        """End what is under way in another thread, on all tasks."""
+        me, state = self.tasks[self.rank], self._state
+        error = AbortedError(f"{me.short} {how}. The group can be used again.")
+        state.fail(state.generation, error, tell=True)
+
     def _call(self, text: str) -> CallUnderWay:
         where = scope.caller(sys._getframe(1))
         return CallUnderWay(0, text, where, time.monotonic())
@@ -462,10 +507,13 @@ class TaskGroup:
         *,
         put: Value | None = None,
         own: bool = False,
+        room: Sequence[Array] | None = None,
+        divisor: int = 1,
     ) -> tuple[list[Array], Forms]:
         """Make a call with all others; returns copies of results, and all forms.
 
         `put` is what is copied in; `own`: each task's value may have a form of its own.
+        With `room`, results go there instead, divided by `divisor`.
         """
         state, wanted = self._state, given if put is None else put
         call = self._call(signature.text)
@@ -474,12 +522,17 @@ class TaskGroup:
             call.number = number = state.number
             links = state.links()
             forms = self._compared(links, call, signature, given.form, own)
-            arrays = list[Array]()
+            results = list[Array]()
             if recipe is not None:
                 key = signature.strict
                 if own:
                     key += "".join(packed(form).decode() for form in forms)
-                arrays = self._carried_out(links, key, lambda: recipe(forms), wanted)
+                results = self._carried_out(links, key, lambda: recipe(forms), wanted)
+            arrays = list[Array]()
+            if room is None:
+                arrays = [one.copy() for one in results]
+            elif results or room:
+                fill(room, results, divisor)
             state.done = number
             return arrays, forms
 
@@ -523,7 +576,10 @@ class TaskGroup:
 
         bound = links.carry_out(key, recipe, put)
         self._state.formula.update(bound.recipe.traffic)
-        return [one.copy() for one in bound.results]
+        return bound.results
+
+    def _divisor(self, op: str) -> int:
+        return self.size if op == "mean" else 1
 
     def _rebuilt(
         self, form: Form, arrays: Sequence[Array], given: Value | None, op: str = "sum"
@@ -534,18 +590,22 @@ class TaskGroup:
             form = _as_float(form)
         return rebuilt(form, shaped, given.originals if given is not None else ())
 
-    def _gathered(self, what: str, value: Any, root: int | None) -> list[Any] | None:
+    def _gathered(
+        self, what: str, value: Any, root: int | None, out: Any
+    ) -> list[Any] | None:
         given = taken(value, what)
+        has_result = root in (None, self.rank)
+        room = room_of(out if has_result else None, what)
         options = () if root is None else (("root", root),)
 
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.gather(forms, root)
 
         signature = Signature(what, given.text, options)
-        arrays, forms = self._collective(signature, given, recipe, own=True)
-        if root not in (None, self.rank):
+        arrays, forms = self._collective(signature, given, recipe, own=True, room=room)
+        if not has_result:
             return None
-        return self._listed(forms, arrays, given)
+        return list(out) if room else self._listed(forms, arrays, given)
 
     def _listed(self, forms: Forms, arrays: Sequence[Array], given: Value) -> list[Any]:
         """Return one value for each task; of the library of what was given here."""
@@ -587,69 +647,8 @@ class TaskGroup:
 TaskGroup.__name__ = TaskGroup.__qualname__ = "Group"
 
 
-def _topology(name: str | None) -> Topology:
-    def suits(one: Topology) -> bool:
-        return one.agrees and not one.needs_ps
-
-    found = topologies.by_name(name or topologies.first(suits))
-    if not suits(found):
-        known = ", ".join(one.name for one in topologies.registered() if suits(one))
-        raise InvalidArgumentError(
-            f"algorithm={name!r} is no all-reduce of workers alone; there are {known}."
-        )
-    return found
-
-
-def _check_op(what: str, op: str, given: Value) -> np.ufunc:
-    """Return what combines two values; raises for dtypes that it does not suit."""
-    if not isinstance(op, str) or op not in OPS:
-        raise InvalidArgumentError(
-            f"{what}() got op={op!r}; there are {', '.join(OPS)}."
-        )
-    for array in given.arrays:
-        empty = np.empty(0, array.dtype)
-        try:
-            fits = OPS[op](empty, empty).dtype == array.dtype
-        except TypeError:
-            fits = False
-        if op == "mean":
-            fits = fits and array.dtype.kind in "iufc"
-        if not fits or (op in ("sum", "mean", "prod") and array.dtype.kind == "b"):
-            raise InvalidArgumentError(
-                f"{what}() cannot make the {op} of {array.dtype}; convert it first, "
-                f"for example x.astype(np.int64)."
-            )
-    return OPS[op]
-
-
-def _check_out(out: Any, given: Value, op: str) -> None:
-    """Refuse what cannot take the result, before anybody is asked."""
-    if out is None:
-        return
-    is_array = isinstance(out, np.ndarray) and out.flags.writeable
-    if not (is_array and len(given.arrays) == 1 and "a" in given.form):
-        raise InvalidArgumentError(
-            f"all_reduce() got out={out!r:.80}; give a numpy array that may be written "
-            f"to, for the result of an array."
-        )
-    (array,) = given.arrays
-    is_mean_of_whole = op == "mean" and array.dtype.kind in "iu"
-    dtype = np.dtype(np.float64) if is_mean_of_whole else array.dtype
-    if out.shape != array.shape or not np.can_cast(dtype, out.dtype, "same_kind"):
-        raise InvalidArgumentError(
-            f"all_reduce() got out={out.dtype}{list(out.shape)} for a result of "
-            f"{dtype}{list(array.shape)}; give an array of this shape and dtype."
-        )
-
-
 def _like(given: Value) -> str:
     return "" if given.form == _NONE else given.text
-
-
-def _tag(tag: int) -> int:
-    if not isinstance(tag, int | np.integer) or not 0 <= tag < 2**31:
-        raise InvalidArgumentError(f"tag={tag!r}; give a whole number from 0 on.")
-    return int(tag)
 
 
 def _shaped(form: Form, arrays: Sequence[Array]) -> list[Array]:
@@ -666,10 +665,3 @@ def _as_float(form: Form) -> Form:
     if kind == "dict":
         return {kind: {name: _as_float(one) for name, one in rest.items()}}
     return {kind: [_as_float(one) for one in rest]}
-
-
-def _filled(out: Any, result: Any) -> Any:
-    if out is None:
-        return result
-    out[...] = result
-    return out

@@ -58,6 +58,12 @@ class Mailbox:
             self._n_bytes += size
             self.changed.notify_all()
 
+    @property
+    def kept(self) -> tuple[Parcel, ...]:
+        """What lies here."""
+        with self.changed:
+            return tuple(self._parcels)
+
     def find(
         self, generation: int, source: int | None, tag: int | None
     ) -> Parcel | None:

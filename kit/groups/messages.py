@@ -222,9 +222,20 @@ def put(state: GroupState, values: dict[str, Any], blob: bytearray) -> None:
         usable,
     )
     state.mailbox.put(parcel)
+    _count(state, parcel)
+
+
+def count_kept(state: GroupState) -> None:
+    """Count the messages that came before this task had made the group."""
+    for parcel in state.mailbox.kept:
+        _count(state, parcel)
+
+
+def _count(state: GroupState, parcel: Parcel) -> None:
+    size = len(parcel.data)
     if size:
-        at = values["source"], int(_KIND), values["generation"] + 1
-        state.meter.received(*at, state.number, size, now, usable)
+        at = parcel.source, int(_KIND), parcel.generation + 1
+        state.meter.received(*at, state.number, size, parcel.posted, parcel.usable)
 
 
 def _opened(parcel: Parcel) -> Any:

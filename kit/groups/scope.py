@@ -6,6 +6,7 @@ is no engine runs its own program, and has no scope.
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from uuid import uuid4
 from kit.task import Task
 
 _CELLS = ("<ipython-input", "<cell")
-_OURS = ("/kit/groups/", "/kit/server/groups.py", "/kit/handles.py")
+_OURS = ("/kit/groups/", "/kit/server/groups.py", "/kit/handles.py", "/kit/torch/")
+_NOT_THEIRS = ("<frozen", "/site-packages/torch/")  # nobody looks for a call in there
 
 
 @dataclass
@@ -87,11 +89,30 @@ def words_for(filename: str, line: int) -> str:
 
 
 def _is_ours(filename: str) -> bool:
-    return any(one in filename for one in _OURS) or filename.startswith("<frozen")
+    return any(one in filename for one in _OURS + _NOT_THEIRS)
+
+
+class _Behalf(threading.local):
+    where: tuple[str, int] | None = None
+
+
+_behalf = _Behalf()
+
+
+@contextmanager
+def on_behalf(where: tuple[str, int]) -> Iterator[None]:
+    """Make calls in this thread as if from this file and line, in a block."""
+    before, _behalf.where = _behalf.where, where
+    try:
+        yield
+    finally:
+        _behalf.where = before
 
 
 def caller(frame: FrameType | None) -> tuple[str, int]:
     """Return file and line of the innermost frame that is not part of a group."""
+    if _behalf.where is not None:
+        return _behalf.where
     while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)

@@ -113,6 +113,7 @@ class TaskGroups:
                 )
             box = self._mailboxes.pop(members.id, None) or Mailbox()
             state = GroupState(members, self, box)
+            messages.count_kept(state)
             watch = CallWatch(state)
             self._states[members.id], self._watches[members.id] = state, watch
             if self._watcher is None:
@@ -224,7 +225,11 @@ class TaskGroups:
             )
             caller = Caller(link)
             with self._guard:
-                self._callers[way] = caller
+                is_kept = members.id in self._states
+                if is_kept:
+                    self._callers[way] = caller
+            if not is_kept:  # let go meanwhile: nobody else would close it
+                caller.close()
         return caller.call(op, deadline_s, {"group": members.id, **values}, blob=blob)
 
     def stir(self) -> None:
@@ -290,22 +295,22 @@ class TaskGroups:
                 f"{peer.short} has sent {len(blob):,} bytes for a message of "
                 f"{size_of(values['form']):,}."
             )
-        state = self._state(name)
-        if state is not None:
-            tasks, source = state.members.tasks, values["source"]
-            if source >= len(tasks) or tasks[source] != peer:
-                raise InvalidArgumentError(
-                    f"{peer.short} is not rank {source} of this group."
-                )
-            messages.put(state, values, blob)
-            return {}, b""
-        now = time.monotonic_ns()
-        at = values["generation"], values["source"], values["tag"]
-        with self._guard:
-            box = self._mailboxes.setdefault(name, Mailbox())
-            while len(self._mailboxes) > _MOST_UNKNOWN:
-                self._mailboxes.popitem(last=False)
-        box.put(Parcel(*at, values["form"], blob, now, now + values["hold"]))
+        with self._guard:  # it may be made just now
+            state = self._states.get(name)
+            if state is None:
+                now = time.monotonic_ns()
+                at = values["generation"], values["source"], values["tag"]
+                box = self._mailboxes.setdefault(name, Mailbox())
+                box.put(Parcel(*at, values["form"], blob, now, now + values["hold"]))
+                while len(self._mailboxes) > _MOST_UNKNOWN:
+                    self._mailboxes.popitem(last=False)
+                return {}, b""
+        tasks, source = state.members.tasks, values["source"]
+        if source >= len(tasks) or tasks[source] != peer:
+            raise InvalidArgumentError(
+                f"{peer.short} is not rank {source} of this group."
+            )
+        messages.put(state, values, blob)
         return {}, b""
 
     def _account(self, values: dict[str, Any], _: bytearray) -> Answer:
