@@ -45,6 +45,7 @@ ALONE = {  # run only where they are named, and why
     "startup_hosts": "needs root, sshd, and Slurm for its rows",
     "cuts": "needs root, and cuts lines for many minutes",
     "reloads": "needs JupyterLab and a browser",
+    "ddp": "needs torch",
 }
 
 

@@ -49,6 +49,7 @@ LAYERS = {
     "kit.features": 0,
     "kit.experiments": 5,
     "kit.puzzles": 5,
+    "kit.torch": 5,
     "widgets": 6,
 }
 
@@ -71,6 +72,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tensorboard": ("kit/tf1/summary/messages.py",),
     "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
+    "torch": ("kit/torch/*",),
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere
     "markupsafe": ("kit/markup.py",),
     "isal": ("kit/crc.py",),

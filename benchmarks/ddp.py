@@ -1,0 +1,103 @@
+"""How many steps a second torch's DDP makes through psring, beside Gloo.
+
+    python -m benchmarks.ddp --workers 2 --quick
+
+The same script in the same tasks of one cluster, in turns: a process group of psring,
+one of Gloo, again and again. So both meet the same machine, with torch loaded once and
+one thread for each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise, product
+from typing import Any
+
+import kit
+from benchmarks import mlp
+from benchmarks.results import Table, arguments, median, ratio, report
+
+PEERS = "psring", "gloo"
+STEPS = {"small": 300, "large": 40}
+
+
+def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float]:
+    """Train for some steps in this task; returns seconds a step and the last loss."""
+    import time
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    import kit.torch
+
+    torch.set_num_threads(1)
+    if peer == "psring":
+        kit.torch.init()
+    else:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        me = kit.group()
+        where = {"rank": me.rank, "world_size": me.size}
+        dist.init_process_group("gloo", init_method=f"file://{store}", **where)
+    torch.manual_seed(0)
+    widths = mlp.SIZES[size]
+    layers: list[Any] = []
+    for rows, columns in pairwise(widths):
+        layers += [torch.nn.Linear(rows, columns), torch.nn.ReLU()]
+    model = DistributedDataParallel(torch.nn.Sequential(*layers[:-1]))
+    optimizer = torch.optim.SGD(model.parameters(), lr=mlp.RATE)
+    torch.manual_seed(dist.get_rank())
+    inputs, labels = torch.randn(batch, widths[0]), torch.randint(10, (batch,))
+    times, loss = [], torch.zeros(())
+    for _ in range(steps):
+        begun = time.perf_counter()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+        times.append(time.perf_counter() - begun)
+    dist.barrier()
+    dist.destroy_process_group()
+    return [*times[steps // 5 :], float(loss)]
+
+
+def measure(
+    cluster: kit.Cluster, size: str, batch: int, steps: int, turns: int
+) -> dict[str, Any]:
+    """Return the median seconds a step of both, and how far their losses are apart."""
+    times: dict[str, list[float]] = {peer: [] for peer in PEERS}
+    losses: dict[str, float] = {}
+    for _ in range(turns):
+        for peer in PEERS:
+            store = tempfile.mkdtemp() + "/gloo"
+            found = cluster.call("worker", turn, peer, store, size, batch, steps)
+            times[peer].append(median(found[0][:-1]))
+            losses[peer] = found[0][-1]
+    apart = abs(losses["psring"] - losses["gloo"])
+    return {peer: median(each) for peer, each in times.items()} | {"apart": apart}
+
+
+def main() -> None:
+    parser = arguments("torch's DDP through psring, beside Gloo")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2])
+    parser.add_argument("--batches", type=int, nargs="+", default=[8, mlp.BATCH])
+    options = parser.parse_args()
+    turns = 3 if options.quick else 7
+    rows, figures = list[tuple[str, ...]](), dict[str, Any]()
+    for n in options.workers:
+        with kit.Cluster(worker=n) as cluster:
+            for size, batch in product(mlp.SIZES, options.batches):
+                steps = STEPS[size] // (2 if options.quick else 1)
+                found = measure(cluster, size, batch, steps, turns)
+                ours, theirs = (found[peer] for peer in PEERS)
+                rates = f"{1 / ours:.1f}", f"{1 / theirs:.1f}", ratio(theirs, ours)
+                rows.append((str(n), size, str(batch), *rates, f"{found['apart']:.1e}"))
+                figures["/".join(rows[-1][:3])] = found
+    head = "workers", "model", "batch", *PEERS, "ratio", "losses apart"
+    notes = ("Steps a second, medians of turns; batch: examples a worker.",)
+    report(Table("DDP", notes, head, tuple(rows)), figures, options.json)
+
+
+if __name__ == "__main__":
+    main()
