@@ -9,7 +9,7 @@ copy of the package without some of them works, and says in a sentence what it l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -128,15 +128,14 @@ def load(where: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
-        raise _lacks(error, name) from None
+        raise _lacks(error) from None
 
 
 def load_if_there(where: str) -> Any:
     """Return the same; None for what this copy does not have."""
-    try:
+    with suppress(UnimplementedError):
         return load(where)
-    except UnimplementedError:
-        return None
+    return None
 
 
 @contextmanager
@@ -153,19 +152,18 @@ def lacking(package: str, name: str) -> Exception:
     wanted = f"{package}.{name}".removeprefix("kit.")
     for feature in FEATURES:
         if wanted in feature.exports:
-            return _missing(feature, name)
+            return _missing(feature)
     return AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
-def _lacks(error: ModuleNotFoundError, name: str = "") -> Exception:
+def _lacks(error: ModuleNotFoundError) -> Exception:
     for feature in FEATURES:
         if feature.has(error.name or ""):
-            return _missing(feature, name)
+            return _missing(feature)
     raise error
 
 
-def _missing(feature: Feature, name: str) -> UnimplementedError:
+def _missing(feature: Feature) -> UnimplementedError:
     return UnimplementedError(
-        f"this copy of psring has no {feature.name}, which {name} is part of or needs; "
-        f"install the whole package."
+        f"this copy of psring has no {feature.name}; install the whole package."
     )
