@@ -73,6 +73,7 @@ from kit.tf1.older import merge_all_summaries as merge_all_summaries
 from kit.tf1.older import merge_summary as merge_summary
 from kit.tf1.older import mul as mul
 from kit.tf1.older import neg as neg
+from kit.tf1.older import op_scope as op_scope
 from kit.tf1.older import pack as pack
 from kit.tf1.older import scalar_summary as scalar_summary
 from kit.tf1.older import select as select

@@ -147,7 +147,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         load_op_library log_sigmoid make_template matrix_band_part matrix_determinant
         matrix_diag matrix_diag_part matrix_inverse matrix_set_diag matrix_solve
         matrix_solve_ls matrix_square_root matrix_triangular_solve no_gradient
-        no_regularizer nondifferentiable_batch_function norm op_scope
+        no_regularizer nondifferentiable_batch_function norm
         orthogonal_initializer parallel_stack parse_single_sequence_example parse_tensor
         polygamma print qint16 qint32 qint8 qr quantize quantize_v2 quantized_concat
         quint16 quint8 random_gamma random_poisson recompute_grad reduce_join
