@@ -207,7 +207,9 @@ class Prediction:
 
     def told(self, value: float | str) -> str:
         """Return an answer in words, with its unit."""
-        return value if isinstance(value, str) else f"{plain(value)} {self.unit}".strip()
+        if isinstance(value, str):
+            return value
+        return f"{plain(value)} {self.unit}".strip()
 
     def __repr__(self) -> str:
         if self._value is not None:
