@@ -218,6 +218,7 @@ from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
 from kit.tf1.ops.gradient import UnconnectedGradients as UnconnectedGradients
 from kit.tf1.ops.gradient import gradients as gradients
+from kit.tf1.ops.gradient import hessians as hessians
 from kit.tf1.ops.index import batch_gather as batch_gather
 from kit.tf1.ops.index import boolean_mask as boolean_mask
 from kit.tf1.ops.index import gather as gather
@@ -236,10 +237,14 @@ from kit.tf1.ops.index import tensor_scatter_update as tensor_scatter_update
 from kit.tf1.ops.index import where as where
 from kit.tf1.ops.join import concat as concat
 from kit.tf1.ops.join import meshgrid as meshgrid
+from kit.tf1.ops.join import parallel_stack as parallel_stack
 from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
 from kit.tf1.ops.loop import while_loop as while_loop
+from kit.tf1.ops.numbers import norm as norm
+from kit.tf1.ops.numbers import truncatediv as truncatediv
+from kit.tf1.ops.numbers import truncatemod as truncatemod
 from kit.tf1.ops.random import get_seed as get_seed
 from kit.tf1.ops.random import multinomial as multinomial
 from kit.tf1.ops.random import random_crop as random_crop
@@ -286,6 +291,7 @@ from kit.tf1.ops.shape import rank as rank
 from kit.tf1.ops.shape import reshape as reshape
 from kit.tf1.ops.shape import reverse as reverse
 from kit.tf1.ops.shape import shape as shape
+from kit.tf1.ops.shape import shape_n as shape_n
 from kit.tf1.ops.shape import size as size
 from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
@@ -383,6 +389,9 @@ from kit.tf1.variables.initial_values import (
 )
 from kit.tf1.variables.initial_values import ones_initializer as ones_initializer
 from kit.tf1.variables.initial_values import (
+    orthogonal_initializer as orthogonal_initializer,
+)
+from kit.tf1.variables.initial_values import (
     random_normal_initializer as random_normal_initializer,
 )
 from kit.tf1.variables.initial_values import (
@@ -409,6 +418,9 @@ from kit.tf1.variables.partitioners import (
 )
 from kit.tf1.variables.scopes import AUTO_REUSE as AUTO_REUSE
 from kit.tf1.variables.scopes import VariableScope as VariableScope
+from kit.tf1.variables.scopes import (
+    create_partitioned_variables as create_partitioned_variables,
+)
 from kit.tf1.variables.scopes import get_local_variable as get_local_variable
 from kit.tf1.variables.scopes import get_variable as get_variable
 from kit.tf1.variables.scopes import get_variable_scope as get_variable_scope

@@ -135,6 +135,7 @@ class Graph(NativeGraph):
         """Add an operation; see `kit.graph.Graph.create`. An empty name is refused."""
         if name == "":
             raise ValueError("'' is not a valid node name")
+        name = name.decode() if isinstance(name, bytes) else name
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an operation is a string, not {name!r}.")
         name = name or (self._called.get() or {}).get(op_type)

@@ -7,8 +7,10 @@ from typing import Any
 
 from kit.graph import gradients as native
 from kit.graph.op import IndexedSlices
-from kit.graph.static import merge
+from kit.graph.static import merge, n_elements
 from kit.tf1.ops.creation import zeros_like
+from kit.tf1.ops.join import stack
+from kit.tf1.ops.shape import reshape
 from kit.tf1.tensor.convert import (
     convert_to_tensor,
     convert_to_tensor_or_indexed_slices,
@@ -111,8 +113,38 @@ def _seed(y: Any, weight: Any) -> Any:
         raise TypeError(
             f"grad_ys is {given.dtype.name} for {y!r}; cast it to that dtype."
         )
+    n_given, n_wanted = (n_elements(one.static.shape) for one in (given, y))
+    if given.static.shape != y.static.shape and n_given == n_wanted is not None:
+        return reshape(given, y.shape)  # as [1] for a number
     merge(given.static.shape, y.static.shape, "grad_ys and y")
     return given
+
+
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Any]:
+    """Return the second derivatives of the sum of `ys` by each of `xs`, a list.
+
+    That of an x of known shape s has the shape s + s.
+    """
+    how = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
+    chosen = _listed(xs)
+    with op_scope(name, "hessians", [*_listed(ys), *chosen]):
+        found = []
+        for x, slope in zip(chosen, gradients(ys, xs, None, None, *how), strict=True):
+            n, flat = n_elements(x.static.shape), reshape(slope, [-1])
+            if n is None:
+                raise ValueError(f"the shape of {x!r} must be known for its Hessian.")
+            rows = [gradients(flat[i], x, None, None, *how)[0] for i in range(n)]
+            if any(one is None for one in rows):
+                raise ValueError(f"the gradient by {x!r} does not depend on it.")
+            found.append(reshape(stack(rows), [*x.shape.as_list()] * 2))
+        return found
 
 
 def _listed(given: Any) -> list[Any]:

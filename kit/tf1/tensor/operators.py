@@ -25,6 +25,7 @@ from kit.tf1.tensor.convert import (
 from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
 from kit.tf1.tensor.operator_table import OPERATORS
 from kit.tf1.tensor.shape import dimension_value
+from kit.tf1.tensor.sparse import SparseTensor
 
 _Function = Callable[[Any, Any, str], Any]
 _OF_TRUTH = ("LogicalAnd", "LogicalOr")
@@ -42,12 +43,16 @@ def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
 
 def unary(op_type: str, x: Any, name: str | None = None) -> Any:
     """Add an op of one tensor."""
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, unary(op_type, x.values, name), x.dense_shape)
     with op_scope(name, op_type, [x]) as scope:
         return create(op_type, argument(op_type, "x", x), name=scope)
 
 
 def absolute(x: Any, name: str | None = None) -> Any:
     """Return |x|, element by element; of complex numbers these are real."""
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, absolute(x.values, name), x.dense_shape)
     with op_scope(name, "Abs", [x]) as scope:
         found = argument("Abs", "x", x)
         return create(

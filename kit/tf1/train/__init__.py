@@ -116,9 +116,16 @@ from kit.tf1.train.optimizers.optimizers import (
 from kit.tf1.train.optimizers.optimizers import MomentumOptimizer as MomentumOptimizer
 from kit.tf1.train.optimizers.optimizers import RMSPropOptimizer as RMSPropOptimizer
 from kit.tf1.train.optimizers.schedule import cosine_decay as cosine_decay
+from kit.tf1.train.optimizers.schedule import (
+    cosine_decay_restarts as cosine_decay_restarts,
+)
 from kit.tf1.train.optimizers.schedule import exponential_decay as exponential_decay
 from kit.tf1.train.optimizers.schedule import inverse_time_decay as inverse_time_decay
+from kit.tf1.train.optimizers.schedule import linear_cosine_decay as linear_cosine_decay
 from kit.tf1.train.optimizers.schedule import natural_exp_decay as natural_exp_decay
+from kit.tf1.train.optimizers.schedule import (
+    noisy_linear_cosine_decay as noisy_linear_cosine_decay,
+)
 from kit.tf1.train.optimizers.schedule import piecewise_constant as piecewise_constant
 from kit.tf1.train.optimizers.schedule import (
     piecewise_constant as piecewise_constant_decay,

@@ -8,7 +8,9 @@ from kit.tf1.not_offered import refuse
 from kit.tf1.variables.initial_values import Constant as constant
 from kit.tf1.variables.initial_values import GlorotNormal as glorot_normal
 from kit.tf1.variables.initial_values import GlorotUniform as glorot_uniform
+from kit.tf1.variables.initial_values import Identity as identity
 from kit.tf1.variables.initial_values import Ones as ones
+from kit.tf1.variables.initial_values import Orthogonal as orthogonal
 from kit.tf1.variables.initial_values import RandomNormal as random_normal
 from kit.tf1.variables.initial_values import RandomUniform as random_uniform
 from kit.tf1.variables.initial_values import TruncatedNormal as truncated_normal
@@ -28,8 +30,10 @@ __all__ = [
     "global_variables",
     "glorot_normal",
     "glorot_uniform",
+    "identity",
     "local_variables",
     "ones",
+    "orthogonal",
     "random_normal",
     "random_uniform",
     "truncated_normal",

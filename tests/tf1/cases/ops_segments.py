@@ -121,7 +121,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     },
     "numbers_that_descend": reduced("segment_sum", [0, 2, 1, 2]),
     "numbers_below_nothing": reduced("segment_sum", [-1, 0, 1, 2]),
-    "numbers_that_are_too_few": reduced("segment_sum", [0, 1]),
+    "numbers_that_are_too_few": whole("segment_sum", [0, 1]),
     "numbers_beyond_the_count": reduced("unsorted_segment_sum", [0, 1, 2, 3], 2),
     "numbers_of_elements": reduced("unsorted_segment_sum", [[0, 1]] * 4, 3),
     "gathered_beyond_the_rows": reduced("sparse_segment_sum", [4], [0]),
