@@ -42,6 +42,8 @@ ELSEWHERE |= {"WithRow"}  # a network of any length, in tests/tf1/test_rnn.py
 STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 # Tried in tests/graph/test_examples.py and as tests/tf1/cases/record_files.py.
 STRINGS |= {"DecodeCSV", "DecodeRaw", "ParseExample"}
+# Tried as tests/tf1/cases/images.py.
+STRINGS |= {"DecodeImage", "DrawBoundingBoxesV2", "SampleDistortedBoundingBoxV2"}
 # Tried in tests/tf1/test_summary.py, by what TensorBoard reads.
 SUMMARIES = {"HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary"}
 SUMMARIES |= {"TensorSummaryV2"}

@@ -31,7 +31,7 @@ OUTSIDE = [
         "PriorityQueue",
         "nn.conv3d",
         "math.lgamma",
-        "initializers.orthogonal",
+        "initializers.lecun_normal",
     ),
     "train.AdagradDAOptimizer",
 ]
