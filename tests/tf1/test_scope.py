@@ -18,7 +18,7 @@ OUTSIDE = [
         "estimator",
     ),
     *("scan", "map_fn", "train.basic_train_loop", "train.SequenceExample"),
-    *("data.FixedLengthRecordDataset", "train.maybe_batch", "train.export_meta_graph"),
+    *("train.maybe_batch", "train.export_meta_graph"),
     *("contrib.layers.bow_encoder", "contrib.seq2seq.AttentionWrapper", "distribute"),
     *(
         "import_graph_def",

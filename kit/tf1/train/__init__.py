@@ -30,6 +30,7 @@ from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
 from kit.tf1.summary.event_files import FileWriter as SummaryWriter
 from kit.tf1.summary.event_files import FileWriterCache as SummaryWriterCache
+from kit.tf1.summary.event_files import summary_iterator as summary_iterator
 from kit.tf1.train.checkpointing.checkpoint_reader import (
     CheckpointReader as CheckpointReader,
 )
@@ -250,6 +251,7 @@ __all__ = [
     "slice_input_producer",
     "start_queue_runners",
     "string_input_producer",
+    "summary_iterator",
     "update_checkpoint_state",
     "write_graph",
 ]
