@@ -80,16 +80,19 @@ def test_features_need_what_they_import() -> None:
 
 def files_of(feature: Feature) -> list[Path]:
     """The files and folders of a feature, tests too."""
-    paths = [module.replace(".", "/") for module in feature.modules]
+    paths = [module.replace(".", "/") for module in feature.modules.split()]
     found = [f"{one}.py" if (ROOT / f"{one}.py").exists() else one for one in paths]
-    return [Path(one) for one in (*found, *(f"tests/{one}" for one in feature.tests))]
+    return [
+        Path(one)
+        for one in (*found, *(f"tests/{one}" for one in feature.tests.split()))
+    ]
 
 
 def test_the_files_of_each_feature_are_there_and_export_its_names() -> None:
     for feature in FEATURES:
         assert [one for one in files_of(feature) if not (ROOT / one).exists()] == []
         assert {*feature.needs} <= {one.name for one in FEATURES}
-        for name in feature.exports:
+        for name in feature.exports.split():
             package, _, attribute = f"kit.{name}".rpartition(".")
             there = import_module(package)
             assert attribute in there.__all__
@@ -168,7 +171,7 @@ def test_core_works_in_a_copy_without_features(
     gone: Collection[Feature], tmp_path: Path
 ) -> None:
     folder = without(gone, tmp_path)
-    names = [f"kit.{name}" for one in gone for name in one.exports]
+    names = [f"kit.{name}" for one in gone for name in one.exports.split()]
     says = SAYS.format(folder=str(folder), names=names)
     core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
 
