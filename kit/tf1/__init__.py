@@ -91,6 +91,7 @@ from kit.tf1.ops.arithmetic import asinh as asinh
 from kit.tf1.ops.arithmetic import atan as atan
 from kit.tf1.ops.arithmetic import atan2 as atan2
 from kit.tf1.ops.arithmetic import atanh as atanh
+from kit.tf1.ops.arithmetic import bitcast as bitcast
 from kit.tf1.ops.arithmetic import cast as cast
 from kit.tf1.ops.arithmetic import ceil as ceil
 from kit.tf1.ops.arithmetic import complex as complex

@@ -128,7 +128,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         QUANTIZED_DTYPES RaggedTensor RaggedTensorSpec RegisterGradient SparseFeature
         SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec
         as_string batch_scatter_update batch_to_space batch_to_space_nd betainc bfloat16
-        bincount bitcast broadcast_dynamic_shape broadcast_static_shape cholesky
+        bincount broadcast_dynamic_shape broadcast_static_shape cholesky
         cholesky_solve control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cross
         custom_gradient decode_base64 decode_compressed decode_json_example
         delete_session_tensor dequantize deserialize_many_sparse digamma

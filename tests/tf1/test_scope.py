@@ -24,7 +24,6 @@ OUTSIDE = [
         "import_graph_def",
         "losses.mean_pairwise_squared_error",
         "metrics.precision_at_thresholds",
-        "bitcast",
     ),
     *(
         "image.extract_glimpse",

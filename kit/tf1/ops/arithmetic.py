@@ -24,6 +24,18 @@ from kit.tf1.tensor.sparse import SparseTensor
 from kit.tf1.tensor.tensor import Tensor
 
 
+def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
+    """Return the same bits as numbers of another dtype.
+
+    Of a smaller one there are several for each, along a new last axis; for a larger one
+    the last axis has as many as make one. Raises `ValueError` where it has not,
+    `TypeError` for texts.
+    """
+    with op_scope(name, "Bitcast", [input]) as scope:
+        found = convert_to_tensor(input, name="input")
+        return create("Bitcast", found, name=scope, dtype=as_dtype(type)._base)
+
+
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Return `x` in another dtype; floating point numbers lose their fraction.
 
