@@ -166,7 +166,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         variant vectorized_map where_v2 wrap_function write_file zeta
     """,
     "initializers": """
-        he_normal he_uniform lecun_normal lecun_uniform
+
     """,
     "logging": """
         flush log_every_n log_first_n log_if vlog

@@ -30,7 +30,7 @@ OUTSIDE = [
         "PriorityQueue",
         "nn.conv3d",
         "math.lgamma",
-        "initializers.lecun_normal",
+        "math.digamma",
     ),
     "train.AdagradDAOptimizer",
 ]

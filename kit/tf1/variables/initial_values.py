@@ -178,6 +178,20 @@ class VarianceScaling(Initializer):
         return TruncatedNormal(0.0, deviation, self.seed)(shape, dtype)
 
 
+def _scaled(scale: float, mode: str, distribution: str, doc: str) -> Any:
+    def function(seed: Any = None) -> VarianceScaling:
+        return VarianceScaling(scale, mode, distribution, seed)
+
+    function.__doc__ = f"Return an initializer with {doc}."
+    return function
+
+
+he_normal = _scaled(2.0, "fan_in", "truncated_normal", "He's normal values")
+he_uniform = _scaled(2.0, "fan_in", "uniform", "He's even values")
+lecun_normal = _scaled(1.0, "fan_in", "truncated_normal", "LeCun's normal values")
+lecun_uniform = _scaled(1.0, "fan_in", "uniform", "LeCun's even values")
+
+
 class UniformUnitScaling(Initializer):
     """Uniform values that keep the scale of what is multiplied with them.
 

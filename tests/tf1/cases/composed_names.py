@@ -142,6 +142,17 @@ def case_sparse_tensors_by_element(tf: Any) -> Any:
     return run(tf, made)
 
 
+def case_a_sparse_placeholder_whose_shape_is_known(tf: Any) -> Any:
+    sparse = tf.sparse_placeholder(tf.float32, [3, 2])
+    feed = {sparse: (np.array([[1, 0]]), np.array([2.0]))}
+    return run(tf, [sparse.indices, sparse.values, sparse.dense_shape], feed)
+
+
+def case_a_saver_whose_file_is_named_in_bytes(tf: Any) -> Any:
+    saver = tf.train.Saver([tf.Variable(1.0)], filename=b"model.ckpt")
+    return run(tf, saver.saver_def.filename_tensor_name)
+
+
 def case_a_name_in_bytes(tf: Any) -> Any:
     return tf.constant(1.0, name=b"text").name
 
@@ -228,6 +239,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "parts_of_too_few_axes": cut([2, 4], [2]),
     "identity": initial("identity", [2, 3], gain=2.0),
     "identity_of_rows": initial("identity", [3]),
+    **{
+        name: lambda tf, name=name: sorted(
+            getattr(tf.initializers, name)(seed=3).get_config().items()
+        )
+        for name in ("he_normal", "he_uniform", "lecun_normal", "lecun_uniform")
+    },
     "orthogonal_rows_only": initial("orthogonal", [3]),
     "orthogonal_whole_numbers": initial("orthogonal", [2, 2], dtype="int32"),
     "normal_whole_numbers": initial("random_normal", [2, 2], dtype="int32"),
