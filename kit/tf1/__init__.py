@@ -218,6 +218,7 @@ from kit.tf1.ops.flow import tuple as tuple
 from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
 from kit.tf1.ops.gradient import UnconnectedGradients as UnconnectedGradients
+from kit.tf1.ops.gradient import custom_gradient as custom_gradient
 from kit.tf1.ops.gradient import gradients as gradients
 from kit.tf1.ops.gradient import hessians as hessians
 from kit.tf1.ops.index import batch_gather as batch_gather
@@ -286,6 +287,7 @@ from kit.tf1.ops.segment import unsorted_segment_sqrt_n as unsorted_segment_sqrt
 from kit.tf1.ops.segment import unsorted_segment_sum as unsorted_segment_sum
 from kit.tf1.ops.shape import broadcast_to as broadcast_to
 from kit.tf1.ops.shape import expand_dims as expand_dims
+from kit.tf1.ops.shape import guarantee_const as guarantee_const
 from kit.tf1.ops.shape import matrix_transpose as matrix_transpose
 from kit.tf1.ops.shape import pad as pad
 from kit.tf1.ops.shape import rank as rank
@@ -426,6 +428,7 @@ from kit.tf1.variables.scopes import get_local_variable as get_local_variable
 from kit.tf1.variables.scopes import get_variable as get_variable
 from kit.tf1.variables.scopes import get_variable_scope as get_variable_scope
 from kit.tf1.variables.scopes import name_scope as name_scope
+from kit.tf1.variables.scopes import no_regularizer as no_regularizer
 from kit.tf1.variables.scopes import variable_scope as variable_scope
 from kit.tf1.variables.variable_lists import all_variables as all_variables
 from kit.tf1.variables.variable_lists import (

@@ -35,7 +35,7 @@ _INSTEAD: dict[str, str] = {
         [
             "train.Checkpoint",
             *("train.import_meta_graph", "train.export_meta_graph"),
-            *("estimator.", "distribute.", "train.basic_train_loop"),
+            *("estimator.", "distribute."),
         ],
         _TRAIN,
     ),
@@ -130,40 +130,40 @@ _BY_MODULE: Final[dict[str, str]] = {
         as_string batch_scatter_update batch_to_space batch_to_space_nd betainc bfloat16
         bincount broadcast_dynamic_shape broadcast_static_shape cholesky
         cholesky_solve control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cross
-        custom_gradient decode_base64 decode_compressed decode_json_example
-        delete_session_tensor dequantize deserialize_many_sparse digamma
-        dimension_at_index disable_control_flow_v2 disable_resource_variables
-        disable_tensor_equality disable_v2_tensorshape edit_distance
-        enable_control_flow_v2 enable_resource_variables enable_tensor_equality
-        enable_v2_behavior enable_v2_tensorshape encode_base64 extract_image_patches
-        extract_volume_patches fake_quant_with_min_max_args
-        fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars
-        fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel
+        decode_base64 decode_compressed decode_json_example delete_session_tensor
+        dequantize deserialize_many_sparse digamma dimension_at_index
+        disable_control_flow_v2 disable_resource_variables disable_tensor_equality
+        disable_v2_tensorshape edit_distance enable_control_flow_v2
+        enable_resource_variables enable_tensor_equality enable_v2_behavior
+        enable_v2_tensorshape encode_base64 extract_image_patches extract_volume_patches
+        fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient
+        fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient
+        fake_quant_with_min_max_vars_per_channel
         fake_quant_with_min_max_vars_per_channel_gradient fft fft2d fft3d fingerprint
         get_logger get_session_handle get_session_tensor grad_pass_through
-        guarantee_const histogram_fixed_width histogram_fixed_width_bins identity_n ifft
-        ifft2d ifft3d igamma igammac is_non_decreasing is_strictly_increasing lbeta
-        lgamma load_file_system_library load_library load_op_library log_sigmoid
-        make_template matrix_band_part matrix_determinant matrix_diag matrix_diag_part
-        matrix_inverse matrix_set_diag matrix_solve matrix_solve_ls matrix_square_root
-        matrix_triangular_solve no_gradient no_regularizer
-        nondifferentiable_batch_function parse_single_sequence_example parse_tensor
-        polygamma print qint16 qint32 qint8 qr quantize quantize_v2 quantized_concat
-        quint16 quint8 random_gamma random_poisson recompute_grad reduce_join
-        regex_replace register_tensor_conversion_function
-        required_space_to_batch_paddings resource resource_variables_enabled
-        reverse_sequence reverse_v2 roll self_adjoint_eig self_adjoint_eigvals
-        serialize_many_sparse serialize_sparse serialize_tensor setdiff1d space_to_batch
-        space_to_batch_nd sparse_add sparse_concat sparse_fill_empty_rows sparse_mask
-        sparse_matmul sparse_maximum sparse_merge sparse_minimum sparse_reduce_max
-        sparse_reduce_max_sparse sparse_reduce_sum sparse_reduce_sum_sparse
-        sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice
-        sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_to_indicator
-        sparse_transpose string_join string_split string_strip string_to_hash_bucket
-        string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr
-        svd switch_case tensordot timestamp to_bfloat16 to_complex128 to_complex64 trace
-        unique unique_with_counts unravel_index variable_creator_scope variable_op_scope
-        variant vectorized_map where_v2 wrap_function write_file zeta
+        histogram_fixed_width histogram_fixed_width_bins identity_n ifft ifft2d ifft3d
+        igamma igammac is_non_decreasing is_strictly_increasing lbeta lgamma
+        load_file_system_library load_library load_op_library log_sigmoid make_template
+        matrix_band_part matrix_determinant matrix_diag matrix_diag_part matrix_inverse
+        matrix_set_diag matrix_solve matrix_solve_ls matrix_square_root
+        matrix_triangular_solve no_gradient nondifferentiable_batch_function
+        parse_single_sequence_example parse_tensor polygamma print qint16 qint32 qint8
+        qr quantize quantize_v2 quantized_concat quint16 quint8 random_gamma
+        random_poisson recompute_grad reduce_join regex_replace
+        register_tensor_conversion_function required_space_to_batch_paddings resource
+        resource_variables_enabled reverse_sequence reverse_v2 roll self_adjoint_eig
+        self_adjoint_eigvals serialize_many_sparse serialize_sparse serialize_tensor
+        setdiff1d space_to_batch space_to_batch_nd sparse_add sparse_concat
+        sparse_fill_empty_rows sparse_mask sparse_matmul sparse_maximum sparse_merge
+        sparse_minimum sparse_reduce_max sparse_reduce_max_sparse sparse_reduce_sum
+        sparse_reduce_sum_sparse sparse_reorder sparse_reset_shape sparse_reshape
+        sparse_retain sparse_slice sparse_softmax sparse_split
+        sparse_tensor_dense_matmul sparse_to_indicator sparse_transpose string_join
+        string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
+        string_to_hash_bucket_strong string_to_number substr svd switch_case tensordot
+        timestamp to_bfloat16 to_complex128 to_complex64 trace unique unique_with_counts
+        unravel_index variable_creator_scope variable_op_scope variant vectorized_map
+        where_v2 wrap_function write_file zeta
     """,
     "initializers": """
 

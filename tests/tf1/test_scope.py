@@ -17,7 +17,7 @@ OUTSIDE = [
         "data.experimental.CsvDataset",
         "estimator",
     ),
-    *("scan", "map_fn", "train.basic_train_loop", "train.SequenceExample"),
+    *("scan", "map_fn", "train.SequenceExample"),
     *("train.maybe_batch", "train.export_meta_graph"),
     *("contrib.layers.bow_encoder", "contrib.seq2seq.AttentionWrapper", "distribute"),
     *(

@@ -299,8 +299,11 @@ class Graph(NativeGraph):
     def as_graph_def(
         self, from_version: int | None = None, add_shapes: bool = False
     ) -> GraphDef:
-        """Return all operations as a message, whatever `from_version` is."""
-        return graph_def_of(self.ops)
+        """Return all operations as a message, whatever `from_version` is.
+
+        With `add_shapes` the shapes of the outputs are attributes too.
+        """
+        return graph_def_of(self.ops, add_shapes)
 
     @property
     def graph_def_versions(self) -> VersionDef:

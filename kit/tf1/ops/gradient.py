@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from kit.graph import gradients as native
@@ -14,6 +16,7 @@ from kit.tf1.ops.shape import reshape
 from kit.tf1.tensor.convert import (
     convert_to_tensor,
     convert_to_tensor_or_indexed_slices,
+    create_op,
     op_scope,
 )
 from kit.tf1.tensor.dtypes import string
@@ -118,6 +121,40 @@ def _seed(y: Any, weight: Any) -> Any:
         return reshape(given, y.shape)  # as [1] for a number
     merge(given.static.shape, y.static.shape, "grad_ys and y")
     return given
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `f` with a gradient of its own: it returns results and a function.
+
+    The function makes of the gradients of the results those of the arguments. Raises
+    `ValueError` for keywords, and for another number of gradients than of arguments.
+    """
+
+    @wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise ValueError("a function with its own gradient takes no keywords.")
+        with op_scope(None, "IdentityN", args) as scope:
+            inputs = [convert_to_tensor(one) for one in args]
+            result, back = f(*inputs)
+            results = [convert_to_tensor(one) for one in _listed(result)]
+            n, every = len(results), [*results, *inputs]
+
+            def checked(*slopes: Any) -> list[Any]:
+                found = _listed(back(*slopes))
+                if len(found) != len(inputs):
+                    raise ValueError(
+                        f"{f.__name__} has {len(inputs)} arguments, but its gradient "
+                        f"function gave {len(found)}."
+                    )
+                return found
+
+            op = create_op("IdentityN", *every, name=scope, n=len(every))
+            op.graph.notes[f"gradient of {op.name}"] = (checked, n)
+        outputs = list(op.outputs[:n])
+        return outputs if isinstance(result, list | tuple) else outputs[0]
+
+    return decorated
 
 
 def hessians(

@@ -143,6 +143,12 @@ def shape(
         return _told("Shape", found, value, out_type, scope)
 
 
+def guarantee_const(input: Any, name: str | None = None) -> Any:
+    """Return the tensor, of which a run may believe that it does not change."""
+    with op_scope(name, "GuaranteeConst", [input]) as scope:
+        return create("Identity", convert_to_tensor(input), name=scope)
+
+
 def shape_n(input: Any, out_type: Any = int32, name: str | None = None) -> Any:
     """Return the shapes of several tensors as a list of tensors."""
     with op_scope(name, "ShapeN", list(input)):

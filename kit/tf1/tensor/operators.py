@@ -9,6 +9,7 @@ a < 1       op `Less`, constant `Less/y`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,20 @@ def get_item(x: Any, key: Any) -> Any:
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [_index(one) for one in parts]
     with op_scope(None, "strided_slice", [x, *parts]) as scope:
-        return strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+        made: Any = strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+    made.assign = partial(_assign_slice, x, made.op)
+    return made
+
+
+def _assign_slice(x: Any, op: Any, value: Any, name: str | None = None) -> Any:
+    """Return a tensor that sets a part of a variable when it is run: the whole."""
+    ref = getattr(x, "ref", None)
+    if ref is None:
+        raise ValueError(f"Sliced assignment is only supported for variables, not {x}.")
+    with op_scope(name, f"{op.name.split('/')[-1]}_assign", [ref, value]) as scope:
+        given = argument("StridedSliceAssign", "value", value, ref.dtype.base_dtype)
+        bounds, how = op.inputs[1:], {"spec": op.attrs["spec"]}
+        return create("StridedSliceAssign", ref, given, *bounds, name=scope, **how)
 
 
 # What `t[mask]` gives; `kit.tf1.ops.index` enters it, which needs this module.

@@ -84,6 +84,7 @@ from kit.tf1.train.global_step import (
 )
 from kit.tf1.train.global_step import global_step as global_step
 from kit.tf1.train.graph_file import write_graph as write_graph
+from kit.tf1.train.monitored.basic_loops import basic_train_loop as basic_train_loop
 from kit.tf1.train.monitored.monitored_session import (
     MonitoredSession as MonitoredSession,
 )

@@ -462,6 +462,10 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     return get_variable(name, *args, **kwargs)
 
 
+def no_regularizer(_: Any) -> None:
+    """Return None: a regularizer that overrides that of an outer scope."""
+
+
 def create_partitioned_variables(
     shape: Any,
     slicing: Any,

@@ -153,6 +153,47 @@ def case_a_saver_whose_file_is_named_in_bytes(tf: Any) -> Any:
     return run(tf, saver.saver_def.filename_tensor_name)
 
 
+def case_a_gradient_of_ones_own(tf: Any) -> Any:
+    @tf.custom_gradient
+    def doubled(x: Any, y: Any) -> Any:
+        return x * y, lambda slope: (2.0 * slope, slope + 1.0)
+
+    x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
+    made = doubled(x, y)
+    return run(tf, [made, *tf.gradients(made * 3.0, [x, y])])
+
+
+def case_a_gradient_of_ones_own_for_several_results(tf: Any) -> Any:
+    @tf.custom_gradient
+    def parts(x: Any) -> Any:
+        return [x + 1.0, x * 2.0], lambda first, second: first * 10.0 + second
+
+    x = tf.constant([1.0, 2.0])
+    first, second = parts(x)
+    return run(tf, [first, second, *tf.gradients(second, x)])
+
+
+def case_a_gradient_of_ones_own_takes_no_keywords(tf: Any) -> Any:
+    return tf.custom_gradient(lambda x: (x, lambda slope: slope))(x=1.0)
+
+
+def case_shapes_of_outputs_in_a_message(tf: Any) -> Any:
+    tf.zeros([2, 3], name="x")
+    nodes = tf.get_default_graph().as_graph_def(add_shapes=True).node
+    shapes = nodes[0].attr["_output_shapes"].list.shape
+    return [[d.size for d in s.dim] for s in shapes]
+
+
+def case_a_regularizer_that_is_none(tf: Any) -> Any:
+    with tf.variable_scope("x", regularizer=tf.no_regularizer):
+        tf.get_variable("w", [])
+    return len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+
+
+def case_a_constant_that_is_guaranteed(tf: Any) -> Any:
+    return run(tf, tf.guarantee_const(tf.constant(2.0)))
+
+
 def case_a_name_in_bytes(tf: Any) -> Any:
     return tf.constant(1.0, name=b"text").name
 
