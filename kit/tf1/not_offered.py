@@ -197,7 +197,7 @@ _BY_MODULE: Final[dict[str, str]] = {
     """,
     "train": """
         AdagradDAOptimizer CheckpointManager FeatureList FeatureLists
-        ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
+        SequenceExample
         VocabInfo checkpoints_iterator do_quantize_training_on_graphdef
         init_from_checkpoint maybe_batch maybe_batch_join maybe_shuffle_batch
         maybe_shuffle_batch_join sdca_fprint sdca_optimizer sdca_shrink_l1

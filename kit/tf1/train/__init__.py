@@ -117,6 +117,12 @@ from kit.tf1.train.optimizers.optimizers import (
 )
 from kit.tf1.train.optimizers.optimizers import MomentumOptimizer as MomentumOptimizer
 from kit.tf1.train.optimizers.optimizers import RMSPropOptimizer as RMSPropOptimizer
+from kit.tf1.train.optimizers.proximal import (
+    ProximalAdagradOptimizer as ProximalAdagradOptimizer,
+)
+from kit.tf1.train.optimizers.proximal import (
+    ProximalGradientDescentOptimizer as ProximalGradientDescentOptimizer,
+)
 from kit.tf1.train.optimizers.schedule import cosine_decay as cosine_decay
 from kit.tf1.train.optimizers.schedule import (
     cosine_decay_restarts as cosine_decay_restarts,
