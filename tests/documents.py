@@ -14,7 +14,7 @@ from tests.zygote import forking
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 150
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TIMES, _NEAR = 50, 0.05
+_TIMES, _NEAR = 50.0, 0.05
 _TOKENS = re.compile(
     r"(?P<time>[\d,]+(?:\.\d+)?)\s?(?P<unit>s|ms|us|µs)\b"
     r"|(?P<number>-?[\d,]*\d\.\d+(?:e[+-]?\d+)?)"
@@ -82,7 +82,8 @@ def is_as_shown(printed: str, shown: str) -> bool:
     >>> is_as_shown("in 4 steps\\n", "in 5 steps\\n")
     False
     """
-    pattern, measured = "", []
+    pattern = ""
+    measured: list[tuple[float, float]] = []  # and the factor of a time, or 0
     for token in _TOKENS.finditer(shown.strip()):
         text = token[0]
         if token["time"]:
