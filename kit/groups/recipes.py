@@ -13,11 +13,13 @@ from kit.exchange.plan import (
     GRAD,
     NEXT,
     SELF,
+    Add,
     Apply,
     Copy,
     Group,
     Op,
     Plan,
+    Send,
     Term,
     by_host,
 )
@@ -170,15 +172,37 @@ class Recipes:
 
 def summing(plan: Plan) -> Plan:
     """Return a plan of a topology in which a complete sum is handed out as it is."""
+    reduce = tuple(_summing(ops) for ops in plan.reduce)
+    return plan._replace(reduce=reduce, finish=_summing(plan.finish))
 
-    def changed(ops: Sequence[Op]) -> tuple[Op, ...]:
-        return tuple(
-            Copy(Term(SELF, GRAD), NEXT, op.range) if isinstance(op, Apply) else op
-            for op in ops
-        )
 
-    reduce = tuple(changed(ops) for ops in plan.reduce)
-    return plan._replace(reduce=reduce, finish=changed(plan.finish))
+def _summing(ops: Sequence[Op]) -> tuple[Op, ...]:
+    found = list[Op]()
+    for op in ops:
+        if not isinstance(op, Apply):
+            found.append(op)
+            continue
+        # The last sum is made where it is handed out, unless it is read before that.
+        at = max((n for n, one in enumerate(found) if _sums(one, op.range)), default=-1)
+        if at >= 0 and not any(_reads(one, op.range) for one in found[at + 1 :]):
+            total = found[at]
+            assert isinstance(total, Add), "so it was found"
+            found[at] = total._replace(into=NEXT)
+        else:
+            found.append(Copy(Term(SELF, GRAD), NEXT, op.range))
+    return tuple(found)
+
+
+def _sums(op: Op, part: Range) -> bool:
+    return isinstance(op, Add) and op.into == GRAD and op.range == part
+
+
+def _reads(op: Op, part: Range) -> bool:
+    """Whether an operation needs our sum of a range, or of a part of it."""
+    is_own = isinstance(op, Send) and op.region == GRAD
+    is_own |= isinstance(op, Add) and Term(SELF, GRAD) in op.terms
+    is_own |= isinstance(op, Copy) and op.source == Term(SELF, GRAD)
+    return is_own and op.range.lo < part.hi and part.lo < op.range.hi
 
 
 def _inside(part: Range, form: Form) -> list[tuple[Range, str]]:

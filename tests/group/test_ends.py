@@ -197,4 +197,4 @@ def test_link_slows_collectives_and_messages() -> None:
 
     for reduced_s, sent_s in found:  # 8 Mbit/s are a byte in a microsecond
         assert reduced_s > 2 * (0.025 + 0.02)  # two halves, one after the other
-        assert sent_s > 0.05
+        assert sent_s > 0.03  # the other may have begun a latency before

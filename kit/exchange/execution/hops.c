@@ -99,19 +99,32 @@ static int has_arrived(const Port *port)
     return __atomic_load_n(port->in, __ATOMIC_ACQUIRE) > port->own[1];
 }
 
+/* A yield that lasts longer has given the core to work of others; so will the next ones. */
+#define DEAR_NS 500000
+#define DEAR_WAITS 100
+
 static int await(const Port *port, const State *state)
 {
+    static _Thread_local int dear; /* waits for which to sleep is cheaper than to yield */
     for (int64_t look = 0; look <= state->spins; look++) {
         if (has_arrived(port))
             return 1;
         LOOK_AGAIN();
     }
-    for (int64_t start = now_ns(); now_ns() - start < state->patience_ns;) {
-        sched_yield();
-        if (has_arrived(port))
-            return 1;
+    if (dear) {
+        dear--;
+        return 0;
     }
-    return 0;
+    int64_t start = now_ns(), before = start, now;
+    for (; before - start < state->patience_ns; before = now) {
+        sched_yield();
+        now = now_ns();
+        if (now - before > DEAR_NS)
+            dear = DEAR_WAITS;
+        if (dear || has_arrived(port))
+            break;
+    }
+    return has_arrived(port);
 }
 
 /* Take the next message and return 1; 0, and leave it, if it is not the one that is due. */

@@ -35,6 +35,7 @@ from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
+_DEAR_NS, _DEAR_WAITS = 500_000, 100  # as in hops.c
 _GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
 
 
@@ -75,6 +76,7 @@ class Endpoint:
         self.line_in: LineIn | None = None
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
+        self._dear = 0  # rests for which to sleep is cheaper than to yield
         self.error: KitError | None = None  # what the training was aborted with
         # Who is waited for now, and since when; stays what it was after a wait has
         # failed. Noted only for a wait that has lasted long enough to sleep: short ones
@@ -304,9 +306,14 @@ class Endpoint:
         return moved
 
     def _rest(self, waited_ns: int, ready: Callable[[], bool]) -> None:
-        if waited_ns < _YIELD_NS:
+        if waited_ns < _YIELD_NS and not self._dear:
+            before = self.clock()
             os.sched_yield()
+            # It has given the core to work of others; so will the next ones.
+            if self.clock() - before > _DEAR_NS:
+                self._dear = _DEAR_WAITS
             return
+        self._dear = max(0, self._dear - 1)
         # Wait for a socket to take bytes only while there are some: an idle socket can
         # always be written to, and every poll would return at once.
         for fd, port in self._by_fd.items():
