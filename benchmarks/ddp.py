@@ -18,11 +18,12 @@ from benchmarks import mlp
 from benchmarks.results import Table, arguments, median, ratio, report
 
 PEERS = "psring", "gloo"
+_WAIT_S = 120.0  # torch imports much in its first step
 STEPS = {"small": 300, "large": 40}
 
 
 def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float]:
-    """Train for some steps in this task; returns seconds a step and the last loss."""
+    """Train for some steps: seconds of each, of a processor for one, the last loss."""
     import time
 
     import torch
@@ -49,33 +50,46 @@ def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float
     optimizer = torch.optim.SGD(model.parameters(), lr=mlp.RATE)
     torch.manual_seed(dist.get_rank())
     inputs, labels = torch.randn(batch, widths[0]), torch.randint(10, (batch,))
-    times, loss = [], torch.zeros(())
-    for _ in range(steps):
+    times, loss, worked = [], torch.zeros(()), 0.0
+    for number in range(steps):
+        if number == steps // 5:
+            worked = time.process_time()
         begun = time.perf_counter()
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begun)
+    worked = (time.process_time() - worked) / (steps - steps // 5)
+    last = loss.item()
+    del model, optimizer, loss  # Gloo may hang where they outlive its process group
     dist.barrier()
     dist.destroy_process_group()
-    return [*times[steps // 5 :], float(loss)]
+    return [*times[steps // 5 :], worked, last]
 
 
 def measure(
     cluster: kit.Cluster, size: str, batch: int, steps: int, turns: int
 ) -> dict[str, Any]:
-    """Return the median seconds a step of both, and how far their losses are apart."""
+    """Return medians of both, and how far their losses are apart."""
     times: dict[str, list[float]] = {peer: [] for peer in PEERS}
+    worked: dict[str, list[float]] = {peer: [] for peer in PEERS}
     losses: dict[str, float] = {}
     for _ in range(turns):
         for peer in PEERS:
             store = tempfile.mkdtemp() + "/gloo"
-            found = cluster.call("worker", turn, peer, store, size, batch, steps)
-            times[peer].append(median(found[0][:-1]))
+            found = cluster.call(
+                "worker", turn, peer, store, size, batch, steps, deadline_s=_WAIT_S
+            )
+            times[peer].append(median(found[0][:-2]))
+            worked[peer].append(found[0][-2])
             losses[peer] = found[0][-1]
     apart = abs(losses["psring"] - losses["gloo"])
-    return {peer: median(each) for peer, each in times.items()} | {"apart": apart}
+    return {
+        "seconds": {peer: median(each) for peer, each in times.items()},
+        "worked": {peer: median(each) for peer, each in worked.items()},
+        "apart": apart,
+    }
 
 
 def main() -> None:
@@ -90,12 +104,18 @@ def main() -> None:
             for size, batch in product(mlp.SIZES, options.batches):
                 steps = STEPS[size] // (2 if options.quick else 1)
                 found = measure(cluster, size, batch, steps, turns)
-                ours, theirs = (found[peer] for peer in PEERS)
+                ours, theirs = (found["seconds"][peer] for peer in PEERS)
                 rates = f"{1 / ours:.1f}", f"{1 / theirs:.1f}", ratio(theirs, ours)
-                rows.append((str(n), size, str(batch), *rates, f"{found['apart']:.1e}"))
+                work = [f"{1000 * found['worked'][peer]:.2f}" for peer in PEERS]
+                work.append(f"{found['apart']:.1e}")
+                rows.append((str(n), size, str(batch), *rates, *work))
                 figures["/".join(rows[-1][:3])] = found
-    head = "workers", "model", "batch", *PEERS, "ratio", "losses apart"
-    notes = ("Steps a second, medians of turns; batch: examples a worker.",)
+    work_head = "psring, ms", "gloo, ms", "losses apart"
+    head = "workers", "model", "batch", *PEERS, "ratio", *work_head
+    notes = (
+        "Steps a second, medians of turns, and milliseconds of a processor for a step "
+        "of one worker; batch: examples a worker.",
+    )
     report(Table("DDP", notes, head, tuple(rows)), figures, options.json)
 
 

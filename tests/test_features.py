@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tests.cases import for_each
 from tests.source import FILES, ROOT, SHIPPED, Source
 
 # What is not core either: what stands on it, and the window on everything.
-AROUND = ("kit/__init__.py", "kit/testing/", "kit/torch/", "widgets/")
+AROUND = ("kit/__init__.py", "kit/testing/", "widgets/")
 
 # What the core still imports of features, by the names of these, for types alone. The
 # table can only shrink.
@@ -80,23 +79,19 @@ def test_features_need_what_they_import() -> None:
 
 def files_of(feature: Feature) -> list[Path]:
     """The files and folders of a feature, tests too."""
-    paths = [module.replace(".", "/") for module in feature.modules.split()]
+    paths = [module.replace(".", "/") for module in feature.modules]
     found = [f"{one}.py" if (ROOT / f"{one}.py").exists() else one for one in paths]
-    return [
-        Path(one)
-        for one in (*found, *(f"tests/{one}" for one in feature.tests.split()))
-    ]
+    return [Path(one) for one in (*found, *(f"tests/{one}" for one in feature.tests))]
 
 
 def test_the_files_of_each_feature_are_there_and_export_its_names() -> None:
     for feature in FEATURES:
         assert [one for one in files_of(feature) if not (ROOT / one).exists()] == []
         assert {*feature.needs} <= {one.name for one in FEATURES}
-        for name in feature.exports.split():
+        for name in feature.exports:
             package, _, attribute = f"kit.{name}".rpartition(".")
-            there = import_module(package)
-            assert attribute in there.__all__
-            public = getattr(there, attribute)
+            assert attribute in sys.modules[package].__all__
+            public = getattr(sys.modules[package], attribute)
             assert feature.has(public.__module__)
 
 
@@ -171,7 +166,7 @@ def test_core_works_in_a_copy_without_features(
     gone: Collection[Feature], tmp_path: Path
 ) -> None:
     folder = without(gone, tmp_path)
-    names = [f"kit.{name}" for one in gone for name in one.exports.split()]
+    names = [f"kit.{name}" for one in gone for name in one.exports]
     says = SAYS.format(folder=str(folder), names=names)
     core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
 

@@ -11,7 +11,6 @@ import pytest
 
 from kit.__main__ import main
 from kit.trace.trace import Trace
-from tests.zygote import forking
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
 
@@ -22,10 +21,9 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "kit", "demo", "--out", str(tmp_path)]
     options = ["--steps", "330", "--text-steps", "4", "--json", str(figures)]
 
-    with forking():
-        done = subprocess.run(
-            [*command, *options], capture_output=True, text=True, timeout=300
-        )
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=300
+    )
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert "agrees with the formulas" in done.stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.progress import (
+from kit.hooks.progress import (
     NotebookLine,
     PlainLines,
     TerminalLine,

@@ -17,7 +17,6 @@ from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.train.optimizers.optimizer import Optimizer
 from kit.tf1.variables.assigning import assign
 from kit.tf1.variables.variables import Variable
-from kit.training.optimizers import graph_rules
 from kit.training.optimizers import rules as rules
 from kit.training.optimizers.minimize import settings_of, title_of
 from kit.training.optimizers.rule import Rule
@@ -152,7 +151,7 @@ class AdagradOptimizer(RuleOptimizer):
 class AdadeltaOptimizer(RuleOptimizer):
     """Steps as long as the last ones were, relative to the gradients."""
 
-    _rule_class = graph_rules.Adadelta
+    _rule_class = rules.Adadelta
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class FtrlOptimizer(RuleOptimizer):
     than -0.5, the root.
     """
 
-    _rule_class = graph_rules.Ftrl
+    _rule_class = rules.Ftrl
 
     def __init__(
         self,

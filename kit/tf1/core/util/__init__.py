@@ -1,1 +1,0 @@
-"""`tensorflow.core.util`: messages of event files."""
