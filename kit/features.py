@@ -9,7 +9,7 @@ copy of the package without some of them works, and says in a sentence what it l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -17,104 +17,96 @@ from kit.errors import UnimplementedError
 
 
 class Feature(NamedTuple):
-    """One feature.
+    """One feature; each list is a text of names.
 
     Attributes:
         name: what it is called in a sentence.
         modules: its modules and packages; nothing else is in their files.
         tests: its tests, in `tests`.
-        needs: the names of the features without which it does not work.
         exports: its public names in `kit`.
+        needs: the features without which it does not work.
     """
 
     name: str
-    modules: tuple[str, ...]
-    tests: tuple[str, ...]
+    modules: str
+    tests: str
+    exports: str = ""
     needs: tuple[str, ...] = ()
-    exports: tuple[str, ...] = ()
 
     def has(self, module: str) -> bool:
         """Whether a module, or what is in it, is of this feature."""
-        return any(f"{module}.".startswith(f"{one}.") for one in self.modules)
+        return f"{module}.".startswith(tuple(f"{one}." for one in self.modules.split()))
 
 
 FEATURES: Final = (
-    Feature(
-        "gossiping",
-        ("kit.exchange.topologies.gossip",),
-        ("training/test_gossip.py",),
-    ),
+    Feature("gossiping", "kit.exchange.topologies.gossip", "training/test_gossip.py"),
     Feature(
         "asynchronous training",
-        ("kit.training.member.async_steps",),
-        ("training/test_training_async.py",),
+        "kit.training.member.async_steps",
+        "training/test_training_async.py",
     ),
     Feature(
         "backup workers",
-        ("kit.training.backup_workers",),
-        ("training/test_backup_workers.py", "training/test_quorum.py"),
+        "kit.training.backup_workers",
+        "training/test_backup_workers.py training/test_quorum.py",
     ),
     Feature(
         "local steps",
-        ("kit.training.worker.local_steps",),
-        ("training/test_local_steps.py",),
+        "kit.training.worker.local_steps",
+        "training/test_local_steps.py",
     ),
     Feature(
         "compression",
-        (
-            *("kit.exchange.compression.feedback", "kit.exchange.compression.top_k"),
-            "kit.exchange.compression.power_sgd",
-            "kit.exchange.compression.quantization",
-            "kit.training.member.compressed_steps",
-            "kit.testing.contracts.compressor",
-        ),
-        ("training/test_compression.py", "training/test_compression_refusals.py"),
-        exports=("PowerSGD", "TopK", "testing.check_compressor"),
+        "kit.exchange.compression.feedback kit.exchange.compression.top_k "
+        "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
+        "kit.training.member.compressed_steps kit.testing.contracts.compressor",
+        "training/test_compression.py training/test_compression_refusals.py",
+        "PowerSGD TopK testing.check_compressor",
     ),
     Feature(
         "hooks in trainings",
-        ("kit.training.hooks",),
-        ("training/test_hooks.py", "training/test_hook_failures.py"),
+        "kit.training.hooks",
+        "training/test_hooks.py training/test_hook_failures.py",
         needs=("checkpoints", "graphs in trainings"),
     ),
     Feature(
         "graphs in trainings",
-        ("kit.training.graph_step",),
-        ("training/test_graph_step.py", "training/test_graph_training.py"),
-        exports=("load_variables",),
+        "kit.training.graph_step",
+        "training/test_graph_step.py training/test_graph_training.py",
+        "load_variables",
     ),
     Feature(
         "rehearsals",
-        ("kit.rehearsal",),
-        ("rehearsal",),
+        "kit.rehearsal",
+        "rehearsal",
+        "Recommendation Rehearsal recommend rehearse",
         needs=("compression",),
-        exports=("Recommendation", "Rehearsal", "recommend", "rehearse"),
     ),
     Feature(
         "recordings",
-        ("kit.recording",),
-        ("recording",),
+        "kit.recording",
+        "recording",
+        "Recording diff load_run replay",
         needs=("compression", "graphs in trainings"),
-        exports=("Recording", "diff", "load_run", "replay"),
     ),
     Feature(
         "evolution",
-        ("kit.training.evolve",),
-        ("training/test_evolve.py", "training/test_evolution.py"),
+        "kit.training.evolve",
+        "training/test_evolve.py training/test_evolution.py",
+        "evolve",
         needs=("checkpoints", "elastic trainings"),
-        exports=("evolve",),
     ),
     Feature(
         "checkpoints",
-        ("kit.training.checkpointing",),
-        ("training/test_checkpoints.py", "training/test_save_coordinator.py"),
-        exports=("Checkpoints", "load_checkpoint"),
+        "kit.training.checkpointing",
+        "training/test_checkpoints.py training/test_save_coordinator.py",
+        "Checkpoints load_checkpoint",
     ),
     Feature(
         "elastic trainings",
-        ("kit.training.elastic", "kit.server.elastic"),
-        ("elastic",),
-        exports=("Elastic",),
+        "kit.training.elastic kit.server.elastic",
+        "elastic",
+        "Elastic",
     ),
 )
 
@@ -128,15 +120,14 @@ def load(where: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
-        raise _lacks(error, name) from None
+        raise _lacks(error) from None
 
 
 def load_if_there(where: str) -> Any:
     """Return the same; None for what this copy does not have."""
-    try:
+    with suppress(UnimplementedError):
         return load(where)
-    except UnimplementedError:
-        return None
+    return None
 
 
 @contextmanager
@@ -152,20 +143,19 @@ def lacking(package: str, name: str) -> Exception:
     """Return what a package says of a name that it does not have."""
     wanted = f"{package}.{name}".removeprefix("kit.")
     for feature in FEATURES:
-        if wanted in feature.exports:
-            return _missing(feature, name)
+        if wanted in feature.exports.split():
+            return _missing(feature)
     return AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
-def _lacks(error: ModuleNotFoundError, name: str = "") -> Exception:
+def _lacks(error: ModuleNotFoundError) -> Exception:
     for feature in FEATURES:
         if feature.has(error.name or ""):
-            return _missing(feature, name)
+            return _missing(feature)
     raise error
 
 
-def _missing(feature: Feature, name: str) -> UnimplementedError:
+def _missing(feature: Feature) -> UnimplementedError:
     return UnimplementedError(
-        f"this copy of psring has no {feature.name}, which {name} is part of or needs; "
-        f"install the whole package."
+        f"this copy of psring has no {feature.name}; install the whole package."
     )

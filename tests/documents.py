@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import subprocess
@@ -15,6 +14,12 @@ from tests.zygote import forking
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 150
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIMES, _NEAR = 50.0, 0.05
+_TOKENS = re.compile(
+    r"(?P<time>[\d,]+(?:\.\d+)?)\s?(?P<unit>s|ms|us|µs)\b"
+    r"|(?P<number>-?[\d,]*\d\.\d+(?:e[+-]?\d+)?)"
+    r"|\.\.\.|\s+|\w+|."
+)
 _IMPORTS_KIT = re.compile(r"^(import kit$|from kit import )", re.MULTILINE)
 
 
@@ -66,10 +71,53 @@ def run(program: str, folder: Path) -> str:
 
 
 def is_as_shown(printed: str, shown: str) -> bool:
-    """Whether it is what a document shows: `...` is anything, a line may be broken.
+    """Whether it is what a document shows, but for what was measured.
 
-    >>> is_as_shown("loss 0.031\\n", "loss 0.0...\\n")
+    A time may be any within a factor of `_TIMES`, since machines differ, and another
+    number with a decimal point any within a quarter or `_NEAR`. `...` is anything, and
+    a line may be broken.
+
+    >>> is_as_shown("loss 0.031 after 950 us\\n", "loss 0.034 after 1.2 ms\\n")
     True
+    >>> is_as_shown("in 4 steps\\n", "in 5 steps\\n")
+    False
     """
-    how = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    return doctest.OutputChecker().check_output(shown, printed, how)
+    pattern = ""
+    measured: list[tuple[float, float]] = []  # and the factor of a time, or 0
+    for token in _TOKENS.finditer(shown.strip()):
+        text = token[0]
+        if token["time"]:
+            measured.append((_seconds(*token.group("time", "unit")), _TIMES))
+            pattern += r"([\d,]+(?:\.\d+)?)\s?(s|ms|us|µs)\b"
+        elif token["number"]:
+            measured.append((_value(text), 0.0))
+            pattern += r"(-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?)()"
+        elif text == "...":
+            pattern += ".*?"
+        else:
+            pattern += r"\s+" if text.isspace() else re.escape(text)
+    match = re.fullmatch(pattern, printed.strip(), re.DOTALL)
+    if match is None:
+        return False
+    groups = match.groups()
+    return all(
+        is_near(number, unit, wanted, times)
+        for number, unit, (wanted, times) in zip(
+            groups[::2], groups[1::2], measured, strict=True
+        )
+    )
+
+
+def is_near(number: str, unit: str, wanted: float, times: float) -> bool:
+    """Whether a number that was printed is near the one that is shown."""
+    if times:
+        return wanted / times <= _seconds(number, unit) <= wanted * times
+    return abs(_value(number) - wanted) <= max(_NEAR, abs(wanted) / 4)
+
+
+def _seconds(number: str, unit: str) -> float:
+    return _value(number) * {"s": 1, "ms": 1e-3}.get(unit, 1e-6)
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))

@@ -20,6 +20,7 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import STEP
 from kit.training.job import Job
 from tests.hosts.two_hosts import missing
+from tests.zygote import forking
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -96,6 +97,7 @@ def test_a_step_lasts_from_the_last_gradient_or_from_the_end_before() -> None:
 @pytest.mark.engines
 @pytest.mark.net
 @pytest.mark.timeout(300)
+@forking()
 def test_both_starts_over_ssh_are_measured(tmp_path: Path) -> None:
     if reason := missing():
         pytest.skip(f"no two hosts: {reason}")

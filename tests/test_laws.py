@@ -46,7 +46,7 @@ LAYERS = {
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
-    "kit.features": 0,
+    **dict.fromkeys(["kit.features", "kit.progress"], 0),
     "kit.experiments": 5,
     "kit.puzzles": 5,
     "kit.torch": 5,

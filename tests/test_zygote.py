@@ -56,6 +56,20 @@ def told(words: Sequence[str], *, forked: bool, **how: Any) -> dict[str, Any]:
     return found
 
 
+def test_a_forked_program_has_the_descriptors_that_it_is_passed() -> None:
+    pipes = [os.pipe() for _ in range(3)]
+    passed = [write for _, write in reversed(pipes)]
+    code = "import os, sys; [os.write(int(n), n.encode()) for n in sys.argv[1:]]"
+    command = [sys.executable, "-c", code, *map(str, passed)]
+    with zygote.forking():
+        subprocess.run(command, pass_fds=passed, check=True)
+
+    for read, write in pipes:
+        assert os.read(read, 9) == str(write).encode()
+        os.close(read)
+        os.close(write)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "how"),

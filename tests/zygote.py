@@ -8,15 +8,17 @@ that was started: its parent, arguments, environment, descriptors, limits and `_
 are those that it would have. What has been imported already it imports at once.
 
 `install` puts this into `subprocess`. Forked are the programs of clusters and kernels
-(`FORKED`), and all within `forking()`; these fork what they start in turn. Whatever is
-unusual about a start (an option of Python, descriptors handed on) is a reason to start
-the program itself. So do the programs that most tests start: the clusters of these have
-no zygote. With `PSRING_NO_ZYGOTE` in the environment nothing is forked.
+(`FORKED`), those of the tests and benchmarks (`OWN`), and all within `forking()`; these
+fork what they start in turn. Whatever is unusual about a start (an option of Python, a
+function to call first) is a reason to start the program itself. So do the programs that
+most tests start: the clusters of these have no zygote. With `PSRING_NO_ZYGOTE` in the
+environment nothing is forked.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import importlib
 import inspect
@@ -42,6 +44,7 @@ from typing import Any
 NAME = "tests/zygote.py"
 KERNEL = "ipykernel_launcher"
 FORKED = ("controller.py", "kit.cluster.processes.fork_server", KERNEL)
+OWN = ("benchmarks.", "tests.")  # modules that are programs, and no user's
 PRELOADED = (
     "numpy.random",
     "ipykernel.debugger",
@@ -67,7 +70,6 @@ READ_LATER = ("PYTHONPATH", "KIT_LESSONS", "KIT_REQUIRE_HOSTS", *BLAS_THREADS)
 USUAL = {
     "executable": None,
     "preexec_fn": None,
-    "pass_fds": (),
     "shell": False,
     "restore_signals": True,
     "gid": None,
@@ -80,7 +82,8 @@ LIMITS = [
     getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")
 ]
 IGNORABLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_MOST_BYTES = 1 << 16
+_MOST_BYTES, _MOST_FILES = 1 << 16, 64
+_HIGH = 500  # and above it
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT, _CLONE_SETTID, _CLONE_CLEARTID = 0x8000, 0x1000000, 0x200000
 _SET_MM, _SET_MM_MAP = 35, 14  # prctl(2)
@@ -104,6 +107,7 @@ class Order:
     cores: list[int]
     mask: list[int]
     ignored: list[int]
+    passed: list[int]  # the numbers of descriptors beyond the first three
     has_zygote: bool
     forks_all: bool  # with that zygote
 
@@ -204,7 +208,7 @@ def execute_child(process: Any, *values: Any) -> None:
     ends = [start[pipes[0]], start[pipes[3]], start[pipes[5]]]
     files = [end if end != -1 else number for number, end in enumerate(ends)]
     order = order_of(start)
-    pid = zygote.fork(order, files) if order is not None else None
+    pid = zygote.fork(order, files + order.passed) if order is not None else None
     if pid is None:
         started(process, *values)
         return
@@ -232,7 +236,9 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
     if not words or (words[0].startswith("-") and not is_option):
         return None
     program = Path(words[is_option]).name
-    if not zygote.forks_all and program not in FORKED:
+    is_own = words[0] == "-m" and program.startswith(OWN)
+    is_asked = zygote.forks_all or is_own or program in FORKED
+    if not is_asked or program == Path(__file__).name:
         return None
     env = dict(os.environ if start["env"] is None else start["env"])
     if any(Path(one, "sitecustomize.py").exists() for one in python_path(env)):
@@ -247,7 +253,8 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
         cores=sorted(os.sched_getaffinity(0)),
         mask=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
         ignored=[n for n in IGNORABLE if signal.getsignal(n) is signal.SIG_IGN],
-        has_zygote=zygote.forks_all or program == KERNEL,
+        passed=list(start["pass_fds"]),
+        has_zygote=zygote.forks_all or is_own or program == KERNEL,
         forks_all=zygote.forks_all,
     )
 
@@ -314,9 +321,10 @@ def show(args: Sequence[str], env: Mapping[str, str]) -> None:
 def serve(orders: socket.socket, path: Sequence[str]) -> Order:
     """Fork as ordered until the other end closes; in a fork, return its order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orders = socket.socket(fileno=to_high(orders.detach()))
     cloner = Cloner()
     while True:
-        text, files, _, _ = socket.recv_fds(orders, _MOST_BYTES, 3)
+        text, files, _, _ = socket.recv_fds(orders, _MOST_BYTES, _MOST_FILES)
         if not text:
             os._exit(0)
         pid = cloner.clone()
@@ -337,11 +345,18 @@ def serve(orders: socket.socket, path: Sequence[str]) -> Order:
             orders.send(b"%d" % pid)
 
 
+def to_high(file: int) -> int:
+    """Give a descriptor a number that no program is told of, and return that."""
+    high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(file)
+    return high
+
+
 def become(order: Order, path: Sequence[str], files: Sequence[int]) -> None:
     """Make this fork what the program of an order is when it begins."""
-    for number, file in enumerate(files):
+    kept = [to_high(file) for file in files]  # where no passed one has to be
+    for number, file in zip([0, 1, 2, *order.passed], kept, strict=True):
         os.dup2(file, number)
-    for file in files:
         os.close(file)
     if order.is_leader:
         os.setsid()

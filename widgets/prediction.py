@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kit.demo.verdict import AnswerVerdict, chosen, quantity, reveal
+from kit.demo.verdict import AnswerVerdict, chosen, plain, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.handles import handle
 from kit.markup import markup
@@ -199,7 +199,7 @@ class Prediction:
         if self.choices:
             return f"one of: {', '.join(self.choices)}"
         limits = [
-            f"{word} {limit:,.6g}"
+            f"{word} {plain(limit)}"
             for word, limit in (("from", self.low), ("to", self.high))
             if limit is not None
         ]
@@ -207,7 +207,9 @@ class Prediction:
 
     def told(self, value: float | str) -> str:
         """Return an answer in words, with its unit."""
-        return value if isinstance(value, str) else f"{value:,.6g} {self.unit}".strip()
+        if isinstance(value, str):
+            return value
+        return f"{plain(value)} {self.unit}".strip()
 
     def __repr__(self) -> str:
         if self._value is not None:
@@ -248,7 +250,9 @@ class PredictionForm:
         row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
         question = markup("<b>{}</b>", prediction.question)
         asked = HtmlView(markup("<style>{}</style>{}", looks.icons(), question))
-        self.root = ipw.HBox([asked, self.field, self.button, self.said], layout=row)
+        unit = HtmlView(markup("{}", prediction.unit))
+        parts = [asked, self.field, unit, self.button, self.said]
+        self.root = ipw.HBox(parts, layout=row)
         self.root.add_class("ps-prediction")
         self._say("")
         self.show()
@@ -269,8 +273,8 @@ class PredictionForm:
             return
         self.field.disabled = self.button.disabled = True
         value = self._prediction.value
-        self.field.value = value if isinstance(value, str) else f"{value:,.6g}"
-        self._say("Locked in.")
+        self.field.value = value if isinstance(value, str) else plain(value)
+        self._say(f"Locked in: {self._prediction.told(value)}.")
 
     def _say(self, text: str) -> None:
         self.said.value = markup('<span role="status">{}</span>', text)

@@ -125,6 +125,19 @@ def _with_unit(text: str, unit: str) -> float:
     raise InvalidArgumentError(f"{said!r} does not fit here; use {known}.")
 
 
+def plain(value: float) -> str:
+    """Return a number as it is read aloud: six digits at least, and never an exponent.
+
+    >>> plain(2_100_000.0), plain(0.75), plain(0.0000125), plain(1e100)[:9]
+    ('2,100,000', '0.75', '0.0000125', '10,000,00')
+    """
+    if not math.isfinite(value) or value == 0 or 1e-4 <= abs(value) < 1e6:
+        return f"{value:,.6g}"
+    if abs(value) >= 1e6:
+        return f"{value:,.0f}"
+    return f"{value:.12f}".rstrip("0").rstrip(".")
+
+
 def chosen(guess: str, right: str) -> AnswerVerdict:
     """Compare a choice with what happened.
 
@@ -165,7 +178,7 @@ def number(
         return AnswerVerdict(True, f"Right. {well}")
     said = (words for wrong, words in hints.items() if _is_near(found, wrong, share))
     which = "low" if found < right else "high"
-    shown = f"{found:,.6g} {unit}".strip()
+    shown = f"{plain(found)} {unit}".strip()
     return _not_yet(f"{shown} is too {which}; {next(said, otherwise)}")
 
 
@@ -183,7 +196,7 @@ def reveal(
     The best: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
     """
     head = "Measured" if yours is None else "The best"
-    shown = f"{_with(head, right, unit)}; you guessed {guess:,.6g}."
+    shown = f"{_with(head, right, unit)}; you guessed {plain(guess)}."
     if is_right := _is_near(guess, right, 0.1):
         shown += " Well guessed."
     elif guess > 0 and right > 0:
@@ -196,7 +209,7 @@ def reveal(
 
 
 def _with(name: str, value: float, unit: str) -> str:
-    return f"{name}: {value:,.6g} {unit}".strip()
+    return f"{name}: {plain(value)} {unit}".strip()
 
 
 def function(

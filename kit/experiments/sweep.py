@@ -18,7 +18,7 @@ from kit.experiments.comparison import outcome_of
 from kit.experiments.folder import SweepFolder
 from kit.experiments.results import REPEAT, Sweep, Trial
 from kit.experiments.summary import RunSummary, row
-from kit.hooks.progress import Output, PlainLines, output_for
+from kit.progress import Output, PlainLines, output_for
 from kit.trace.trace import Trace
 from kit.training.arguments import whole
 from kit.training.client.run import Run

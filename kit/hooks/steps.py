@@ -64,7 +64,7 @@ class StopAtStepHook(StepHook):
     """
 
     def __init__(
-        self, num_steps: int | None = None, last_step: int | None = None
+        self, num_steps: float | None = None, last_step: float | None = None
     ) -> None:
         if (num_steps is None) == (last_step is None):
             raise ValueError(
@@ -72,8 +72,9 @@ class StopAtStepHook(StepHook):
                 f"num_steps={num_steps} and last_step={last_step}."
             )
         for name, value in (("num_steps", num_steps), ("last_step", last_step)):
-            if value is not None and not isinstance(value, SupportsIndex):
-                raise ValueError(f"{name} is {value!r}; give a whole number.")
+            # Programs of Python 2 divide whole numbers, which gives a float today.
+            if value is not None and not isinstance(value, SupportsIndex | float):
+                raise ValueError(f"{name} is {value!r}; give a number.")
         self._num_steps, self._last_step = num_steps, last_step
 
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -84,8 +84,8 @@ class LoggingTensorHook(SessionRunHook):
                 f"tensors is {tensors!r}; give a list, also for a single one: "
                 f"[{tensors!r}]."
             )
-        is_whole = isinstance(every_n_iter, SupportsIndex)
-        if every_n_iter is not None and not (is_whole and every_n_iter > 0):
+        is_number = isinstance(every_n_iter, SupportsIndex | float)
+        if every_n_iter is not None and not (is_number and every_n_iter > 0):
             raise ValueError(f"every_n_iter={every_n_iter!r} must be at least 1.")
         if isinstance(tensors, dict):
             self._asked, self._tags = dict(tensors), sorted(tensors)

@@ -73,6 +73,7 @@ from kit.tf1.older import merge_all_summaries as merge_all_summaries
 from kit.tf1.older import merge_summary as merge_summary
 from kit.tf1.older import mul as mul
 from kit.tf1.older import neg as neg
+from kit.tf1.older import op_scope as op_scope
 from kit.tf1.older import pack as pack
 from kit.tf1.older import scalar_summary as scalar_summary
 from kit.tf1.older import select as select
@@ -90,6 +91,7 @@ from kit.tf1.ops.arithmetic import asinh as asinh
 from kit.tf1.ops.arithmetic import atan as atan
 from kit.tf1.ops.arithmetic import atan2 as atan2
 from kit.tf1.ops.arithmetic import atanh as atanh
+from kit.tf1.ops.arithmetic import bitcast as bitcast
 from kit.tf1.ops.arithmetic import cast as cast
 from kit.tf1.ops.arithmetic import ceil as ceil
 from kit.tf1.ops.arithmetic import complex as complex
@@ -216,7 +218,9 @@ from kit.tf1.ops.flow import tuple as tuple
 from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
 from kit.tf1.ops.gradient import UnconnectedGradients as UnconnectedGradients
+from kit.tf1.ops.gradient import custom_gradient as custom_gradient
 from kit.tf1.ops.gradient import gradients as gradients
+from kit.tf1.ops.gradient import hessians as hessians
 from kit.tf1.ops.index import batch_gather as batch_gather
 from kit.tf1.ops.index import boolean_mask as boolean_mask
 from kit.tf1.ops.index import gather as gather
@@ -235,10 +239,14 @@ from kit.tf1.ops.index import tensor_scatter_update as tensor_scatter_update
 from kit.tf1.ops.index import where as where
 from kit.tf1.ops.join import concat as concat
 from kit.tf1.ops.join import meshgrid as meshgrid
+from kit.tf1.ops.join import parallel_stack as parallel_stack
 from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
 from kit.tf1.ops.loop import while_loop as while_loop
+from kit.tf1.ops.numbers import norm as norm
+from kit.tf1.ops.numbers import truncatediv as truncatediv
+from kit.tf1.ops.numbers import truncatemod as truncatemod
 from kit.tf1.ops.random import get_seed as get_seed
 from kit.tf1.ops.random import multinomial as multinomial
 from kit.tf1.ops.random import random_crop as random_crop
@@ -279,12 +287,14 @@ from kit.tf1.ops.segment import unsorted_segment_sqrt_n as unsorted_segment_sqrt
 from kit.tf1.ops.segment import unsorted_segment_sum as unsorted_segment_sum
 from kit.tf1.ops.shape import broadcast_to as broadcast_to
 from kit.tf1.ops.shape import expand_dims as expand_dims
+from kit.tf1.ops.shape import guarantee_const as guarantee_const
 from kit.tf1.ops.shape import matrix_transpose as matrix_transpose
 from kit.tf1.ops.shape import pad as pad
 from kit.tf1.ops.shape import rank as rank
 from kit.tf1.ops.shape import reshape as reshape
 from kit.tf1.ops.shape import reverse as reverse
 from kit.tf1.ops.shape import shape as shape
+from kit.tf1.ops.shape import shape_n as shape_n
 from kit.tf1.ops.shape import size as size
 from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
@@ -382,6 +392,9 @@ from kit.tf1.variables.initial_values import (
 )
 from kit.tf1.variables.initial_values import ones_initializer as ones_initializer
 from kit.tf1.variables.initial_values import (
+    orthogonal_initializer as orthogonal_initializer,
+)
+from kit.tf1.variables.initial_values import (
     random_normal_initializer as random_normal_initializer,
 )
 from kit.tf1.variables.initial_values import (
@@ -408,10 +421,14 @@ from kit.tf1.variables.partitioners import (
 )
 from kit.tf1.variables.scopes import AUTO_REUSE as AUTO_REUSE
 from kit.tf1.variables.scopes import VariableScope as VariableScope
+from kit.tf1.variables.scopes import (
+    create_partitioned_variables as create_partitioned_variables,
+)
 from kit.tf1.variables.scopes import get_local_variable as get_local_variable
 from kit.tf1.variables.scopes import get_variable as get_variable
 from kit.tf1.variables.scopes import get_variable_scope as get_variable_scope
 from kit.tf1.variables.scopes import name_scope as name_scope
+from kit.tf1.variables.scopes import no_regularizer as no_regularizer
 from kit.tf1.variables.scopes import variable_scope as variable_scope
 from kit.tf1.variables.variable_lists import all_variables as all_variables
 from kit.tf1.variables.variable_lists import (

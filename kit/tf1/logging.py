@@ -10,8 +10,8 @@ import logging as _logging
 import sys as _sys
 from typing import Any
 
-from kit.hooks.progress import Output as _Output
-from kit.hooks.progress import output_for as _output_for
+from kit.progress import Output as _Output
+from kit.progress import output_for as _output_for
 
 DEBUG = _logging.DEBUG
 INFO = _logging.INFO

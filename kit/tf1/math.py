@@ -75,6 +75,14 @@ from kit.tf1.ops.nn_activation import softplus as softplus
 from kit.tf1.ops.nn_activation import softsign as softsign
 from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize
 from kit.tf1.ops.nn_layer import zero_fraction as zero_fraction
+from kit.tf1.ops.numbers import multiply_no_nan as multiply_no_nan
+from kit.tf1.ops.numbers import polyval as polyval
+from kit.tf1.ops.numbers import reciprocal_no_nan as reciprocal_no_nan
+from kit.tf1.ops.numbers import reduce_euclidean_norm as reduce_euclidean_norm
+from kit.tf1.ops.numbers import reduce_std as reduce_std
+from kit.tf1.ops.numbers import reduce_variance as reduce_variance
+from kit.tf1.ops.numbers import xdivy as xdivy
+from kit.tf1.ops.numbers import xlogy as xlogy
 from kit.tf1.ops.reduce import argmax as argmax
 from kit.tf1.ops.reduce import argmin as argmin
 from kit.tf1.ops.reduce import count_nonzero as count_nonzero

@@ -20,6 +20,16 @@ from kit.tf1.ops.nn_activation import relu6 as relu6
 from kit.tf1.ops.nn_activation import softmax as softmax
 from kit.tf1.ops.nn_activation import softplus as softplus
 from kit.tf1.ops.nn_activation import softsign as softsign
+from kit.tf1.ops.nn_composed import avg_pool1d as avg_pool1d
+from kit.tf1.ops.nn_composed import avg_pool_v2 as avg_pool_v2
+from kit.tf1.ops.nn_composed import conv1d_transpose as conv1d_transpose
+from kit.tf1.ops.nn_composed import conv_transpose as conv_transpose
+from kit.tf1.ops.nn_composed import crelu as crelu
+from kit.tf1.ops.nn_composed import log_poisson_loss as log_poisson_loss
+from kit.tf1.ops.nn_composed import max_pool1d as max_pool1d
+from kit.tf1.ops.nn_composed import max_pool_v2 as max_pool_v2
+from kit.tf1.ops.nn_composed import selu as selu
+from kit.tf1.ops.nn_composed import swish as swish
 from kit.tf1.ops.nn_conv import atrous_conv2d as atrous_conv2d
 from kit.tf1.ops.nn_conv import atrous_conv2d_transpose as atrous_conv2d_transpose
 from kit.tf1.ops.nn_conv import conv1d as conv1d

@@ -19,6 +19,7 @@ from kit.tf1.ops.join import stack as pack
 from kit.tf1.ops.join import unstack as unpack
 from kit.tf1.summary.ops import merge as merge_summary
 from kit.tf1.summary.ops import merge_all, of_tag
+from kit.tf1.variables.scopes import name_scope
 
 __all__ = [
     "batch_matmul",
@@ -29,12 +30,18 @@ __all__ = [
     "merge_summary",
     "mul",
     "neg",
+    "op_scope",
     "pack",
     "scalar_summary",
     "select",
     "sub",
     "unpack",
 ]
+
+
+def op_scope(values: Any, name: Any, default_name: str | None = None) -> Any:
+    """Return the scope of `tf.name_scope(name, default_name, values)`."""
+    return name_scope(name, default_name, values)
 
 
 def scalar_summary(

@@ -55,7 +55,7 @@ def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload
 
 
 PRINTED = """
-from kit.hooks.progress import Line, output_for
+from kit.progress import Line, output_for
 
 output = output_for(None)
 for n in range(300):

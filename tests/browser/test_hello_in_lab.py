@@ -69,7 +69,7 @@ def it_waits_for_predictions(page: Page) -> None:
         form = forms.nth(number)
         form.locator(f"label:has-text('{choice}')").last.click()
         form.get_by_role("button", name="Lock in", exact=True).click()
-        form.locator("text=Locked in.").wait_for()
+        form.locator("text=Locked in:").wait_for()
         assert form.locator("input").first.is_disabled()
     screenshot(forms.first.locator("xpath=ancestor::*[@class][5]"), "predictions")
 

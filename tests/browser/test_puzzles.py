@@ -75,7 +75,7 @@ def predict(page: Page, guess: str) -> None:
     form = page.locator(".ps-prediction:visible")
     form.locator("input").fill(guess)
     form.get_by_role("button", name="Lock in").click()
-    form.get_by_text("Locked in.").wait_for()
+    form.get_by_text("Locked in:").wait_for()
 
 
 def write(page: Page, lesson: Lesson, program: str) -> None:

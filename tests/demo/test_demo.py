@@ -11,6 +11,7 @@ import pytest
 
 from kit.__main__ import main
 from kit.trace.trace import Trace
+from tests.zygote import forking
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
 
@@ -21,9 +22,10 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "kit", "demo", "--out", str(tmp_path)]
     options = ["--steps", "330", "--text-steps", "4", "--json", str(figures)]
 
-    done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=300
-    )
+    with forking():
+        done = subprocess.run(
+            [*command, *options], capture_output=True, text=True, timeout=300
+        )
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert "agrees with the formulas" in done.stdout

@@ -38,10 +38,13 @@ SLOPED = [case for case in CASES if case.has_slope]
 # Entries that are tried elsewhere: they need a session, a variable or an error.
 ELSEWHERE = {"Const", "Placeholder", "Identity", "StopGradient", "NoOp"}
 ELSEWHERE |= {"Merge", "ZerosUnlessRun"}  # which need a branch that was not taken
+ELSEWHERE |= {"IdentityN"}  # a gradient of one's own, as tests/tf1/cases/composed_names
 ELSEWHERE |= {"WithRow"}  # a network of any length, in tests/tf1/test_rnn.py
 STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 # Tried in tests/graph/test_examples.py and as tests/tf1/cases/record_files.py.
 STRINGS |= {"DecodeCSV", "DecodeRaw", "ParseExample"}
+# Tried as tests/tf1/cases/images.py.
+STRINGS |= {"DecodeImage", "DrawBoundingBoxesV2", "SampleDistortedBoundingBoxV2"}
 # Tried in tests/tf1/test_summary.py, by what TensorBoard reads.
 SUMMARIES = {"HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary"}
 SUMMARIES |= {"TensorSummaryV2"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.hooks.progress import (
+from kit.progress import (
     NotebookLine,
     PlainLines,
     TerminalLine,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import subprocess
 import sys
@@ -359,3 +360,21 @@ def test_a_programs_own_tensorboard_py_is_not_in_the_way(tmp_path: Path) -> None
 
     assert told.stdout == "True\n", told.stderr
     assert len([*(tmp_path / "logs").iterdir()]) == 1
+
+
+def test_events_of_a_file_are_read_back(tmp_path: Path) -> None:
+    event_pb2 = importlib.import_module("kit.tf1.core.util.event_pb2")
+    summary_pb2 = importlib.import_module("kit.tf1.core.framework.summary_pb2")
+    value = summary_pb2.Summary.Value(tag="loss", simple_value=0.5)
+    with tf.summary.FileWriter(str(tmp_path)) as writer:
+        writer.add_summary(summary_pb2.Summary(value=[value]), 3)
+        writer.add_event(event_pb2.Event(step=4))
+    (path,) = tmp_path.iterdir()
+
+    first, second, third = tf.train.summary_iterator(str(path))
+
+    assert first.file_version == "brain.Event:2"
+    assert (second.step, second.summary.value[0].simple_value) == (3, 0.5)
+    assert third.step == 4
+    with pytest.raises(AttributeError, match="Moon"):
+        event_pb2.Moon  # noqa: B018

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from kit.errors import InvalidArgumentError
+from kit.training.optimizers.graph_rules import Adadelta, Ftrl
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import (
-    Adadelta,
     Adagrad,
     Adam,
-    Ftrl,
     GradientDescent,
     Momentum,
     Optimizer,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kit
 from kit.exchange.layout import specs_of
-from kit.hooks.progress import Line, NotebookLine, PlainLines, TerminalLine
+from kit.progress import Line, NotebookLine, PlainLines, TerminalLine
 from kit.task import Task
 from kit.training.client.task_lines import task_lines
 from kit.training.client.watched import Watched

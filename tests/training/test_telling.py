@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kit.hooks import LoggingTensorHook, StepCounterHook
-from kit.hooks.progress import Line as Lasting
-from kit.hooks.progress import PlainLines
+from kit.progress import Line as Lasting
+from kit.progress import PlainLines
 from kit.testing.cluster import LocalCluster
 from kit.training.client.watched import Teller
 from tests.training.hook_scene import begin

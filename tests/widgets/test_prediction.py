@@ -47,7 +47,10 @@ def test_guess_stays_as_it_was_locked() -> None:
 @for_each(
     ("answer", "words"),
     [
-        ("2 MB", "2e+06 bytes a step is out of range; answer from 0 to 1e+06 bytes"),
+        (
+            "2 MB",
+            "2,000,000 bytes a step is out of range; answer from 0 to 1,000,000 bytes",
+        ),
         (-1, "out of range"),
         ("much", "is not a number"),
         ("5 ms", "'ms' does not fit here"),
@@ -104,7 +107,7 @@ def test_button_locks_the_field_and_says_what_is_wrong_with_it() -> None:
     assert prediction.value == 7000
     assert form.field.disabled
     assert form.button.disabled
-    assert "Locked in." in form.said.value
+    assert "Locked in: 7,000 bytes a step." in form.said.value
 
 
 def test_form_shows_a_guess_that_was_made_in_a_cell() -> None:

@@ -25,8 +25,8 @@ from kit.errors import (
     to_plain,
 )
 from kit.groups import scope
-from kit.hooks.progress import PlainLines
 from kit.pickling import dumps
+from kit.progress import PlainLines
 from kit.task import Task
 from kit.training.client.task_lines import labelled
 from kit.training.member.printed import PrintedLines

@@ -97,7 +97,8 @@ def _sum_up(seat: Seat, bucket: Bucket) -> Iterator[Op]:
     mine = bucket.chunks[seat.rank]
     for rank, worker in others:
         yield Send(worker, GRAD, bucket.chunks[rank], TransferKind.REDUCE)
-    for _, worker in others:
+    # And hears first of the one before it, which has begun with it.
+    for _, worker in reversed(others):
         yield Receive(worker, GRAD, mine, TransferKind.REDUCE)
     if others:
         yield Add(mine, (Term(SELF, GRAD), *(Term(w, GRAD) for _, w in others)))
@@ -110,7 +111,7 @@ def _hand_out(seat: Seat, layout: Layout) -> Iterator[Op]:
         yield Apply(mine)
         for _, worker in others:
             yield Send(worker, NEXT, mine, TransferKind.GATHER)
-    for rank, worker in others:
+    for rank, worker in reversed(others):
         for bucket in layout.buckets:
             yield Receive(worker, NEXT, bucket.chunks[rank], TransferKind.GATHER)
             yield Copy(Term(worker, NEXT), NEXT, bucket.chunks[rank])

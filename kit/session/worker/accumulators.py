@@ -218,9 +218,10 @@ class RowAccumulator(Accumulator):
         if self.shape is None:
             return
         sizes = tuple(int(size) for size in shape.ravel())
-        if sizes and not agrees(self.shape, sizes):
+        if sizes and not agrees(self.shape, sizes[: len(self.shape)]):
             raise self.refused(f"a gradient of {text(sizes)}")
-        if not agrees(self.shape[1:], rows.shape[1:]):
+        n = len(self.shape)  # rows may have more axes than are announced
+        if len(rows.shape) < n or not agrees(self.shape[1:], rows.shape[1:n]):
             raise self.refused(f"rows of {text(rows.shape[1:])}")
         first = self.shape[0]
         if first is not None and len(indices) and indices.max() >= first:

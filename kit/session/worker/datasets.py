@@ -166,7 +166,9 @@ def _files(run: _Pass, stage: Any) -> Iterator[Element]:
     how = compression.decode() if isinstance(compression, bytes) else compression
     read = READERS[stage["reader"]]
     paths = np.asarray(run.value(stage["paths"]), object).reshape(-1)
-    found = chain.from_iterable(read(path, compression=how) for path in paths)
+    found = chain.from_iterable(
+        read(path, compression=how, **stage["sizes"]) for path in paths
+    )
     return _Drawn(lambda: (np.array(next(found)[1], object),))
 
 

@@ -97,6 +97,26 @@ def _pieces(
         yield path + b":%d" % number, content[begin : begin + record_bytes]
 
 
+def _whole_pieces(
+    path: bytes,
+    record_bytes: int,
+    header_bytes: int = 0,
+    footer_bytes: int = 0,
+    compression: str = "",
+) -> Iterator[Record]:
+    with opened(path, compression) as file:
+        content = file.read()
+    size = len(content) - header_bytes - footer_bytes
+    if size % record_bytes:
+        raise InvalidArgumentError(
+            f"Excluding the header ({header_bytes} bytes) and footer ({footer_bytes} "
+            f"bytes), input file {path.decode()!r} has body length {size} bytes, which "
+            f"is not an exact multiple of the record length ({record_bytes} bytes)."
+        )
+    for begin in range(header_bytes, header_bytes + size, record_bytes):
+        yield path, content[begin : begin + record_bytes]
+
+
 def records(path: bytes, compression: str = "") -> Iterator[Record]:
     """Yield the records of a file; raises `DataLossError` where it is damaged."""
     at = 0
@@ -113,13 +133,14 @@ def records(path: bytes, compression: str = "") -> Iterator[Record]:
             at += 12 + len(body)
 
 
-# The kinds of readers, by the type of their op.
+# The kinds of readers, by the type of their op; the last one is a dataset's alone.
 READERS: Final[Mapping[str, Callable[..., Iterator[Record]]]] = {
     "WholeFileReaderV2": _whole,
     "IdentityReaderV2": _itself,
     "TextLineReaderV2": _lines,
     "FixedLengthRecordReaderV2": _pieces,
     "TFRecordReaderV2": records,
+    "FixedLengthRecordDatasetV2": _whole_pieces,
 }
 
 

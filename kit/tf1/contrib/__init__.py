@@ -16,6 +16,7 @@ from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import seq2seq as seq2seq
 from kit.tf1.contrib import session_bundle as session_bundle
 from kit.tf1.contrib import slim as slim
+from kit.tf1.contrib import staging as staging
 from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 from kit.tf1.python.submodules import importable
@@ -33,6 +34,7 @@ __all__ = [
     "seq2seq",
     "session_bundle",
     "slim",
+    "staging",
     "training",
 ]
 

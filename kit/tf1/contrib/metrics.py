@@ -12,7 +12,14 @@ from kit.tf1.ops.reduce import reduce_mean
 from kit.tf1.tensor.convert import op_scope
 from kit.tf1.tensor.dtypes import float32
 
-__all__ = ["accuracy", "streaming_accuracy", "streaming_auc", "streaming_mean"]
+__all__ = [
+    "accuracy",
+    "aggregate_metric_map",
+    "aggregate_metrics",
+    "streaming_accuracy",
+    "streaming_auc",
+    "streaming_mean",
+]
 
 
 def accuracy(
@@ -38,6 +45,26 @@ def streaming_auc(
 ) -> tuple[Any, Any]:
     """Return the area under a curve so far; see `tf.metrics.auc`."""
     return metrics.auc(labels, predictions, *args, **kwargs)
+
+
+def aggregate_metrics(*value_update_tuples: Any) -> tuple[list[Any], list[Any]]:
+    """Return the values of metrics, and their updates. Raises `ValueError` for none."""
+    if not value_update_tuples:
+        raise ValueError("Expected at least one value_tensor/update_op pair")
+    values, updates = zip(*value_update_tuples, strict=True)
+    return list(values), list(updates)
+
+
+def aggregate_metric_map(
+    names_to_tuples: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of metrics by name, and their updates by name."""
+    values, updates = aggregate_metrics(*names_to_tuples.values())
+    names = list(names_to_tuples)
+    return (
+        dict(zip(names, values, strict=True)),
+        dict(zip(names, updates, strict=True)),
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`tensorflow.core`: the numbers of types, which programs import from inside."""
+"""`tensorflow.core`: types and messages, which programs import from inside."""
 
 from kit.tf1.core import framework as framework
 

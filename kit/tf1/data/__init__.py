@@ -6,6 +6,7 @@ from typing import Any
 
 from kit.tf1.data import experimental as experimental
 from kit.tf1.data.dataset import Dataset as Dataset
+from kit.tf1.data.dataset import FixedLengthRecordDataset as FixedLengthRecordDataset
 from kit.tf1.data.dataset import TextLineDataset as TextLineDataset
 from kit.tf1.data.dataset import TFRecordDataset as TFRecordDataset
 from kit.tf1.data.dataset import get_output_classes as get_output_classes

@@ -521,9 +521,11 @@ def _of_generator(
 class _Files(Dataset):
     """The records of files, on the task of the iterator."""
 
-    def __init__(self, reader: str, filenames: Any, compression_type: Any) -> None:
+    def __init__(
+        self, reader: str, filenames: Any, compression_type: Any, **sizes: int
+    ) -> None:
         stage = {
-            **{"kind": "files", "reader": reader},
+            **{"kind": "files", "reader": reader, "sizes": sizes},
             "paths": convert_to_tensor(filenames, string, name="filenames"),
             "compression": ""
             if compression_type is None
@@ -558,6 +560,32 @@ class TFRecordDataset(_Files):
     ) -> None:
         """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
         super().__init__("TFRecordReaderV2", filenames, compression_type)
+
+
+class FixedLengthRecordDataset(_Files):
+    """The pieces of `record_bytes` of files, of each between two ends."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        buffer_size: Any = None,
+        compression_type: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """Take one path or several, and whole numbers of bytes.
+
+        In a run `InvalidArgumentError` for a file that is not of whole records.
+        """
+        sizes = {
+            "record_bytes": int(record_bytes),
+            "header_bytes": int(header_bytes or 0),
+            "footer_bytes": int(footer_bytes or 0),
+        }
+        kind = "FixedLengthRecordDatasetV2"
+        super().__init__(kind, filenames, compression_type, **sizes)
 
 
 # --------------------------------------------------------------------------------------

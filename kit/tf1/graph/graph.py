@@ -135,6 +135,7 @@ class Graph(NativeGraph):
         """Add an operation; see `kit.graph.Graph.create`. An empty name is refused."""
         if name == "":
             raise ValueError("'' is not a valid node name")
+        name = name.decode() if isinstance(name, bytes) else name
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an operation is a string, not {name!r}.")
         name = name or (self._called.get() or {}).get(op_type)
@@ -298,8 +299,11 @@ class Graph(NativeGraph):
     def as_graph_def(
         self, from_version: int | None = None, add_shapes: bool = False
     ) -> GraphDef:
-        """Return all operations as a message, whatever `from_version` is."""
-        return graph_def_of(self.ops)
+        """Return all operations as a message, whatever `from_version` is.
+
+        With `add_shapes` the shapes of the outputs are attributes too.
+        """
+        return graph_def_of(self.ops, add_shapes)
 
     @property
     def graph_def_versions(self) -> VersionDef:

@@ -239,9 +239,16 @@ def node_def_of(op: Op) -> NodeDef:
     return NodeDef(op.name, op.type, inputs, op.device, attrs_of(op))
 
 
-def graph_def_of(ops: Iterable[Op]) -> GraphDef:
-    """Return operations as a message."""
-    return GraphDef([node_def_of(one) for one in ops], versions())
+def graph_def_of(ops: Iterable[Op], add_shapes: bool = False) -> GraphDef:
+    """Return operations as a message, if wanted with the shapes of their outputs."""
+    made = GraphDef([], versions())
+    for op in ops:
+        node = node_def_of(op)
+        if add_shapes and op.outputs:
+            shapes = [shape_proto(one.static.shape) for one in op.outputs]
+            node.attr["_output_shapes"] = AttrValue(list=ListValue(shape=shapes))
+        made.node.append(node)
+    return made
 
 
 def versions() -> VersionDef:

@@ -165,6 +165,22 @@ class CheckedMessage:
         return cls(**held)
 
 
+class Repeated(list[Any]):
+    """The values of a repeated field of messages, to which `add` appends a new one."""
+
+    def __init__(self, kind: type, values: Any = ()) -> None:
+        super().__init__(values)
+        self._kind = kind
+
+    def add(self, **fields: Any) -> Any:
+        """Append a new message with these fields, and return it."""
+        self.append(self._kind(**fields))
+        return self[-1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Repeated, (self._kind, list(self))
+
+
 def _is_message(kind: Any) -> bool:
     if not isinstance(kind, type) or issubclass(kind, Choice):
         return False
@@ -174,6 +190,8 @@ def _is_message(kind: Any) -> bool:
 def _default(kind: Any) -> Any:
     if isinstance(kind, type):
         return 0 if issubclass(kind, Choice) else kind()
+    if isinstance(kind, list) and _is_message(kind[0]):
+        return Repeated(kind[0])
     return type(kind)()
 
 
@@ -231,7 +249,7 @@ def _lines(message: CheckedMessage) -> list[str]:
             found.append(_text(name, value, kind))
             continue
         if isinstance(kind, list):
-            found += [_text(name, one) for one in value]
+            found += [_text(name, one, kind[0]) for one in value]
         elif isinstance(kind, dict):
             found += [
                 f"{name} {{\n  {_text('key', key)}  {_text('value', one)}}}\n"

@@ -19,7 +19,21 @@ from kit.tf1.tensor.convert import (
 )
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32, float64, int32, int64
 from kit.tf1.tensor.operators import absolute, binary, exclusive_or, true_divide, unary
+from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.sparse import SparseTensor
 from kit.tf1.tensor.tensor import Tensor
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
+    """Return the same bits as numbers of another dtype.
+
+    Of a smaller one there are several for each, along a new last axis; for a larger one
+    the last axis has as many as make one. Raises `ValueError` where it has not,
+    `TypeError` for texts.
+    """
+    with op_scope(name, "Bitcast", [input]) as scope:
+        found = convert_to_tensor(input, name="input")
+        return create("Bitcast", found, name=scope, dtype=as_dtype(type)._base)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -31,8 +45,10 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     if isinstance(x, Tensor) and x.dtype == wanted:
         return x
     with op_scope(name, "Cast", [x]) as scope:
-        if isinstance(x, IndexedSlices):
+        if isinstance(x, IndexedSlices | SparseTensor):
             values = cast(x.values, wanted, scope)
+            if isinstance(x, SparseTensor):
+                return SparseTensor(x.indices, values, x.dense_shape)
             return IndexedSlices(values, x.indices, x.dense_shape)
         found = convert_to_tensor(x, name="x")
         if found.dtype.base_dtype == wanted:
@@ -336,8 +352,20 @@ def accumulate_n(
     tensor_dtype: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Return the sum of tensors of one shape and dtype, as `add_n`."""
-    return add_n(inputs, name)
+    """Return the sum of tensors of one shape and dtype, as `add_n`.
+
+    Raises `ValueError` for another shape than `shape`, and for what is not a list of
+    tensors; `TypeError` for another dtype than `tensor_dtype`.
+    """
+    if not isinstance(inputs, list | tuple) or not inputs:
+        raise ValueError("inputs must be a list of at least one tensor")
+    parts = [convert_to_tensor(one) for one in inputs]
+    dtype = parts[0].dtype.base_dtype if tensor_dtype is None else tensor_dtype
+    if any(one.dtype.base_dtype != dtype for one in parts):
+        raise TypeError(f"tensor_dtype is {tensor_dtype}, but input is of another.")
+    for one in parts:
+        one.shape.assert_is_compatible_with(TensorShape(shape))
+    return add_n(parts, name)
 
 
 def matmul(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from kit.graph import gradients as native
 from kit.graph.op import IndexedSlices
-from kit.graph.static import merge
+from kit.graph.static import merge, n_elements
 from kit.tf1.ops.creation import zeros_like
+from kit.tf1.ops.join import stack
+from kit.tf1.ops.shape import reshape
 from kit.tf1.tensor.convert import (
     convert_to_tensor,
     convert_to_tensor_or_indexed_slices,
+    create_op,
     op_scope,
 )
 from kit.tf1.tensor.dtypes import string
@@ -111,8 +116,72 @@ def _seed(y: Any, weight: Any) -> Any:
         raise TypeError(
             f"grad_ys is {given.dtype.name} for {y!r}; cast it to that dtype."
         )
+    n_given, n_wanted = (n_elements(one.static.shape) for one in (given, y))
+    if given.static.shape != y.static.shape and n_given == n_wanted is not None:
+        return reshape(given, y.shape)  # as [1] for a number
     merge(given.static.shape, y.static.shape, "grad_ys and y")
     return given
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `f` with a gradient of its own: it returns results and a function.
+
+    The function makes of the gradients of the results those of the arguments. Raises
+    `ValueError` for keywords, and for another number of gradients than of arguments.
+    """
+
+    @wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise ValueError("a function with its own gradient takes no keywords.")
+        with op_scope(None, "IdentityN", args) as scope:
+            inputs = [convert_to_tensor(one) for one in args]
+            result, back = f(*inputs)
+            results = [convert_to_tensor(one) for one in _listed(result)]
+            n, every = len(results), [*results, *inputs]
+
+            def checked(*slopes: Any) -> list[Any]:
+                found = _listed(back(*slopes))
+                if len(found) != len(inputs):
+                    raise ValueError(
+                        f"{f.__name__} has {len(inputs)} arguments, but its gradient "
+                        f"function gave {len(found)}."
+                    )
+                return found
+
+            op = create_op("IdentityN", *every, name=scope, n=len(every))
+            op.graph.notes[f"gradient of {op.name}"] = (checked, n)
+        outputs = list(op.outputs[:n])
+        return outputs if isinstance(result, list | tuple) else outputs[0]
+
+    return decorated
+
+
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Any]:
+    """Return the second derivatives of the sum of `ys` by each of `xs`, a list.
+
+    That of an x of known shape s has the shape s + s.
+    """
+    how = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
+    chosen = _listed(xs)
+    with op_scope(name, "hessians", [*_listed(ys), *chosen]):
+        found = []
+        for x, slope in zip(chosen, gradients(ys, xs, None, None, *how), strict=True):
+            n, flat = n_elements(x.static.shape), reshape(slope, [-1])
+            if n is None:
+                raise ValueError(f"the shape of {x!r} must be known for its Hessian.")
+            rows = [gradients(flat[i], x, None, None, *how)[0] for i in range(n)]
+            if any(one is None for one in rows):
+                raise ValueError(f"the gradient by {x!r} does not depend on it.")
+            found.append(reshape(stack(rows), [*x.shape.as_list()] * 2))
+        return found
 
 
 def _listed(given: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Tensor
 from kit.graph.static import axis_of
 from kit.tf1.ops.arithmetic import identity
@@ -60,6 +61,15 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
         return create("Pack", *_alike("Pack", "values", parts), name=scope, axis=axis)
 
 
+def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
+    """Return tensors of one known shape side by side along a new first axis."""
+    with op_scope(name, None, list(values)) as scope:
+        parts = [convert_to_tensor(one) for one in values]
+        if not parts[0].shape.is_fully_defined():
+            raise ValueError("the shapes of what parallel_stack takes must be known.")
+        return create("Pack", *_alike("Pack", "values", parts), name=scope, axis=0)
+
+
 def unstack(
     value: Any, num: int | None = None, axis: int = 0, name: str | None = "unstack"
 ) -> list[Any]:
@@ -98,6 +108,8 @@ def split(
         )
     is_known = given.static.value is not None
     sizes = settled("Split", "size_splits", given) if is_known else given
+    if not is_known and not isinstance(num_or_size_splits, ArrayProtocol):
+        sizes = np.asarray(num_or_size_splits).tolist()  # more than a graph folds
     with op_scope(name, "split", [value, axis]) as scope:
         found = argument("Split", "value", value)
         attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}

@@ -131,6 +131,8 @@ def dropout(
     `noise_shape` one decision holds for all elements along its axes of size 1. Raises
     `ValueError` for a rate out of range or missing, and for integers.
     """
+    if isinstance(keep_prob, list | tuple) or isinstance(rate, list | tuple):
+        raise ValueError("a rate of dropout is one number, not a list.")
     kept = None if keep_prob is None else 1.0 - keep_prob
     rate = one_of("rate", rate, "keep_prob", kept)
     if rate is None:

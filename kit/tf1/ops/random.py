@@ -10,6 +10,7 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math import random as native
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.arithmetic import cast, log
+from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.index import slice as slice_of
 from kit.tf1.ops.join import concat
 from kit.tf1.ops.reduce import argmax
@@ -27,10 +28,20 @@ def set_random_seed(seed: int | None) -> None:
     get_default_graph().seed = seed
 
 
+_DEFAULT_SEED, _MOST = 87654321, 2**31 - 1
+
+
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """Return the two seeds of an operation made now, None twice without any."""
-    found = native.seeds_in(get_default_graph(), op_seed)
-    return (None, None) if found is None else found
+    graph = get_default_graph()
+    if graph.seed is None and op_seed is None:
+        return None, None
+    pair = (
+        _DEFAULT_SEED if graph.seed is None else graph.seed,
+        graph.version if op_seed is None else op_seed,
+    )
+    low, high = (one % _MOST for one in pair)
+    return (0, _MOST) if (low, high) == (0, 0) else (low, high)
 
 
 def random_normal(
@@ -101,8 +112,14 @@ def _drawn(
     with op_scope(name, default, [shape, *settings.values()]) as scope:
         sizes = vector(default, "shape", shape)
         given = {key: _setting(key, one, wanted) for key, one in settings.items()}
+        for one in given.values():
+            if wanted.is_integer and isinstance(one, ArrayProtocol):
+                convert_to_tensor(one).shape.assert_has_rank(0)
         low, high = given.get("low"), given.get("high")
+        is_nothing = isinstance(sizes, list) and 0 in sizes
         if wanted.is_integer and isinstance(low, int) and isinstance(high, int):
+            if is_nothing:
+                return zeros(sizes, wanted, name=scope)
             _check_between(low, high)
         return draw(sizes, **given, dtype=wanted._base, seed=seed, name=scope)
 

@@ -14,7 +14,7 @@ from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import axes, index, ints, one_of, reserve, settled, whole
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, float32, int64
+from kit.tf1.tensor.dtypes import as_dtype, bool_, float32, int64, string
 
 
 class Reduction(Protocol):
@@ -59,13 +59,24 @@ def _reduced(
     op_type: str, default: str, x: Any, axis: Any, keepdims: Any, name: str | None
 ) -> Any:
     with op_scope(name, default, [x, axis]) as scope:
-        found = argument(op_type, "input", x)
+        is_truth = op_type in ("All", "Any") and isinstance(x, list | tuple)
+        found = argument(op_type, "input", x, bool_ if is_truth else None)
         check_allowed(op_type, [found])
         chosen = None if axis is None else _along(op_type, axis)
         if isinstance(chosen, Tensor):
             return reduce_along(op_type, found, chosen, bool(keepdims), name=scope)
         if chosen is not None:
-            chosen = tuple(chosen) if isinstance(chosen, list) else (chosen,)
+            if np.ndim(chosen) > 1:
+                raise ValueError(f"axis must be at most rank 1, not {axis!r}.")
+            listed = chosen if isinstance(chosen, list) else [chosen]
+            rank = found.shape.ndims
+            # An axis may be named twice.
+            chosen = tuple(
+                {
+                    one if rank is None or not -rank <= one < rank else one % rank: one
+                    for one in listed
+                }.values()
+            )
         attrs: dict[str, Any] = {"axis": chosen, "keepdims": bool(keepdims)}
         if op_type in _EXTREMES and 0 in (found.static.shape or ()):
             return _of_nothing(op_type, found, chosen, bool(keepdims), scope)
@@ -181,7 +192,8 @@ def count_nonzero(
     given = one_of("input", input, "input_tensor", input_tensor)
     with op_scope(name, "count_nonzero", [given]):
         x = argument("NotEqual", "input", given)
-        zero = argument("NotEqual", "zeros", x.dtype.as_numpy_dtype(), x.dtype)
+        nothing = b"" if x.dtype == string else x.dtype.as_numpy_dtype()
+        zero = argument("NotEqual", "zeros", nothing, x.dtype)
         is_one = create("NotEqual", x, zero, name="NotEqual")
         counted = create("Cast", is_one, name="Cast", dtype=int64._base)
         total = reduce_sum(counted, axis, keepdims)

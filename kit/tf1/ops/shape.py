@@ -143,6 +143,18 @@ def shape(
         return _told("Shape", found, value, out_type, scope)
 
 
+def guarantee_const(input: Any, name: str | None = None) -> Any:
+    """Return the tensor, of which a run may believe that it does not change."""
+    with op_scope(name, "GuaranteeConst", [input]) as scope:
+        return create("Identity", convert_to_tensor(input), name=scope)
+
+
+def shape_n(input: Any, out_type: Any = int32, name: str | None = None) -> Any:
+    """Return the shapes of several tensors as a list of tensors."""
+    with op_scope(name, "ShapeN", list(input)):
+        return [shape(one, out_type=out_type) for one in input]
+
+
 def size(
     input: Any,
     name: str | None = None,
@@ -207,9 +219,12 @@ def pad(
         found = argument(default, "input", tensor)
         rows = index(default, "paddings", paddings)
         rows.shape.assert_has_rank(2)
-        known = None if isinstance(paddings, Tensor) else rows.static.value
+        rows_known = rows.static.value
+        known = None if isinstance(paddings, Tensor) else rows_known
         if known is not None and known.shape[1] == 2:
             rows = known.tolist()
+        if rows_known is not None and (rows_known < 0).any():
+            raise ValueError(f"paddings must be non-negative, not {paddings!r}.")
         fill = 0 if is_zero else _fill_of(constant_values, found)
         if kind == "CONSTANT":
             return native_pad(found, rows, "constant", fill, name=scope)

@@ -114,6 +114,8 @@ def whole(op_type: str, name: str, value: Any) -> int:
 def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
     """Return one number or several that must be known now; `ValueError` otherwise."""
     found = settled(op_type, name, value)
+    if np.ndim(found) > 1:
+        raise ValueError(f"{name} of {op_type} is {value!r}, which is no list.")
     return tuple(found) if isinstance(found, list) else (found,)
 
 

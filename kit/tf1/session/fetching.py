@@ -90,7 +90,9 @@ def feedable(graph: Graph, given: Any) -> Any:
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
     if isinstance(key, SparseTensor):
-        return _of_parts([key.indices, key.values, key.dense_shape], value)
+        is_given = key.dense_shape.static.value is not None  # with the placeholder
+        shape = [] if is_given and len(value) == 2 else [key.dense_shape]
+        return _of_parts([key.indices, key.values, *shape], value)
     if isinstance(key, IndexedSlices):
         shape = [] if key.dense_shape is None else [key.dense_shape]
         return _of_parts([key.values, key.indices, *shape], value)

@@ -6,6 +6,7 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from kit.errors import InvalidArgumentError
 from kit.regular_file import create_regular, write_error
+from kit.session.worker.record_files import records
 from kit.tf1 import logging
 from kit.tf1.gfile import local_path
 from kit.tf1.graph.graph_def import GraphDef
@@ -211,3 +213,10 @@ def _new_file(folder: str, suffix: str) -> Any:
         return create_regular(Path(folder) / name)
     except OSError as exc:
         raise write_error(exc, folder) from exc
+
+
+def summary_iterator(path: Any) -> Iterator[Any]:
+    """Yield the `Event`s of a file; raises `DataLossError` where it is damaged."""
+    event = message("Event")
+    for _, record in records(os.fspath(path).encode()):
+        yield event.FromString(record)

@@ -147,7 +147,10 @@ def _converted(value: Any, dtype: DType | None, name: str | None) -> Any:
     if isinstance(value, IndexedSlices):
         return _checked(dense(value), dtype)
     if holds_tensor(value):
-        return _packed(value, dtype or _first_dtype(value), name or "packed")
+        found = _first_dtype(value)
+        if dtype is not None and dtype != found:
+            value = _cast(value, dtype)
+        return _packed(value, dtype or found, name or "packed")
     if isinstance(value, TensorShape | Dimension):
         return _shape_constant(value, dtype, name or "shape_as_tensor")
     if isinstance(value, Op):
@@ -171,6 +174,18 @@ def _checked(tensor: NativeTensor, dtype: DType | None) -> Any:
             f"{tensor.dtype.name}: {tensor!r}"
         )
     return tensor
+
+
+def _cast(values: Any, dtype: DType) -> Any:
+    """Return nested lists with the tensors in them cast to a type."""
+    if isinstance(values, list | tuple):
+        return [_cast(one, dtype) for one in values]
+    if not isinstance(values, ArrayProtocol):
+        return values
+    tensor = _checked(values._as_tensor(), None)
+    if tensor.dtype.base_dtype == dtype.base_dtype:
+        return tensor
+    return create("Cast", tensor, name="Cast", dtype=dtype.base_dtype._base)
 
 
 def _packed(values: Any, dtype: DType | None, name: str) -> Any:
@@ -200,8 +215,10 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
         raise TypeError(
             f"Cannot convert a {type(value).__name__} to dtype {dtype.name}"
         )
+    most = max(sizes, default=0) if isinstance(sizes, list) else sizes
+    if dtype is not None and dtype.name == "int32" and most >= 2**31:
+        raise ValueError(f"Cannot convert to int32: a dimension is too large ({most}).")
     if dtype is None:
-        most = max(sizes, default=0) if isinstance(sizes, list) else sizes
         dtype = as_dtype("int32" if most < 2**31 else "int64")
     return _converted(sizes, dtype, name)
 

@@ -9,6 +9,7 @@ a < 1       op `Less`, constant `Less/y`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from kit.tf1.tensor.convert import (
 from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
 from kit.tf1.tensor.operator_table import OPERATORS
 from kit.tf1.tensor.shape import dimension_value
+from kit.tf1.tensor.sparse import SparseTensor
 
 _Function = Callable[[Any, Any, str], Any]
 _OF_TRUTH = ("LogicalAnd", "LogicalOr")
@@ -42,12 +44,16 @@ def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
 
 def unary(op_type: str, x: Any, name: str | None = None) -> Any:
     """Add an op of one tensor."""
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, unary(op_type, x.values, name), x.dense_shape)
     with op_scope(name, op_type, [x]) as scope:
         return create(op_type, argument(op_type, "x", x), name=scope)
 
 
 def absolute(x: Any, name: str | None = None) -> Any:
     """Return |x|, element by element; of complex numbers these are real."""
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, absolute(x.values, name), x.dense_shape)
     with op_scope(name, "Abs", [x]) as scope:
         found = argument("Abs", "x", x)
         return create(
@@ -158,7 +164,20 @@ def get_item(x: Any, key: Any) -> Any:
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [_index(one) for one in parts]
     with op_scope(None, "strided_slice", [x, *parts]) as scope:
-        return strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+        made: Any = strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+    made.assign = partial(_assign_slice, x, made.op)
+    return made
+
+
+def _assign_slice(x: Any, op: Any, value: Any, name: str | None = None) -> Any:
+    """Return a tensor that sets a part of a variable when it is run: the whole."""
+    ref = getattr(x, "ref", None)
+    if ref is None:
+        raise ValueError(f"Sliced assignment is only supported for variables, not {x}.")
+    with op_scope(name, f"{op.name.split('/')[-1]}_assign", [ref, value]) as scope:
+        given = argument("StridedSliceAssign", "value", value, ref.dtype.base_dtype)
+        bounds, how = op.inputs[1:], {"spec": op.attrs["spec"]}
+        return create("StridedSliceAssign", ref, given, *bounds, name=scope, **how)
 
 
 # What `t[mask]` gives; `kit.tf1.ops.index` enters it, which needs this module.

@@ -30,6 +30,7 @@ from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
 from kit.tf1.summary.event_files import FileWriter as SummaryWriter
 from kit.tf1.summary.event_files import FileWriterCache as SummaryWriterCache
+from kit.tf1.summary.event_files import summary_iterator as summary_iterator
 from kit.tf1.train.checkpointing.checkpoint_reader import (
     CheckpointReader as CheckpointReader,
 )
@@ -83,6 +84,7 @@ from kit.tf1.train.global_step import (
 )
 from kit.tf1.train.global_step import global_step as global_step
 from kit.tf1.train.graph_file import write_graph as write_graph
+from kit.tf1.train.monitored.basic_loops import basic_train_loop as basic_train_loop
 from kit.tf1.train.monitored.monitored_session import (
     MonitoredSession as MonitoredSession,
 )
@@ -115,10 +117,23 @@ from kit.tf1.train.optimizers.optimizers import (
 )
 from kit.tf1.train.optimizers.optimizers import MomentumOptimizer as MomentumOptimizer
 from kit.tf1.train.optimizers.optimizers import RMSPropOptimizer as RMSPropOptimizer
+from kit.tf1.train.optimizers.proximal import (
+    ProximalAdagradOptimizer as ProximalAdagradOptimizer,
+)
+from kit.tf1.train.optimizers.proximal import (
+    ProximalGradientDescentOptimizer as ProximalGradientDescentOptimizer,
+)
 from kit.tf1.train.optimizers.schedule import cosine_decay as cosine_decay
+from kit.tf1.train.optimizers.schedule import (
+    cosine_decay_restarts as cosine_decay_restarts,
+)
 from kit.tf1.train.optimizers.schedule import exponential_decay as exponential_decay
 from kit.tf1.train.optimizers.schedule import inverse_time_decay as inverse_time_decay
+from kit.tf1.train.optimizers.schedule import linear_cosine_decay as linear_cosine_decay
 from kit.tf1.train.optimizers.schedule import natural_exp_decay as natural_exp_decay
+from kit.tf1.train.optimizers.schedule import (
+    noisy_linear_cosine_decay as noisy_linear_cosine_decay,
+)
 from kit.tf1.train.optimizers.schedule import piecewise_constant as piecewise_constant
 from kit.tf1.train.optimizers.schedule import (
     piecewise_constant as piecewise_constant_decay,
@@ -243,6 +258,7 @@ __all__ = [
     "slice_input_producer",
     "start_queue_runners",
     "string_input_producer",
+    "summary_iterator",
     "update_checkpoint_state",
     "write_graph",
 ]

@@ -22,6 +22,8 @@ def assign(
     Raises `TypeError` for another dtype, and `ValueError` for another shape unless
     `validate_shape` is False. All changes are indivisible, locking or not.
     """
+    if isinstance(ref, Tensor) and "assign" in vars(ref):
+        return ref.assign(value, name=name)  # type: ignore[attr-defined]  # v[1:3]
     checked = validate_shape is None or validate_shape
     return _changed("Assign", ref, value, name, {"validate_shape": checked})
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.random import random_normal, random_uniform, truncated_normal
+from kit.tf1.ops.shape import reshape, transpose
 from kit.tf1.tensor.constant import spread, to_constant
-from kit.tf1.tensor.convert import create
+from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.shape import TensorShape
 
@@ -117,7 +118,7 @@ class RandomNormal(Initializer):
         seed: Any = None,
         dtype: Any = float32,
     ) -> None:
-        super().__init__(dtype)
+        super().__init__(floating(dtype))
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
     def _values(self, shape: list[int], dtype: DType) -> Any:
@@ -147,7 +148,7 @@ class VarianceScaling(Initializer):
         seed: Any = None,
         dtype: Any = float32,
     ) -> None:
-        super().__init__(dtype)
+        super().__init__(floating(dtype))
         if scale <= 0.0:
             raise ValueError("`scale` must be positive float.")
         if mode not in _FANS:
@@ -177,6 +178,20 @@ class VarianceScaling(Initializer):
         return TruncatedNormal(0.0, deviation, self.seed)(shape, dtype)
 
 
+def _scaled(scale: float, mode: str, distribution: str, doc: str) -> Any:
+    def function(seed: Any = None) -> VarianceScaling:
+        return VarianceScaling(scale, mode, distribution, seed)
+
+    function.__doc__ = f"Return an initializer with {doc}."
+    return function
+
+
+he_normal = _scaled(2.0, "fan_in", "truncated_normal", "He's normal values")
+he_uniform = _scaled(2.0, "fan_in", "uniform", "He's even values")
+lecun_normal = _scaled(1.0, "fan_in", "truncated_normal", "LeCun's normal values")
+lecun_uniform = _scaled(1.0, "fan_in", "uniform", "LeCun's even values")
+
+
 class UniformUnitScaling(Initializer):
     """Uniform values that keep the scale of what is multiplied with them.
 
@@ -187,7 +202,7 @@ class UniformUnitScaling(Initializer):
     def __init__(
         self, factor: float = 1.0, seed: Any = None, dtype: Any = float32
     ) -> None:
-        super().__init__(dtype)
+        super().__init__(floating(dtype))
         self.factor, self.seed = factor, seed
 
     def __call__(
@@ -220,6 +235,59 @@ class GlorotNormal(VarianceScaling):
     def get_config(self) -> dict[str, Any]:
         """Return the seed and the dtype."""
         return {"seed": self.seed, "dtype": self.dtype.name}
+
+
+class Orthogonal(Initializer):
+    """A matrix with orthogonal rows or columns, of all axes but the last, times `gain`.
+
+    Of normal numbers, the first factor of their QR decomposition.
+    """
+
+    def __init__(
+        self, gain: float = 1.0, seed: Any = None, dtype: Any = float32
+    ) -> None:
+        super().__init__(floating(dtype))
+        self.gain, self.seed = gain, seed
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        if len(shape) < 2:
+            raise ValueError("The tensor to initialize must be at least 2-dimensional")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        lengths = [max(rows, columns), min(rows, columns)]
+        drawn = random_normal(lengths, dtype=dtype, seed=self.seed)
+        made = create("Orthogonal", drawn, name=None)
+        turned = transpose(made) if rows < columns else made
+        return reshape(turned, shape) * self.gain
+
+
+class Identity(Initializer):
+    """A matrix with `gain` on its diagonal; raises `ValueError` for other shapes."""
+
+    def __init__(self, gain: float = 1.0, dtype: Any = float32) -> None:
+        super().__init__(floating(dtype))
+        self.gain = gain
+
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        """Return the values for a shape, or for a part of it."""
+        sizes = _sizes(shape if partition_info is None else partition_info.full_shape)
+        if len(sizes) != 2:
+            raise ValueError(f"an identity is a matrix, not of shape {sizes}.")
+        chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        whole = np.eye(*sizes, dtype=chosen.as_numpy_dtype) * self.gain
+        if partition_info is not None:
+            pairs = zip(partition_info.var_offset, _sizes(shape), strict=True)
+            whole = whole[tuple(slice(begin, begin + n) for begin, n in pairs)]
+        return convert_to_tensor(whole.astype(chosen.as_numpy_dtype))
+
+
+def floating(dtype: Any) -> DType:
+    """Return a type of floating point numbers; `ValueError` for others."""
+    found = as_dtype(dtype)
+    if not found.is_floating:
+        raise ValueError(f"Expected floating point type, got {found!r}.")
+    return found
 
 
 def default_initializer(dtype: DType) -> Initializer:
@@ -267,6 +335,7 @@ constant_initializer = Constant
 glorot_normal_initializer = GlorotNormal
 glorot_uniform_initializer = GlorotUniform
 ones_initializer = Ones
+orthogonal_initializer = Orthogonal
 random_normal_initializer = RandomNormal
 random_uniform_initializer = RandomUniform
 truncated_normal_initializer = TruncatedNormal

@@ -18,6 +18,7 @@ from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.convert import graph_for
 from kit.tf1.tensor.dtypes import as_dtype, float32
+from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.variables.partitioned import partitioned
 from kit.tf1.variables.variable_store import VariableStore, store_of
 from kit.tf1.variables.variables import VariableAggregation, VariableSynchronization
@@ -165,6 +166,8 @@ class VariableScope:
             return _found(store, name, **given)
 
         getter = custom_getter or self.custom_getter
+        if getter is not None and not callable(getter):
+            raise ValueError(f"Given custom_getter is not callable: {getter!r}")
         # Variable scopes alone name variables, whichever name scope is open.
         with graph.name_scope(None):
             if getter is None:
@@ -318,6 +321,11 @@ class variable_scope:
             default_name,
             values,
         )
+        if not isinstance(auxiliary_name_scope, bool):
+            raise TypeError(
+                f"The auxiliary_name_scope must be `True` or `False`, not "
+                f"{auxiliary_name_scope!r}."
+            )
         self._auxiliary = auxiliary_name_scope
         self._changes: dict[str, Any] = {
             "initializer": initializer,
@@ -330,16 +338,20 @@ class variable_scope:
             "constraint": constraint,
             "reuse": reuse or None,  # an outer scope's reuse cannot be undone
         }
-        self._blocks: list[AbstractContextManager[VariableScope]] = []
+        self._blocks: list[Any] = []
 
     def __enter__(self) -> VariableScope:
         block = self._block()
         scope = block.__enter__()
-        self._blocks.append(block)
+        self._blocks.append((block, scope, graph_for(list(self._values or ()))))
         return scope
 
     def __exit__(self, *exc_info: Any) -> None:
-        self._blocks.pop().__exit__(*exc_info)
+        block, scope, graph = self._blocks[-1]
+        if exc_info[0] is None and _scope_of(graph) is not scope:
+            raise RuntimeError("Improper nesting of variable_scope.")
+        self._blocks.pop()
+        block.__exit__(*exc_info)
 
     @contextmanager
     def _block(self) -> Iterator[VariableScope]:
@@ -384,14 +396,19 @@ def _entered(
         base, original = outer, names
     scope = base.changed(full, original, changes)
     store.open_scope(full)
+    counts = store.opened() if base is name else None
     token = _current.set({**_current.get({}), graph: scope})
     try:
         yield scope
     finally:
         _current.reset(token)
         # Entered again, it numbers its inner scopes from the start: a second call of
-        # the same layer finds the variables of the first.
-        store.close_subscopes(full)
+        # the same layer finds the variables of the first. One that was given as an
+        # object has changed no numbers.
+        if counts is None:
+            store.close_subscopes(full)
+        else:
+            store.reset_opened(counts)
 
 
 def get_variable(
@@ -443,3 +460,43 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     kwargs["collections"] = [*(kwargs.get("collections") or []), "local_variables"]
     kwargs["trainable"] = False
     return get_variable(name, *args, **kwargs)
+
+
+def no_regularizer(_: Any) -> None:
+    """Return None: a regularizer that overrides that of an outer scope."""
+
+
+def create_partitioned_variables(
+    shape: Any,
+    slicing: Any,
+    initializer: Any,
+    dtype: Any = float32,
+    trainable: bool = True,
+    collections: Any = None,
+    name: str | None = None,
+    reuse: Any = None,
+) -> list[Any]:
+    """Return the parts of a variable, which is cut into `slicing` parts by its axes.
+
+    Raises `ValueError` where the two do not fit, and for several axes that are cut.
+    """
+    sizes = TensorShape(shape).as_list()
+    if len(sizes) != len(slicing) or not sizes:
+        raise ValueError(f"a variable of {sizes} is not cut by {slicing!r}.")
+    if any(not 0 < n <= size for n, size in zip(slicing, sizes, strict=True)):
+        raise ValueError(f"a variable of {sizes} has not so many slices: {slicing!r}.")
+    with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
+        graph = get_default_graph()
+        with graph.name_scope(None):
+            whole = partitioned(
+                store_of(graph),
+                scope.name,
+                lambda shape, dtype: list(slicing),
+                shape=sizes,
+                dtype=dtype,
+                reuse=scope.reuse,
+                initializer=initializer,
+                trainable=trainable,
+                collections=collections,
+            )
+    return list(whole)

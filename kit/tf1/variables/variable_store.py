@@ -40,6 +40,14 @@ class VariableStore:
             if not name or one.startswith(name + "/"):
                 self._opened[one] = 0
 
+    def opened(self) -> dict[str, int]:
+        """Return how often each scope was opened."""
+        return dict(self._opened)
+
+    def reset_opened(self, counts: dict[str, int]) -> None:
+        """Count from here on as after so many openings."""
+        self._opened = counts
+
     def times_opened(self, name: str) -> int:
         """Return how often a scope was opened."""
         return self._opened.get(name, 0)

@@ -19,7 +19,7 @@ from kit.tf1.session.running import session_for
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.operator_table import Operators
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import TensorShape, static_of
 from kit.tf1.tensor.tensor import Reference, Tensor
 from kit.tf1.variables import assigning
 
@@ -95,7 +95,7 @@ class Variable(Operators, NativeVariable):
             graph.variable_scopes(),
             graph.name_scope("Variable" if name is None else name) as scope,
         ):
-            self._build(scope, initial_value, wanted, validate_shape)
+            self._build(scope, initial_value, wanted, validate_shape, shape)
             place = (
                 graph.colocate_with(self.op)
                 if caching_device is None
@@ -108,7 +108,9 @@ class Variable(Operators, NativeVariable):
         graph.add_to_collections(keys, self)
         graph.variables.append(self)
 
-    def _build(self, scope: str, given: Any, dtype: Any, validate: bool) -> None:
+    def _build(
+        self, scope: str, given: Any, dtype: Any, validate: bool, wanted: Any
+    ) -> None:
         graph = self._graph
         initial = _initial(graph, scope[:-1], given, dtype)
         shape = initial.static.shape
@@ -120,7 +122,7 @@ class Variable(Operators, NativeVariable):
         self.op = graph.create(
             "VariableV2",
             name=scope,
-            shape=shape if validate else None,
+            shape=static_of(shape if wanted is None else wanted) if validate else None,
             dtype=initial.static.dtype,
         )
         self.ref: Tensor = self.op.outputs[0]

@@ -16,8 +16,8 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
 from kit.features import load
 from kit.handles import handle
-from kit.hooks.progress import output_for
 from kit.markup import Html
+from kit.progress import output_for
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import Change, EpochRow

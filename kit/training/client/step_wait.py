@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import DeadlineExceededError, InvalidArgumentError
-from kit.hooks.progress import output_for
+from kit.progress import output_for
 
 if TYPE_CHECKING:
     from kit.training.client.run import Run

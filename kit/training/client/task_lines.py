@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kit.hooks.progress import Line
+from kit.progress import Line
 from kit.training.client.watched import Watched
 from kit.training.job import Job
 from kit.training.member.printed import ERROR, MORE

@@ -21,7 +21,7 @@ from kit.errors import (
     UnavailableError,
     from_plain,
 )
-from kit.hooks.progress import Line, Output, PlainLines
+from kit.progress import Line, Output, PlainLines
 from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows

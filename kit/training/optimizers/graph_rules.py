@@ -19,6 +19,13 @@ import numpy as np
 from kit.handles import handle
 from kit.training.optimizers.graph_updates import enter
 from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
+from kit.training.optimizers.rules import (
+    Adagrad,
+    Adam,
+    GradientDescent,
+    Momentum,
+    RMSProp,
+)
 
 _INF = float("inf")
 
@@ -130,5 +137,12 @@ class Ftrl(Rule):
         np.divide(work, root, out=out)
 
 
+# The ops of `minimize`, as TensorFlow calls them.
+enter(GradientDescent, "GradientDescent", n_slots=0)
+enter(Momentum, "Momentum", n_slots=1)
+enter(Adagrad, "Adagrad", n_slots=1)
+enter(RMSProp, "RMSProp", n_slots=2)
+enter(RMSProp, "CenteredRMSProp", n_slots=3)
+enter(Adam, "Adam", n_slots=2)
 enter(Adadelta, "Adadelta", n_slots=2)
 enter(Ftrl, "Ftrl", n_slots=2)

@@ -245,77 +245,15 @@ def _number(rule: Rule, name: str, dtype: Any) -> Tensor:
     return tensor(np.asarray(value, dtype), name=name)
 
 
-class Minimizes:
-    """Lets an update rule train a graph. Its slots are kept with the graph."""
+def minimizer_of(rule: Rule, graph: Graph) -> Minimizer:
+    """Return what a rule keeps in a graph.
 
-    def minimize(
-        self,
-        loss: Any,
-        global_step: Variable | None = None,
-        variables: Sequence[Variable] | None = None,
-        *,
-        grad_loss: Any = None,
-        colocate: bool = True,
-        name: str | None = None,
-    ) -> Op:
-        """Return an op that makes one step towards a smaller loss.
-
-        It is `compute_gradients`, then `apply_gradients`, and raises what they raise;
-        `ValueError` also when the loss depends on none of the variables.
-        """
-        pairs = compute_gradients(loss, variables, grad_loss, colocate=colocate)
-        check_connected(loss, pairs)
-        return self.apply_gradients(pairs, global_step, name)
-
-    def compute_gradients(
-        self,
-        loss: Any,
-        variables: Sequence[Variable] | None = None,
-        grad_loss: Any = None,
-        *,
-        colocate: bool = True,
-    ) -> list[Pair]:
-        """Return (gradient, variable) for each of `variables`; see `kit.gradients`.
-
-        They are the trainable variables of the graph unless given; a gradient is None
-        where the loss does not depend on one. Raises `ValueError` when the loss is not
-        floating point, and when there are no variables.
-        """
-        return compute_gradients(loss, variables, grad_loss, colocate=colocate)
-
-    def apply_gradients(
-        self,
-        pairs: Iterable[Pair],
-        global_step: Variable | None = None,
-        name: str | None = None,
-    ) -> Op:
-        """Return an op that updates each variable with its gradient.
-
-        Variables whose gradient is None are left out. Rows (`IndexedSlices`) of one
-        index are summed first. An update and its slots change together, where the
-        variable lives; `global_step` counts 1 after all updates.
-
-        Raises `ValueError` when nothing is left to apply, or for another shape than the
-        variable's, `TypeError` for anything that is not a gradient of its dtype, and
-        `NotImplementedError` for anything that is not a variable.
-        """
-        checked = applicable(pairs)
-        return self._in(checked[0][1].graph).apply(checked, global_step, name)
-
-    def slot(self, variable: Variable, name: str) -> Variable | None:
-        """Return the variable that it keeps beside another one, None if none."""
-        found: Variable | None = self._in(variable.graph).slot(variable, name)
-        return found
-
-    def _in(self, graph: Graph) -> Minimizer:
-        """Return what it keeps in a graph.
-
-        Found by identity: optimizers with equal settings have slots of their own.
-        """
-        kept: dict[int, Minimizer] = graph.notes.setdefault("minimizers", {})
-        if id(self) not in kept:
-            kept[id(self)] = Minimizer(self)  # type: ignore[arg-type]  # a Rule
-        return kept[id(self)]
+    Found by identity: optimizers with equal settings have slots of their own.
+    """
+    kept: dict[int, Minimizer] = graph.notes.setdefault("minimizers", {})
+    if id(rule) not in kept:
+        kept[id(rule)] = Minimizer(rule)
+    return kept[id(rule)]
 
 
 def trainable(graph: Graph) -> list[Any]:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from kit.errors import GradientMismatch, InvalidArgumentError
 from kit.exchange.ports.memory import Array
 from kit.graph.array_protocol import ArrayProtocol
-from kit.training.optimizers.minimize import Minimizes
+from kit.training.optimizers.in_graphs import Minimizes
 
 Flat = npt.NDArray[np.floating[Any]]
 # A setting that may come from a graph: a number, or a tensor there.

@@ -23,9 +23,6 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
-from kit.training.optimizers.graph_rules import Adadelta as Adadelta
-from kit.training.optimizers.graph_rules import Ftrl as Ftrl
-from kit.training.optimizers.graph_updates import enter
 from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
 
@@ -361,14 +358,6 @@ def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
     np.multiply(work, rate, out=work)
     mean += work
 
-
-# The ops of `minimize`, as TensorFlow calls them.
-enter(GradientDescent, "GradientDescent", n_slots=0)
-enter(Momentum, "Momentum", n_slots=1)
-enter(Adagrad, "Adagrad", n_slots=1)
-enter(RMSProp, "RMSProp", n_slots=2)
-enter(RMSProp, "CenteredRMSProp", n_slots=3)
-enter(Adam, "Adam", n_slots=2)
 
 _RULES: dict[str, Callable[..., Rule]] = {
     rule.name: rule for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam)

@@ -194,6 +194,13 @@ CHOICES = [
         lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
         (A * 2, np.float64(-0.5), np.array([0.3, 0.5, 0.7])),
     ),
+    Case(
+        "Bitcast",
+        lambda x: make("Bitcast", x, dtype=np.dtype("uint8")),
+        lambda x: x.view("uint8").reshape(*x.shape, -1),
+        (A,),
+        has_slope=False,
+    ),
     Case("Cast", lambda x: cast.cast(x, "float32"), np.float32, (A,), has_slope=False),
     Case(
         "Cast",

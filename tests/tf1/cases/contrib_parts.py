@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.tf1.folders import in_folder
 from tests.tf1.look import initialized, run, static
 
 
@@ -161,4 +163,69 @@ def case_labels_as_rows(tf: Any) -> Any:
         make([[1], [0]], 3),
         make([[1, 0]], 2, dtype="int64"),
         make(2),
+    ]
+
+
+def case_elements_that_wait_for_a_step(tf: Any) -> Any:
+    make = tf.contrib.staging.StagingArea
+    area = make([tf.float32, tf.int32], [[2], []])
+    named = make([tf.float32], names=["x"])
+    one = make([tf.int32], [[]])
+    put = area.put([tf.constant([1.0, 2.0]), tf.constant(3)])
+    got, waiting = area.get(), area.size()
+    put_named, got_named = named.put({"x": tf.constant([4.0])}), named.get()
+    put_one, got_one = one.put([tf.constant(5)]), one.get()
+    with tf.Session() as session:
+        session.run([put, put_named, put_one])
+        return [
+            [one.name, area.names, [shape.as_list() for shape in area.shapes]],
+            [[part.shape.as_list(), part.dtype.name] for part in got],
+            session.run(waiting),
+            session.run([got, got_named, got_one]),
+            session.run(waiting),
+        ]
+
+
+def case_metrics_by_name(tf: Any) -> Any:
+    made = {"a": tf.metrics.mean([1.0, 2.0]), "b": tf.metrics.accuracy([1], [1])}
+    values, updates = tf.contrib.metrics.aggregate_metric_map(made)
+    pairs = tf.contrib.metrics.aggregate_metrics(*made.values())
+    return [
+        [[name, one.name] for name, one in values.items()],
+        [[name, one.name] for name, one in updates.items()],
+        [[one.name for one in part] for part in pairs],
+    ]
+
+
+def case_no_metrics(tf: Any) -> Any:
+    return tf.contrib.metrics.aggregate_metrics()
+
+
+def case_scope_from_before_1_0(tf: Any) -> Any:
+    x = tf.ones([2])
+    with tf.op_scope([x], None, "own") as scope:
+        return [scope, tf.identity(x, name="y").name]
+
+
+@in_folder
+def case_files_by_other_names(tf: Any, folder: Path) -> Any:
+    try:
+        from tensorflow.python.lib.io import file_io
+    except ImportError:
+        from kit.tf1.python.lib.io import file_io
+    below = str(folder / "a" / "b")
+    file_io.recursive_create_dir(below)
+    file_io.write_string_to_file(below + "/x.txt", "text")
+    with file_io.FileIO(below + "/y.txt", mode="w") as file:
+        file.write("more")
+    file_io.copy(below + "/x.txt", below + "/z.csv")
+    file_io.delete_file(below + "/y.txt")
+    return [
+        file_io.read_file_to_string(below + "/z.csv"),
+        file_io.read_file_to_string(below + "/x.txt", binary_mode=True),
+        sorted(file_io.get_matching_files([below + "/*.txt", below + "/*.csv"])),
+        file_io.file_exists(below + "/y.txt"),
+        file_io.is_directory(below),
+        sorted(file_io.list_directory(below)),
+        file_io.stat(below + "/x.txt").length,
     ]

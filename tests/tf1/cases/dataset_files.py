@@ -90,6 +90,23 @@ def case_records_that_are_compressed(tf: Any, folder: str) -> Any:
     return elements(tf, tf.data.TFRecordDataset(names, compression_type="GZIP"))
 
 
+def pieces(folder: str) -> str:
+    path = Path(folder) / "pieces"
+    path.write_bytes(b"head" + bytes(range(12)) + b"end")
+    return str(path)
+
+
+def case_pieces_of_one_length(tf: Any, folder: str) -> Any:
+    make = tf.data.FixedLengthRecordDataset
+    names = [pieces(folder)] * 2
+    dataset = make(names, 4, header_bytes=4, footer_bytes=3)
+    return elements(tf, dataset.map(lambda one: tf.decode_raw(one, tf.uint8)))
+
+
+def case_pieces_that_are_not_whole(tf: Any, folder: str) -> Any:
+    return elements(tf, tf.data.FixedLengthRecordDataset(pieces(folder), 5, 4, 3))
+
+
 def case_files_by_turns(tf: Any, folder: str) -> Any:
     names = tf.data.Dataset.from_tensor_slices(text_files(folder))
     dataset = names.interleave(tf.data.TextLineDataset, cycle_length=2)

@@ -132,6 +132,7 @@ def made(**named: Any) -> Callable[[Any], Any]:
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "at_every_run": told(values, every_n_iter=1),
+    "at_runs_two_and_a_half_apart": told(values, 8, every_n_iter=2.5),
     "at_every_third_run": told(values, 8, every_n_iter=3),
     "at_every_third_run_and_the_end": told(values, 5, every_n_iter=3, at_end=True),
     "at_the_end_only": told(values, 3, at_end=True),

@@ -162,6 +162,8 @@ def case_steps_of_two_workers(tf: Any) -> Any:
 CASES: dict[str, Callable[[Any], Any]] = {
     "at_the_third": counted(last_step=3),
     "after_three": counted(num_steps=3),
+    "after_two_and_a_half": counted(num_steps=2.5),
+    "at_two_and_a_half": counted(last_step=2.5),
     "at_the_first": counted(last_step=1),
     "at_none_still_runs_once": counted(last_step=0),
     "after_none_still_runs_once": counted(num_steps=0),

@@ -88,6 +88,27 @@ def repeated(repeats: Any, axis: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, tf.repeat(X, repeats, axis))
 
 
+def part(key: Any, value: Any) -> Callable[[Any], Any]:
+    """Set a part of a variable, in both ways."""
+
+    def case(tf: Any) -> Any:
+        first, second = tf.Variable(X), tf.Variable(X)
+        made = [first[key].assign(value), tf.assign(second[key], value)]
+        with initialized(tf) as session:
+            return session.run(made)
+
+    return case
+
+
+def case_a_part_of_what_is_no_variable(tf: Any) -> Any:
+    return tf.constant(X)[1:].assign(1.0)
+
+
+def case_a_part_of_what_has_no_value(tf: Any) -> Any:
+    variable = tf.Variable(X)
+    return run(tf, variable[0].assign([1.0, 2.0]))
+
+
 def case_a_mask_in_brackets(tf: Any) -> Any:
     x = tf.constant(X)
     return run(tf, [x[x > 2], x[np.array([True, False, False, True])]])
@@ -121,7 +142,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     },
     "numbers_that_descend": reduced("segment_sum", [0, 2, 1, 2]),
     "numbers_below_nothing": reduced("segment_sum", [-1, 0, 1, 2]),
-    "numbers_that_are_too_few": reduced("segment_sum", [0, 1]),
+    "numbers_that_are_too_few": whole("segment_sum", [0, 1]),
     "numbers_beyond_the_count": reduced("unsorted_segment_sum", [0, 1, 2, 3], 2),
     "numbers_of_elements": reduced("unsorted_segment_sum", [[0, 1]] * 4, 3),
     "gathered_beyond_the_rows": reduced("sparse_segment_sum", [4], [0]),
@@ -150,6 +171,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "after_equal_ones": found("right", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
     "before_equal_ones_of_a_row": found("left", [1.0, 2.0], [0.5, 2.0, 2.5]),
     "beside_equal_ones": found("beside", [1, 2], [1]),
+    "a_row_that_is_set": part(1, [8.0, 9.0]),
+    "a_column_that_is_set": part((slice(None), 1), [5.0, 6.0, 7.0, 8.0]),
+    "an_element_that_is_set": part((2, 1), 9.0),
+    "rows_that_are_set_backwards": part(slice(None, None, -2), [[1.0, 2.0]] * 2),
+    "rows_that_are_too_few": part(slice(0, 3), [[1.0, 2.0]]),
+    "rows_beyond_the_last": part(9, [1.0, 2.0]),
     "each_row_twice": repeated(2, 0),
     "each_row_as_often_as_it_says": repeated([0, 1, 2, 3], 0),
     "each_column_twice": repeated([1, 2], 1),

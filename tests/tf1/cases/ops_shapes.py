@@ -26,6 +26,26 @@ def case_shape_of_a_fed_batch(tf: Any) -> Any:
     return told(tf, tf.shape(values), {values: np.zeros([5, 3])})
 
 
+def case_bits(tf: Any) -> Any:
+    x = tf.constant([[1.0, -2.5], [0.0, 3e38]])
+    fed = tf.placeholder(tf.uint8, [None, None])
+    return [
+        told(tf, tf.bitcast(x, tf.int32)),
+        told(tf, tf.bitcast(x, tf.uint8)),
+        told(tf, tf.bitcast(x, tf.float64, name="wide")),
+        told(tf, tf.bitcast(fed, tf.int32), {fed: [[1, 2, 3, 4], [0, 0, 0, 255]]}),
+    ]
+
+
+def case_bits_that_are_too_few(tf: Any) -> Any:
+    return tf.bitcast(tf.constant([1, 2, 3]), tf.float64)
+
+
+def case_bits_that_a_run_finds_too_few(tf: Any) -> Any:
+    fed = tf.placeholder(tf.uint8, [None])
+    return run(tf, tf.bitcast(fed, tf.int32), {fed: [1, 2, 3]})
+
+
 def case_reshape_by_a_tensor(tf: Any) -> Any:
     values = batch(tf)
     flat = tf.reshape(values, [tf.shape(values)[0] * 3])

@@ -31,6 +31,14 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "rmsprop_centered": lambda tf: tf.train.RMSPropOptimizer(
         0.1, decay=0.8, momentum=0.5, centered=True
     ),
+    "proximal": lambda tf: tf.train.ProximalGradientDescentOptimizer(0.1),
+    "proximal_that_shrinks": lambda tf: tf.train.ProximalGradientDescentOptimizer(
+        0.1, l1_regularization_strength=0.5, l2_regularization_strength=0.2
+    ),
+    "proximal_adagrad": lambda tf: tf.train.ProximalAdagradOptimizer(0.1),
+    "proximal_adagrad_that_shrinks": lambda tf: tf.train.ProximalAdagradOptimizer(
+        0.1, 0.3, l1_regularization_strength=0.5, l2_regularization_strength=0.2
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -92,8 +93,20 @@ def _filled(given: Ints, shape: Shape) -> Shape:
             f"a tensor of {text(shape)} has {total} elements and cannot have the shape "
             f"{list(given)}."
         )
-    found = None if total is None or not rest else total // rest
+    found = None if total is None else _missing(given, shape or ())
     return tuple(found if size == -1 else size for size in given)
+
+
+def _missing(given: Sequence[Any], shape: Sequence[Any]) -> int | None:
+    """Return the size that is -1; beside a size of 0, that of all others that are not.
+
+    >>> _missing([2, -1], [6, 2]), _missing([0, -1, 3], [0, 6])
+    (6, 2)
+    """
+    has_none = 0 in given
+    rest = math.prod(one for one in given if one > 0)
+    total = math.prod(one for one in shape if one or not has_none)
+    return total // rest if rest else None
 
 
 def _divides(part: int, total: int) -> bool:
@@ -102,9 +115,16 @@ def _divides(part: int, total: int) -> bool:
 
 def _reshape(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     shape = attrs["shape"]
-    if shape is not None:
+    if shape is not None and not (0 in shape and -1 in shape):
         return lambda x: x.reshape(shape)
-    return lambda x, sizes: x.reshape(given_or_input(None, (sizes,)))
+    return lambda x, *sizes: _reshaped(x, given_or_input(shape, sizes))
+
+
+def _reshaped(x: Any, sizes: Ints) -> Any:
+    if 0 in sizes and -1 in sizes:
+        found = _missing(sizes, x.shape) or 0
+        sizes = tuple(found if one == -1 else one for one in sizes)
+    return x.reshape(sizes)
 
 
 def like(g: Any, x: Tensor) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kit.errors import UnimplementedError
 from kit.graph.array_protocol import SLICING, ArrayProtocol
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
@@ -204,7 +205,31 @@ def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [part, *[None] * (len(op.inputs) - 1)]
 
 
+def _infer_assign(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    ref, value, *bounds = inputs
+    if ref.dtype != value.dtype:
+        raise TypeError(
+            f"a variable of {name_of(ref.dtype)} cannot take {name_of(value.dtype)}."
+        )
+    _part(ref.shape, attrs["spec"], [ref, *bounds])
+    return [Static(ref.shape, ref.dtype)]
+
+
+def _assign(_: Any, ref: Any, value: Any, *inputs: Any, spec: Sequence[Item]) -> Any:
+    def changed(old: Any) -> Any:
+        new, key = old.copy(), _key(spec, inputs)
+        if new[key].shape != value.shape:
+            raise UnimplementedError(
+                f"a slice of {list(new[key].shape)} cannot take {list(value.shape)}."
+            )
+        new[key] = value
+        return new
+
+    return ref.update(changed)
+
+
 SLICING.append(strided_slice)
 
 register_bound("StridedSlice", _infer, _bind, _gradient)
 register(OpDef("StridedSliceGrad", infer_like(1), _back, _gradient_back))
+register(OpDef("StridedSliceAssign", _infer_assign, _assign, stateful=True, refs=(0,)))

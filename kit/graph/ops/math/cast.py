@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static
-from kit.graph.table import Attrs, register_bound
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 @speaks(np.astype)
@@ -54,4 +55,36 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [cast(gradients[0], source) if source.kind in "fc" else None]
 
 
+def _infer_bits(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    source, wanted, shape = inputs[0].dtype, attrs["dtype"], inputs[0].shape
+    if STRING in (source, wanted):
+        raise TypeError("texts have no fixed number of bits; decode them instead.")
+    if shape is None or source.itemsize == wanted.itemsize:
+        return [Static(shape, wanted)]
+    if source.itemsize > wanted.itemsize:
+        return [Static((*shape, source.itemsize // wanted.itemsize), wanted)]
+    count = wanted.itemsize // source.itemsize
+    if not shape or shape[-1] not in (None, count):
+        raise ValueError(
+            f"Cannot bitcast due to shape. {shape} of {name_of(source)} must end with "
+            f"{count} for {name_of(wanted)}."
+        )
+    return [Static(shape[:-1], wanted)]
+
+
+def _bits(xp: ModuleType, x: Any, *, dtype: Any) -> Any:
+    kept = xp.ascontiguousarray(x).reshape(x.shape)
+    if kept.dtype.itemsize == dtype.itemsize:
+        return kept.view(dtype)
+    if kept.dtype.itemsize > dtype.itemsize:
+        return kept[..., None].view(dtype)
+    if kept.shape[-1] != dtype.itemsize // kept.dtype.itemsize:
+        raise InvalidArgumentError(
+            f"Cannot bitcast from {name_of(kept.dtype)} to {name_of(dtype)}: shape "
+            f"{list(kept.shape)}"
+        )
+    return kept.view(dtype)[..., 0]
+
+
 register_bound("Cast", _infer, _bind, _gradient)
+register(OpDef("Bitcast", _infer_bits, _bits))

@@ -18,7 +18,7 @@ from kit.graph.ops.math.elementwise import conj, sum_like
 from kit.graph.ops.math.reduce import reduce_max, reduce_sum
 from kit.graph.ops.math.unary import absolute, sqrt, square
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
-from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
+from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
 
 
 def matmul(
@@ -191,6 +191,13 @@ def _diag_like(xp: ModuleType, g: Any, x: Any) -> Any:
     return out
 
 
+def _orthogonal(xp: ModuleType, x: Any) -> Any:
+    """Return a matrix with orthogonal columns, made of one that is not wide."""
+    columns, rest = xp.linalg.qr(x)
+    return (columns * xp.sign(xp.diag(rest))).astype(x.dtype)
+
+
+register(OpDef("Orthogonal", infer_like(0), _orthogonal, missing))
 register_bound("MatMul", _infer, _bind, _gradient)
 register_bound("Diag", _infer_diag, lambda xp, _: xp.diag, _diag_gradient)
 register_bound("DiagPart", _infer_part, lambda xp, _: xp.diag, _part_gradient)

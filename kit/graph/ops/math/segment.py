@@ -22,7 +22,7 @@ from kit.graph.kernels.bounds import check_indices
 from kit.graph.op import Op
 from kit.graph.ops.array.rows import check_whole
 from kit.graph.ops.array.shape import shape_of
-from kit.graph.ops.math.arithmetic import divide, multiply
+from kit.graph.ops.math.arithmetic import divide, maximum, multiply
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import equal
 from kit.graph.ops.math.elementwise import conj
@@ -59,9 +59,12 @@ def _infer(is_sorted: bool) -> Callable[..., Sequence[Static]]:
         rank = len(ids.shape)
         if is_sorted and not data.shape:
             raise ValueError("data without axes has no rows.")
-        merge(data.shape[:rank], ids.shape, "data and numbers of segments")
+        if not is_sorted:
+            merge(data.shape[:rank], ids.shape, "data and numbers of segments")
         count = inputs[2].value if len(inputs) > 2 else None
         size = None if count is None else int(count)
+        if size is not None and size < 0:
+            raise ValueError(f"the count of segments is {size}; it is not negative.")
         return [Static((size, *data.shape[rank:]), data.dtype)]
 
     return infer
@@ -166,7 +169,8 @@ def _sum_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 def _extreme_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, ids = op.inputs[:2]
     chosen = cast(equal(x, _own(op, op.outputs[0])), x.static.dtype)
-    share = divide(gradients[0], _sum(ids, chosen, op.outputs[0]))
+    times = maximum(_sum(ids, chosen, op.outputs[0]), 1)  # 0 where no row is
+    share = divide(gradients[0], times)
     return [multiply(chosen, _own(op, share)), *[None] * (len(op.inputs) - 1)]
 
 

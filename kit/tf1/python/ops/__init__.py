@@ -3,11 +3,11 @@
 from kit import tf1 as array_ops
 from kit import tf1 as check_ops
 from kit import tf1 as clip_ops
-from kit import tf1 as data_flow_ops
 from kit import tf1 as gradients
 from kit import tf1 as gradients_impl
 from kit import tf1 as init_ops
 from kit import tf1 as logging_ops
+from kit import tf1 as lookup_ops
 from kit import tf1 as math_ops
 from kit import tf1 as partitioned_variables
 from kit import tf1 as random_ops
@@ -28,6 +28,7 @@ from kit.tf1 import nn as rnn
 from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1 import rnn_cell as rnn_cell_impl
 from kit.tf1.python.ops import control_flow_ops as control_flow_ops
+from kit.tf1.python.ops import data_flow_ops as data_flow_ops
 from kit.tf1.python.submodules import importable
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "image_ops",
     "init_ops",
     "logging_ops",
+    "lookup_ops",
     "math_ops",
     "nn",
     "nn_impl",

@@ -171,7 +171,7 @@ class Saver:
         write_version: int = SaverDef.V2,
         pad_step_number: bool = False,
         save_relative_paths: bool = False,
-        filename: str | None = None,
+        filename: str | bytes | None = None,
     ) -> None:
         """Add operations to the default graph, unless `defer_build`.
 

@@ -142,7 +142,7 @@ _HOST = "/device:CPU:0"
 def add_saver_ops(
     saveables: Sequence[Saveable],
     *,
-    filename: str | None,
+    filename: str | bytes | None,
     name: str | None,
     sharded: bool,
     reshape: bool,
@@ -150,7 +150,8 @@ def add_saver_ops(
     """Add a saver's operations to the graph of the variables; returns their names."""
     refs = [one.ref for one in saveables]
     with op_scope(name, "save", refs):
-        default = _text("filename/input", filename or "model")
+        text = filename.decode() if isinstance(filename, bytes) else filename
+        default = _text("filename/input", text or "model")
         prefix = create("PlaceholderWithDefault", default, name="filename", shape=())
         prefix = create("PlaceholderWithDefault", prefix, name="Const", shape=())
         if sharded:

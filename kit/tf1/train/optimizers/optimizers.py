@@ -17,6 +17,7 @@ from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.train.optimizers.optimizer import Optimizer
 from kit.tf1.variables.assigning import assign
 from kit.tf1.variables.variables import Variable
+from kit.training.optimizers import graph_rules
 from kit.training.optimizers import rules as rules
 from kit.training.optimizers.minimize import settings_of, title_of
 from kit.training.optimizers.rule import Rule
@@ -151,7 +152,7 @@ class AdagradOptimizer(RuleOptimizer):
 class AdadeltaOptimizer(RuleOptimizer):
     """Steps as long as the last ones were, relative to the gradients."""
 
-    _rule_class = rules.Adadelta
+    _rule_class = graph_rules.Adadelta
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class FtrlOptimizer(RuleOptimizer):
     than -0.5, the root.
     """
 
-    _rule_class = rules.Ftrl
+    _rule_class = graph_rules.Ftrl
 
     def __init__(
         self,

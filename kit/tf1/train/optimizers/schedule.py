@@ -15,12 +15,15 @@ from kit.tf1.ops.arithmetic import (
     exp,
     floor,
     less_equal,
+    log,
     minimum,
     multiply,
     negative,
     pow,
+    sqrt,
 )
 from kit.tf1.ops.index import where
+from kit.tf1.ops.random import random_normal
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 
 
@@ -125,6 +128,86 @@ def cosine_decay(
         progress = minimum(cast(global_step, dtype), span) / span
         wave = 0.5 * (1.0 + cos(math.pi * progress))
         return multiply(rate, (1 - alpha) * wave + alpha)
+
+
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: float = 2.0,
+    m_mul: float = 1.0,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that falls like `cosine_decay` again and again.
+
+    Each time takes `t_mul` as many steps, and begins with `m_mul` of the rate before.
+    """
+    _check_step(global_step, "cosine decay restarts")
+    with op_scope(name, "SGDRDecay", [learning_rate, global_step]):
+        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
+        dtype = rate.dtype.base_dtype
+        gone = cast(global_step, dtype) / cast(first_decay_steps, dtype)
+        if t_mul == 1.0:
+            times = floor(gone)
+            part = gone - times
+        else:
+            times = floor(log(1.0 - gone * (1.0 - t_mul)) / math.log(t_mul))
+            longer = pow(convert_to_tensor(t_mul, dtype), times)
+            part = (gone - (1.0 - longer) / (1.0 - t_mul)) / longer
+        share = pow(convert_to_tensor(m_mul, dtype), times)
+        wave = 0.5 * share * (1.0 + cos(math.pi * part))
+        return multiply(rate, (1 - alpha) * wave + alpha)
+
+
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Any:
+    """Return rate * ((alpha + what is left) * a cosine of `num_periods` + beta)."""
+    _check_step(global_step, "linear cosine decay")
+    with op_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
+        rate, left, wave = _waved(learning_rate, global_step, decay_steps, num_periods)
+        return multiply(rate, (alpha + left) * wave + beta, name=scope)
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: float = 1.0,
+    variance_decay: float = 0.55,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Any:
+    """Return `linear_cosine_decay` with normal noise, which falls with the steps."""
+    _check_step(global_step, "noisy linear cosine decay")
+    name_or = name, "NoisyLinearCosineDecay"
+    with op_scope(*name_or, [learning_rate, global_step]) as scope:
+        rate, left, wave = _waved(learning_rate, global_step, decay_steps, num_periods)
+        step = minimum(cast(global_step, rate.dtype), cast(decay_steps, rate.dtype))
+        spread = sqrt(initial_variance / pow(1.0 + step, variance_decay))
+        noisy = left + random_normal(left.shape, stddev=spread, dtype=rate.dtype)
+        return multiply(rate, (alpha + noisy) * wave + beta, name=scope)
+
+
+def _waved(
+    learning_rate: Any, global_step: Any, decay_steps: Any, num_periods: float
+) -> tuple[Any, Any, Any]:
+    """Return the rate, the share of steps that is left, and the height of the wave."""
+    rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
+    dtype = rate.dtype.base_dtype
+    span = cast(decay_steps, dtype)
+    step = minimum(cast(global_step, dtype), span)
+    wave = 0.5 * (1.0 + cos(2.0 * math.pi * num_periods * (step / span)))
+    return rate, (span - step) / span, wave
 
 
 def _check_step(global_step: Any, function: str) -> None:
