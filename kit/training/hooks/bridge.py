@@ -292,7 +292,8 @@ class HookCheckpoints:
 
     def is_written(self, step: int) -> bool | None:
         """Whether that state, or a later one in its place, is on disk."""
-        return self._coordinator().save_coordinator.fate(step)
+        fate: bool | None = self._coordinator().save_coordinator.fate(step)
+        return fate
 
 
 class HookSession:
