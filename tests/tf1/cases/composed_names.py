@@ -67,6 +67,12 @@ def initial(name: str, shape: Any, **how: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, getattr(tf.initializers, name)(**how)(shape))
 
 
+def settings(name: str) -> Callable[[Any], Any]:
+    return lambda tf: sorted(
+        getattr(tf.initializers, name)(seed=3).get_config().items()
+    )
+
+
 def case_orthogonal_columns_are_orthogonal(tf: Any) -> Any:
     made = run(tf, tf.orthogonal_initializer(2.0)([3, 5, 4]))
     flat = made.reshape(15, 4)
@@ -154,22 +160,20 @@ def case_a_saver_whose_file_is_named_in_bytes(tf: Any) -> Any:
 
 
 def case_a_gradient_of_ones_own(tf: Any) -> Any:
-    @tf.custom_gradient
     def doubled(x: Any, y: Any) -> Any:
         return x * y, lambda slope: (2.0 * slope, slope + 1.0)
 
     x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
-    made = doubled(x, y)
+    made = tf.custom_gradient(doubled)(x, y)
     return run(tf, [made, *tf.gradients(made * 3.0, [x, y])])
 
 
 def case_a_gradient_of_ones_own_for_several_results(tf: Any) -> Any:
-    @tf.custom_gradient
     def parts(x: Any) -> Any:
         return [x + 1.0, x * 2.0], lambda first, second: first * 10.0 + second
 
     x = tf.constant([1.0, 2.0])
-    first, second = parts(x)
+    first, second = tf.custom_gradient(parts)(x)
     return run(tf, [first, second, *tf.gradients(second, x)])
 
 
@@ -281,9 +285,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "identity": initial("identity", [2, 3], gain=2.0),
     "identity_of_rows": initial("identity", [3]),
     **{
-        name: lambda tf, name=name: sorted(
-            getattr(tf.initializers, name)(seed=3).get_config().items()
-        )
+        name: settings(name)
         for name in ("he_normal", "he_uniform", "lecun_normal", "lecun_uniform")
     },
     "orthogonal_rows_only": initial("orthogonal", [3]),
