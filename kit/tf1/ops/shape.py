@@ -12,10 +12,11 @@ from kit.graph.ops.array import broadcast
 from kit.graph.ops.array import shape as native
 from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
-from kit.tf1.ops.arithmetic import conj
+from kit.tf1.ops.arithmetic import cast, conj
 from kit.tf1.ops.write import axes, index, one_of, value_now, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
+from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
@@ -136,6 +137,8 @@ def shape(
     out_type: Any = int32,
 ) -> Any:
     """Return the shape as a tensor; a constant if it is already known."""
+    if isinstance(input, SparseTensor | SparseTensorValue):
+        return cast(input.dense_shape, out_type, name)
     with op_scope(name, "Shape", [input]) as scope:
         found = convert_to_tensor(input)
         known = found.static.shape
@@ -161,6 +164,10 @@ def size(
     out_type: Any = int32,
 ) -> Any:
     """Return the number of elements as a tensor; a constant if already known."""
+    if isinstance(input, SparseTensor | SparseTensorValue):
+        sizes = convert_to_tensor(input.dense_shape)
+        total = create("Prod", sizes, name=None, axis=None, keepdims=False)
+        return cast(total, out_type, name)
     with op_scope(name, "Size", [input]) as scope:
         found = convert_to_tensor(input)
         return _told("Size", found, n_elements(found.static.shape), out_type, scope)
@@ -168,6 +175,8 @@ def size(
 
 def rank(input: Any, name: str | None = None) -> Any:
     """Return the number of axes as a tensor; a constant if it is already known."""
+    if isinstance(input, SparseTensor | SparseTensorValue):
+        return size(input.dense_shape, name)
     with op_scope(name, "Rank", [input]) as scope:
         found = convert_to_tensor(input)
         known = found.static.shape

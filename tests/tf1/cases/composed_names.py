@@ -148,6 +148,19 @@ def case_sparse_tensors_by_element(tf: Any) -> Any:
     return run(tf, made)
 
 
+def case_shapes_of_what_is_sparse(tf: Any) -> Any:
+    sparse = tf.SparseTensor([[0, 1]], [2.0], [3, 4])
+    return run(tf, [tf.shape(sparse), tf.size(sparse), tf.rank(sparse)])
+
+
+def case_a_function_that_gives_no_numbers(tf: Any) -> Any:
+    return run(tf, tf.py_func(lambda: {"a": 1}, [], tf.int64))
+
+
+def case_a_function_that_gives_records(tf: Any) -> Any:
+    return run(tf, tf.py_func(lambda: np.zeros(1, [("a", "f4")]), [], tf.float32))
+
+
 def case_a_sparse_placeholder_whose_shape_is_known(tf: Any) -> Any:
     sparse = tf.sparse_placeholder(tf.float32, [3, 2])
     feed = {sparse: (np.array([[1, 0]]), np.array([2.0]))}

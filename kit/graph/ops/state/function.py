@@ -16,10 +16,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from kit.arrays import to_numpy
-from kit.errors import InvalidArgumentError, KitError, UnknownError
+from kit.errors import InternalError, InvalidArgumentError, KitError, UnknownError
 from kit.graph.convert import tensor
 from kit.graph.default import graph_of
-from kit.graph.dtypes import STRING, Array, DType, dtype_of, name_of, to_array
+from kit.graph.dtypes import KNOWN, STRING, Array, DType, dtype_of, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.static import Shape, Static, agrees, as_shape, text
 from kit.graph.table import Attrs, OpDef, register
@@ -229,6 +229,11 @@ def _array_of(found: Any, is_exact: bool) -> Any:
 
 def _check_dtype(given: Array, dtype: DType, number: int) -> None:
     own = STRING if given.dtype.kind in "USO" else given.dtype
+    first = given.reshape(-1)[:1].tolist() if own == STRING else []
+    if own not in KNOWN or not isinstance((first or [""])[0], str | bytes):
+        raise InternalError(
+            f"result {number} of the function is {given!r}, no numbers or texts."
+        )
     if own != dtype:
         raise InvalidArgumentError(
             f"result {number} of the function is {name_of(own)}, and {name_of(dtype)} "
