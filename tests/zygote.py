@@ -222,6 +222,15 @@ def python_path(env: Mapping[str, str]) -> list[str]:
     return [os.path.abspath(folder) for folder in folders]  # noqa: PTH100
 
 
+def is_in_other_network() -> bool:
+    """Whether this thread has gone to a network in which the zygote is not."""
+    networks = {
+        os.readlink(f"/proc/{name}/ns/net")  # noqa: PTH115
+        for name in ("self", "thread-self")
+    }
+    return len(networks) > 1
+
+
 def order_of(start: Mapping[str, Any]) -> Order | None:
     """Return a start as an order, None if the program is not to be forked."""
     if any(start[name] != value for name, value in USUAL.items()):
@@ -238,7 +247,7 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
     program = Path(words[is_option]).name
     is_own = words[0] == "-m" and program.startswith(OWN)
     is_asked = zygote.forks_all or is_own or program in FORKED
-    if not is_asked or program == Path(__file__).name:
+    if not is_asked or program == Path(__file__).name or is_in_other_network():
         return None
     env = dict(os.environ if start["env"] is None else start["env"])
     if any(Path(one, "sitecustomize.py").exists() for one in python_path(env)):
