@@ -98,7 +98,10 @@ def expand_dims(
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
     with op_scope(name, "ExpandDims", [input, axis]) as scope:
         found = argument("ExpandDims", "input", input)
-        return native.expand_dims(found, axes("ExpandDims", "dim", axis), name=scope)
+        places = axes("ExpandDims", "dim", axis)
+        if len(places) != 1:
+            raise ValueError(f"'dim' must be a tensor with a single value, not {axis}.")
+        return native.expand_dims(found, places, name=scope)
 
 
 def squeeze(

@@ -112,8 +112,9 @@ class BaseSession:
 
     @property
     def graph_def(self) -> GraphDef:
-        """The graph as a message."""
-        return self._graph.as_graph_def()
+        """The graph as a message, with shapes if the config says `infer_shapes`."""
+        add_shapes = self._config.graph_options.infer_shapes
+        return self._graph.as_graph_def(add_shapes=add_shapes)
 
     @property
     def sess_str(self) -> bytes | None:

@@ -148,6 +148,18 @@ def case_sparse_tensors_by_element(tf: Any) -> Any:
     return run(tf, made)
 
 
+def case_shapes_are_in_the_message_of_a_session(tf: Any) -> Any:
+    tf.zeros([2, 3], name="x")
+    options = tf.GraphOptions(infer_shapes=True)
+    with tf.Session(config=tf.ConfigProto(graph_options=options)) as session:
+        attr = session.graph_def.node[0].attr
+    return [d.size for d in attr["_output_shapes"].list.shape[0].dim]
+
+
+def case_two_new_axes(tf: Any) -> Any:
+    return tf.expand_dims(1, axis=[0, 1])
+
+
 def case_shapes_of_what_is_sparse(tf: Any) -> Any:
     sparse = tf.SparseTensor([[0, 1]], [2.0], [3, 4])
     return run(tf, [tf.shape(sparse), tf.size(sparse), tf.rank(sparse)])
