@@ -21,6 +21,8 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
+from tests.zygote import forking
+
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens"
 STOP_S = 60
@@ -80,13 +82,17 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
     quiet.mkdir(parents=True)
     news = {"fetchNews": "false", "checkForUpdates": False}
     (quiet / "notification.jupyterlab-settings").write_text(json.dumps(news))
+    page = home / "config" / "labconfig" / "page_config.json"
+    page.parent.mkdir(parents=True)
+    page.write_text(json.dumps({"buildCheck": False}))  # by node, again and again
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--notebook-dir={folder}"],
-        env={**os.environ, **own, "PYTHONPATH": path},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with forking():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--notebook-dir={folder}"],
+            env={**os.environ, **own, "PYTHONPATH": path},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert process.stderr is not None
     try:
         found = None
