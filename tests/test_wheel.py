@@ -126,6 +126,8 @@ def test_with_extras_all_modules_import_and_the_demonstration_runs_without_a_ser
     installed.pip("[dask,demo]")
 
     assert installed.run("python", "-c", IMPORT, *modules_of_the_tree()) == "False"
+    lacking = installed.attempt("python", "-c", "import kit.torch").stderr
+    assert "ImportError: kit.torch needs PyTorch; run: pip install torch" in lacking
     options = ["--ps", "0", "--worker", "2", "--steps", "30", "--text-steps", "2"]
     assert "accuracy" in installed.run("psring", "demo", *options)
     assert (installed.cwd / "build" / "demo" / "report.html").exists()
@@ -135,4 +137,5 @@ def test_with_extras_all_modules_import_and_the_demonstration_runs_without_a_ser
 def modules_of_the_tree() -> list[str]:
     paths = [path for top in ("kit", "widgets") for path in (ROOT / top).rglob("*.py")]
     parts = [path.relative_to(ROOT).with_suffix("").parts for path in paths]
+    parts = [one for one in parts if one[:2] != ("kit", "torch")]  # no extra has it
     return [".".join(one[:-1] if one[-1] == "__init__" else one) for one in parts]
