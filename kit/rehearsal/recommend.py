@@ -156,8 +156,8 @@ def recommend(
     >>> import kit
     >>> kit.recommend(4000, worker=8, hosts=8, link="1gbit,5ms").topology
     'mesh'
-    >>> kit.recommend(4_000_000, ps=1, worker=4, link="100mbit,1ms").topology
-    'ring'
+    >>> kit.recommend([(6_250,)] * 16, ps=16, worker=4, link="100mbit").topology
+    'ps'
     """
     given = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
     supposed = Supposed(model_or_sizes, *given, optimizer, placement, compress)

@@ -68,8 +68,10 @@ def test_written_gradients_give_the_bits_of_the_replay(
 def test_asynchronous_training_takes_written_gradients_too() -> None:
     run = train(writing, 1, topology="ps", sync=False, steps=60)
 
-    first, last = run.metrics[0]["loss"], run.metrics[-1]["loss"]
-    assert last < first
+    # Of the parameters, and not of the last update: a worker that a busy machine held
+    # back may push then what it computed with the first ones.
+    before, after = (fit(params, DATA)[0] for params in (initial(), run.params))
+    assert after < before / 10
 
 
 def failure(step: Any, **changes: Any) -> KitError:
