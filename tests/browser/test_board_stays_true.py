@@ -41,8 +41,9 @@ pytestmark = [
     pytest.mark.lasting("thread", "descriptor", "process"),  # of browser and server
 ]
 MOST_PX = 650
-IS_THERE = """document.querySelectorAll('.ps-live .bk-Figure').length >= 3
-    || document.body.textContent.includes('model not found')"""
+IS_GIVEN_UP = "document.body.textContent.includes('model not found')"
+IS_THERE = f"""document.querySelectorAll('.ps-live .bk-Figure').length >= 3
+    || {IS_GIVEN_UP}"""
 IS_SAVED = "() => !jupyterapp.shell.currentWidget.context.model.dirty"
 SCREENS = (
     (1920, 1080, "JupyterLab Light", ["Loss"]),
@@ -323,6 +324,8 @@ def test_without_its_kernel_a_loaded_page_shows_a_still_picture(room: Room) -> N
     command(room.page, "docmanager:save")
     room.page.wait_for_function(IS_SAVED)
     load_again(room.page)
+    # Until then what is shown may be hidden again, for the board that is waited for.
+    room.page.wait_for_function(IS_GIVEN_UP)
 
     assert "A still picture of" in boards.still_picture(room.page)
     still = room.page.locator(".ps-snapshot:visible").first
