@@ -304,7 +304,9 @@ def stopped(room: Room) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_board_whose_kernel_is_gone_says_so_and_cannot_be_used(room: Room) -> None:
+def test_a_board_whose_kernel_is_gone_says_so_and_is_a_still_picture_when_loaded_again(
+    room: Room,
+) -> None:
     silence = room.board.locator(".ps-silence")
     assert boards.text_of(silence) == ""
     step = boards.number(room.board, "step")
@@ -319,8 +321,6 @@ def test_a_board_whose_kernel_is_gone_says_so_and_cannot_be_used(room: Room) -> 
     assert boards.number(room.board, "step") >= step  # the last state is kept
     assert room.board.locator(".ps-controls[inert]").count() == 3
 
-
-def test_without_its_kernel_a_loaded_page_shows_a_still_picture(room: Room) -> None:
     command(room.page, "docmanager:save")
     room.page.wait_for_function(IS_SAVED)
     load_again(room.page)
