@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kit.demo.verdict import AnswerVerdict, chosen, plain, quantity, reveal
+from kit.demo.verdict import AnswerVerdict, chosen, number_text, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.handles import handle
 from kit.markup import markup
@@ -199,7 +199,7 @@ class Prediction:
         if self.choices:
             return f"one of: {', '.join(self.choices)}"
         limits = [
-            f"{word} {plain(limit)}"
+            f"{word} {number_text(limit)}"
             for word, limit in (("from", self.low), ("to", self.high))
             if limit is not None
         ]
@@ -209,7 +209,7 @@ class Prediction:
         """Return an answer in words, with its unit."""
         if isinstance(value, str):
             return value
-        return f"{plain(value)} {self.unit}".strip()
+        return f"{number_text(value)} {self.unit}".strip()
 
     def __repr__(self) -> str:
         if self._value is not None:
@@ -273,7 +273,7 @@ class PredictionForm:
             return
         self.field.disabled = self.button.disabled = True
         value = self._prediction.value
-        self.field.value = value if isinstance(value, str) else plain(value)
+        self.field.value = value if isinstance(value, str) else number_text(value)
         self._say(f"Locked in: {self._prediction.told(value)}.")
 
     def _say(self, text: str) -> None:

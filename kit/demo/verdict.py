@@ -125,11 +125,11 @@ def _with_unit(text: str, unit: str) -> float:
     raise InvalidArgumentError(f"{said!r} does not fit here; use {known}.")
 
 
-def plain(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a number as it is read aloud: six digits at least, and never an exponent.
 
-    >>> plain(2_100_000.0), plain(0.75), plain(0.0000125), plain(1e100)[:9]
-    ('2,100,000', '0.75', '0.0000125', '10,000,00')
+    >>> number_text(2_100_000.0), number_text(0.75), number_text(0.0000125)
+    ('2,100,000', '0.75', '0.0000125')
     """
     if not math.isfinite(value) or value == 0 or 1e-4 <= abs(value) < 1e6:
         return f"{value:,.6g}"
@@ -178,7 +178,7 @@ def number(
         return AnswerVerdict(True, f"Right. {well}")
     said = (words for wrong, words in hints.items() if _is_near(found, wrong, share))
     which = "low" if found < right else "high"
-    shown = f"{plain(found)} {unit}".strip()
+    shown = f"{number_text(found)} {unit}".strip()
     return _not_yet(f"{shown} is too {which}; {next(said, otherwise)}")
 
 
@@ -196,7 +196,7 @@ def reveal(
     The best: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
     """
     head = "Measured" if yours is None else "The best"
-    shown = f"{_with(head, right, unit)}; you guessed {plain(guess)}."
+    shown = f"{_with(head, right, unit)}; you guessed {number_text(guess)}."
     if is_right := _is_near(guess, right, 0.1):
         shown += " Well guessed."
     elif guess > 0 and right > 0:
@@ -209,7 +209,7 @@ def reveal(
 
 
 def _with(name: str, value: float, unit: str) -> str:
-    return f"{name}: {plain(value)} {unit}".strip()
+    return f"{name}: {number_text(value)} {unit}".strip()
 
 
 def function(

@@ -70,11 +70,7 @@ def random_contrast(
     image: Any, lower: float, upper: float, seed: int | None = None
 ) -> Any:
     """Return an image with the contrast changed by a factor between two bounds."""
-    if lower < 0:
-        raise ValueError(f"lower must be non-negative, not {lower}.")
-    if upper <= lower:
-        raise ValueError(f"upper must be > lower; they are {upper} and {lower}.")
-    return adjust_contrast(image, random.random_uniform([], lower, upper, seed=seed))
+    return adjust_contrast(image, _factor(lower, upper, seed))
 
 
 def convert_image_dtype(
@@ -202,11 +198,15 @@ def random_saturation(
     image: Any, lower: float, upper: float, seed: int | None = None
 ) -> Any:
     """Return images with the saturation times a factor between two bounds."""
+    return adjust_saturation(image, _factor(lower, upper, seed))
+
+
+def _factor(lower: float, upper: float, seed: int | None) -> Any:
     if lower < 0:
         raise ValueError(f"lower must be non-negative, not {lower}.")
     if upper <= lower:
         raise ValueError(f"upper must be > lower; they are {upper} and {lower}.")
-    return adjust_saturation(image, random.random_uniform([], lower, upper, seed=seed))
+    return random.random_uniform([], lower, upper, seed=seed)
 
 
 def _recolored(

@@ -431,7 +431,7 @@ class Run:
         self._warn()
         return self
 
-    def until(self, what: int | Callable[[Run], Any]) -> StepWait:
+    def until(self, step: int | Callable[[Run], Any]) -> StepWait:
         """Return a wait for a step: `await run.until(100)`, or `run.until(100).wait()`.
 
         It ends when so many steps are done, or when the training is over before: done,
@@ -440,7 +440,7 @@ class Run:
 
         Parameters
         ----------
-        what : int or callable
+        step : int or callable
             How many steps, or a function that is called with this run, some fifty times
             a second, until what it returns is true.
 
@@ -452,7 +452,7 @@ class Run:
         Raises
         ------
         InvalidArgumentError
-            `what` is neither a whole number nor a function.
+            `step` is neither a whole number nor a function.
 
         Examples
         --------
@@ -461,7 +461,7 @@ class Run:
             cluster.kill("worker:1")
             await run.until(lambda run: run.losses)
         """
-        return StepWait(self, what)
+        return StepWait(self, step)
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:

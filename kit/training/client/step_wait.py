@@ -20,34 +20,32 @@ _LOOK_S: Final = 0.02
 
 
 class StepWait:
-    """Waits until a training has done some steps, or more; `Run.until` makes it.
+    """Waits until a training has done some steps, or until a function is true.
 
     `await` it in a notebook, where buttons work meanwhile; `wait()` blocks. While the
     training is paused a line says so, because a pause may have been forgotten.
     """
 
-    def __init__(self, run: Run, what: int | Callable[[Run], Any]) -> None:
-        """Raise `InvalidArgumentError` if `what` is no whole number and no function."""
+    def __init__(self, run: Run, step: int | Callable[[Run], Any]) -> None:
+        """Raise `InvalidArgumentError` for neither a whole number nor a function."""
         self._run, self._until = run, ""
         self._lacking = "what the function waits for has not happened"
-        if callable(what):
-            self._is_met: Callable[[Run], Any] = what
+        if callable(step):
+            self._is_met: Callable[[Run], Any] = step
             return
         try:
-            step = operator.index(what)
+            last = operator.index(step)
         except TypeError:
             raise InvalidArgumentError(
-                f"{what!r} is no number of steps and no function of the run; write "
-                f"run.until(100), for example, or run.until(lambda run: run.losses)."
+                f"{step!r} is neither a number of steps nor a function of the run; "
+                f"write run.until(100), or run.until(lambda run: run.losses)."
             ) from None
-        self._until, self._lacking = (
-            f", until step {step:,}",
-            f"step {step:,} is not done",
-        )
-        self._is_met = lambda run: run.step >= step
+        self._until = f", until step {last:,}"
+        self._lacking = f"step {last:,} is not done"
+        self._is_met = lambda run: run.step >= last
 
     def wait(self, timeout: float | None = None) -> Run:
-        """Block until it is so far or the training is over; return the run.
+        """Block until then, or until the training is over; return the run.
 
         Parameters
         ----------
