@@ -101,7 +101,7 @@ with features.if_there():
     from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
     from kit.rehearsal.rehearse import rehearse as rehearse
 with features.if_there():
-    from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
+    from kit.training.checkpointing.loading import load_checkpoint as load_checkpoint
     from kit.training.checkpointing.policy import Checkpoints as Checkpoints
 with features.if_there():
     from kit.training.elastic.options import Elastic as Elastic

@@ -111,6 +111,10 @@ FEATURES: Final = (
 )
 
 
+class FeatureOptions:
+    """How a feature is to do its work, such as `kit.Checkpoints` or `kit.Elastic`."""
+
+
 def load(where: str) -> Any:
     """Return what is called so: "kit.training.evolve:evolve".
 

@@ -21,24 +21,6 @@ from tests.source import FILES, ROOT, SHIPPED, Source
 # What is not core either: what stands on it, and the window on everything.
 AROUND = ("kit/__init__.py", "kit/testing/", "kit/torch/", "widgets/")
 
-# What the core still imports of features, by the names of these, for types alone. The
-# table can only shrink.
-LEFT = {
-    "checkpoints": {
-        "kit/training/client/run.py",
-        "kit/training/job.py",
-        "kit/training/train.py",
-    },
-    "elastic trainings": {
-        "kit/server/trainings.py",
-        "kit/training/job.py",
-        "kit/training/member/member.py",
-        "kit/training/train.py",
-    },
-    "recordings": {"kit/training/client/run.py", "kit/training/train.py"},
-    "rehearsals": {"kit/training/client/run.py"},
-}
-
 
 def feature_of(file: Source) -> str:
     found = [one.name for one in FEATURES if one.has(file.module)]
@@ -58,8 +40,8 @@ def imported_by_the_core(files: Collection[Source]) -> dict[str, set[str]]:
     return found
 
 
-def test_no_file_of_the_core_imports_a_feature_but_those_that_are_left() -> None:
-    assert imported_by_the_core(FILES) == LEFT
+def test_no_file_of_the_core_imports_a_feature_not_for_types_either() -> None:
+    assert imported_by_the_core(FILES) == {}
 
 
 @for_each("head", ["", "def f():\n    ", "if TYPE_CHECKING:\n    "])

@@ -18,8 +18,8 @@ from kit.recording.recorder import Recorder
 from kit.server.attached import AttachedCluster
 from kit.server.server import Server
 from kit.session.client.session import Session
-from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.client.run import Run
+from kit.training.client.saves import SavedCheckpoints, Saving
 from tests.cases import for_each
 from widgets import ExchangeStepper, Prediction, RingStepper, TrafficBoard
 from widgets.sharing.share import Share

@@ -68,7 +68,9 @@ def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
     """
     if job.generation is None:
         return [job.tasks[number] for number in job.workers]
-    return sorted(cluster.tasks, key=lambda task: task != job.coordinator_task)
+    return sorted(
+        cluster.tasks, key=lambda task: task != job.process_of(job.coordinator)
+    )
 
 
 @contextmanager

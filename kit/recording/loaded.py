@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
+from kit.recording.recorder import Recorder
 from kit.trace.named_rows import Change
 from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
@@ -156,7 +157,7 @@ def content_of(given: str | Path | Run | Content) -> Content:
     if isinstance(given, Run):
         if isinstance(given.source, LoadedFacts):
             return given.source.content
-        if given.recording is None:
+        if not isinstance(given.recording, Recorder):
             raise FailedPreconditionError(
                 "this run was not recorded; begin it with kit.train(..., "
                 "record=folder), or give the folder of a recording."

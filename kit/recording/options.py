@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.errors import InvalidArgumentError
+from kit.features import FeatureOptions
 from kit.handles import handle
 from kit.regular_file import user_path
 
@@ -15,7 +16,7 @@ _MIB = 1 << 20
 
 @handle
 @dataclass(frozen=True)
-class Recording:
+class Recording(FeatureOptions):
     """Where and how to record: `kit.train(..., record=kit.Recording(folder, ...))`.
 
     Parameters

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kit import arithmetic, machine
 from kit.errors import (
@@ -30,7 +30,6 @@ from kit.errors import (
     KitError,
     NotFoundError,
 )
-from kit.exchange.layout import Range
 from kit.features import load
 from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
@@ -46,17 +45,12 @@ from kit.training.coordination.client import (
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
-from kit.training.snapshot.buffers import Buffers
-from kit.training.snapshot.shard import Shard
+from kit.training.snapshot.shard import Beginning
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from kit.wire.stream import Stream
-
-if TYPE_CHECKING:
-    from kit.server.elastic.training import ElasticTraining
-    from kit.training.elastic.copies import Beginning
 
 _SPINS = 100
 _LOOK_S = 0.02
@@ -112,7 +106,7 @@ class Trainings:
         self._past: deque[str] = deque(maxlen=_MOST_PAST)
         # Members of earlier generations, for observers that are a little behind.
         self._earlier: deque[Member] = deque(maxlen=_N_EARLIER)
-        self._elastic: ElasticTraining | None = None
+        self._elastic: Any = None  # an `ElasticTraining`, where there is one
         # Why the last training was refused here, and to which members that was said.
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
@@ -158,7 +152,8 @@ class Trainings:
         with self._guard:
             elastic = self._new_elastic(job, None)
             self._be_elastic(elastic)
-            return elastic.prepare()
+            addresses: dict[int, str] = elastic.prepare()
+            return addresses
 
     def begin_elastic(self, job: Job, work: Work) -> None:
         """Start this process's part in an elastic training; raises as `begin` does."""
@@ -184,12 +179,12 @@ class Trainings:
             self._be_elastic(elastic)
         elastic.join(job)
 
-    def _new_elastic(self, job: Job, work: Work | None) -> ElasticTraining:
-        kind = load("kit.server.elastic.training:ElasticTraining")
-        made: ElasticTraining = kind(job, work, self, self)
-        return made
+    def _new_elastic(self, job: Job, work: Work | None) -> Any:
+        return load("kit.server.elastic.training:ElasticTraining")(
+            job, work, self, self
+        )
 
-    def _be_elastic(self, elastic: ElasticTraining | None) -> None:
+    def _be_elastic(self, elastic: Any) -> None:
         """Let go of the last training's generations, if nothing runs here."""
         self.check_free()
         before, self._elastic = self._elastic, elastic
@@ -202,7 +197,7 @@ class Trainings:
         job: Job,
         work: Work | None,
         beginning: Beginning | None,
-        elastic: ElasticTraining,
+        elastic: Any,
     ) -> None:
         """Start this task's part in a generation of an elastic training.
 
@@ -338,7 +333,7 @@ class Trainings:
                 return member
         return None
 
-    def elastic(self, origin: str) -> ElasticTraining:
+    def elastic(self, origin: str) -> Any:
         """Return what this process knows of an elastic training, by its first run."""
         found = self._elastic
         if found is None or found.origin != origin:
@@ -357,19 +352,8 @@ class Trainings:
         """Tell other processes what is requested of an elastic training."""
         member = self.find(run)
         if member.job.generation is not None and member.coordinator is not None:
-            self._elastic_of(member.job).share(run, member.coordinator.requests())
-
-    def _elastic_of(self, job: Job) -> ElasticTraining:
-        assert job.generation is not None, "only an elastic training copies"
-        return self.elastic(job.generation.origin)
-
-    def keep_copy(self, job: Job, copy: Shard) -> str:
-        """See `Services`."""
-        return self._elastic_of(job).keep_copy(copy)
-
-    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> Buffers:
-        """See `Services`."""
-        return self._elastic_of(job).buffers.of(me, job, ranges)
+            elastic = self.elastic(member.job.generation.origin)
+            elastic.share(run, member.coordinator.requests())
 
     def dial_process(
         self, task: Task, deadline_s: float, role: Role = Role.CONTROL

@@ -84,7 +84,7 @@ class LocalCluster(BareCluster):
             job = job.at(*(one.trainings.prepare(job) for one in self.servers))
         # The coordinator first: if it refuses, no other task has begun.
         for server in sorted(
-            self.servers, key=lambda one: one.task != job.coordinator_task
+            self.servers, key=lambda one: one.task != job.process_of(job.coordinator)
         ):
             if job.generation is not None:
                 server.trainings.begin_elastic(job, work)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
@@ -50,10 +50,6 @@ from kit.training.payload import CompressedPayload, Payload
 from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
 from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
-
-if TYPE_CHECKING:
-    from kit.training.checkpointing.policy import Checkpoints
-    from kit.training.elastic.generation import Generation
 
 _FIELDS: Final = {
     "run": text(pattern="[0-9a-f]{32}"),
@@ -108,13 +104,13 @@ class Job:
     inner: Optimizer | None = None  # of the local steps
     link: str = ""
     placement: str = "round_robin"
-    checkpoints: Checkpoints | None = None
+    checkpoints: Any = None  # where and how often: `kit.Checkpoints`
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
     keeps_state: bool = False  # whether workers keep something from step to step
     compress: str = ""  # what a run calls its compressor; empty: there is none
     stage_specs: StageSpecs = ()  # of each stage of the compressor
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
-    generation: Generation | None = None  # of a training that survives losses
+    generation: Any = None  # of a training that survives losses: `Generation`
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -187,19 +183,16 @@ class Job:
         """The member that owns the step loop and the epochs: the first worker."""
         return self.workers[0]
 
-    @property
-    def coordinator_task(self) -> Task:
-        """The task whose process hosts the coordinator."""
+    def process_of(self, member: int) -> Task:
+        """Return the task whose process hosts a member in this generation."""
         if self.generation is None:
-            return self.tasks[self.coordinator]
-        return Task.parse(self.generation.places[self.coordinator])
+            return self.tasks[member]
+        return Task.parse(self.generation.places[member])
 
     def address(self, member: int) -> str:
         """Return where a member listens in this generation; "" where all know that."""
-        generation = self.generation
-        if generation is None or not generation.addresses:
-            return ""
-        return generation.addresses[member]
+        addresses = self.generation.addresses if self.generation else ()
+        return str(addresses[member]) if addresses else ""
 
     def check_member(self, number: int) -> None:
         """Raise `InvalidArgumentError` unless there is a member of this number."""
@@ -228,7 +221,6 @@ class Job:
 
     def at(self, *addresses: Mapping[int, str]) -> Job:
         """Return the job with the addresses of its members, by their numbers."""
-        assert self.generation is not None, "else the cluster has them"
         known = {member: text for some in addresses for member, text in some.items()}
         told = tuple(known[member] for member in range(len(self.tasks)))
         return replace(self, generation=replace(self.generation, addresses=told))

@@ -39,14 +39,14 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, overload
+from typing import Any, Protocol, SupportsIndex, overload
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
-from kit.features import load
+from kit.features import FeatureOptions, load
 from kit.graph.array_protocol import ArrayProtocol
 from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
@@ -61,17 +61,11 @@ from kit.training.arguments import (
     quorum_of,
     whole,
 )
-from kit.training.client.run import Run
+from kit.training.client.run import Run, TrainingRecorder
 from kit.training.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
-
-if TYPE_CHECKING:
-    from kit.recording.options import Recording
-    from kit.recording.recorder import Recorder
-    from kit.training.checkpointing.policy import Checkpoints
-    from kit.training.elastic.options import Elastic
 
 Step = Callable[..., Any]
 
@@ -119,11 +113,11 @@ def train(
     compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
-    checkpoint: str | PathLike[str] | Checkpoints | None = ...,
+    checkpoint: str | PathLike[str] | FeatureOptions | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool | Elastic = ...,
-    record: str | PathLike[str] | Recording | None = ...,
+    elastic: bool | FeatureOptions = ...,
+    record: str | PathLike[str] | FeatureOptions | None = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -147,11 +141,11 @@ def train(
     compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
-    checkpoint: str | PathLike[str] | Checkpoints | None = ...,
+    checkpoint: str | PathLike[str] | FeatureOptions | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool | Elastic = ...,
-    record: str | PathLike[str] | Recording | None = ...,
+    elastic: bool | FeatureOptions = ...,
+    record: str | PathLike[str] | FeatureOptions | None = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -176,11 +170,11 @@ def train(
     compress: Compressor | str | None = None,
     link: str = "",
     placement: str = "round_robin",
-    checkpoint: str | PathLike[str] | Checkpoints | None = None,
+    checkpoint: str | PathLike[str] | FeatureOptions | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
-    elastic: bool | Elastic = False,
-    record: str | PathLike[str] | Recording | None = None,
+    elastic: bool | FeatureOptions = False,
+    record: str | PathLike[str] | FeatureOptions | None = None,
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
@@ -366,8 +360,8 @@ def _launch(
     cluster: Trains,
     work: Work,
     *,
-    elastic: bool | Elastic,
-    recorder: Recorder | None,
+    elastic: bool | FeatureOptions,
+    recorder: TrainingRecorder | None,
     **agreed: Any,
 ) -> Run:
     try:
@@ -382,8 +376,8 @@ def _launch(
 def _begin(
     cluster: Trains,
     work: Work,
-    elastic: bool | Elastic,
-    recorder: Recorder | None,
+    elastic: bool | FeatureOptions,
+    recorder: TrainingRecorder | None,
     topology: str,
     **agreed: Any,
 ) -> Run:

@@ -95,8 +95,8 @@ class History:
 
     @property
     def _processes(self) -> tuple[str, ...]:
-        assert self.run.newest_job.generation is not None
-        return self.run.newest_job.generation.processes
+        found: tuple[str, ...] = self.run.newest_job.generation.processes
+        return found
 
     def _settle(self) -> None:
         """Wait until some steps were done since, of which there is a whole copy."""

@@ -18,9 +18,8 @@ from kit.task import Task
 from kit.training.coordination.coordinator import log_of
 from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.asking import Coroutine
-from kit.training.elastic.copies import Beginning
 from kit.training.job import Job
-from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.training.snapshot.shard import Beginning, CopyPoint, Shard
 
 if TYPE_CHECKING:
     from tests.elastic.world import Machine, StandIn, World
@@ -110,8 +109,8 @@ class Run:
     @property
     def places(self) -> tuple[str, ...]:
         """The processes that are to host its members."""
-        assert self.job.generation is not None
-        return self.job.generation.places
+        found: tuple[str, ...] = self.job.generation.places
+        return found
 
     @property
     def is_whole(self) -> bool:

@@ -97,12 +97,12 @@ def test_shares_and_rebalance_place_more_on_a_faster_task(
     cluster.restart_dead()
     options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
     run = train(cluster, elastic=options, steps=ENDLESS)
-    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    places = run.newest_job.generation.places
     assert places.count("worker:1") == 4
     until(lambda: run.step >= 20)
     run.rebalance({"worker:2": 3})
     until(lambda: len(run.history()) == 1)
-    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    places = run.newest_job.generation.places
     assert places.count("worker:2") == 4
     end(run)
     assert_undisturbed(run, 6)
@@ -130,7 +130,7 @@ def test_rebalance_measures_who_is_faster(
     until(lambda: len(run.metrics) >= 30)
     run.rebalance()
     until(lambda: len(run.history()) == 1)
-    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    places = run.newest_job.generation.places
     assert places.count("worker:1") == 1
     end(run)
 
@@ -139,7 +139,7 @@ def test_a_spare_takes_over_at_once() -> None:
     with process_cluster(ps=1, worker=4) as cluster:
         victim = Task("worker", 1)
         run = train(cluster, victim=victim, elastic=kit.Elastic(spare=1))
-        assert run.newest_job.generation.standby == ("worker:3",)  # type: ignore[union-attr]
+        assert run.newest_job.generation.standby == ("worker:3",)
         assert len(run.job.workers) == 3
         kill(cluster, run, victim, 30)
         run.wait(30)
@@ -243,7 +243,7 @@ def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
         cluster[Task("worker", 2)].signal(signal.SIGCONT)
         until(lambda: len(run.history()) == 2)
         assert run.history()[-1].joined == ("worker:2",)
-        assert run.newest_job.generation.standby == ("worker:2",)  # type: ignore[union-attr]
+        assert run.newest_job.generation.standby == ("worker:2",)
         end(run)
 
 

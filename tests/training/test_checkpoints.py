@@ -17,7 +17,7 @@ import kit
 from kit.errors import FailedPreconditionError
 from kit.faults.history import check, read
 from kit.testing.cluster import LocalCluster
-from kit.training.checkpointing.client import Saving
+from kit.training.client.saves import Saving
 from tests.training.saved import MANY, MOMENTUM, Patient, names, train
 from tests.training.toy import (
     BATCH,

@@ -60,8 +60,8 @@ class Standing:
     @property
     def generation(self) -> Generation:
         """The newest generation that is known here."""
-        assert self.job.generation is not None, "it is elastic"
-        return self.job.generation
+        found: Generation = self.job.generation
+        return found
 
     def establish(self, number: int) -> None:
         """Note that a generation has begun everywhere."""

@@ -162,7 +162,6 @@ class Succession:
                 AbortedError("the training has ended before it could be joined.")
             )
         job = Job.from_plain(told["job"], self._now.job)
-        assert job.generation is not None
         with self._now.changed:
             is_newer = job.generation.number > self._now.generation.number
             is_in = self._now.me in job.generation.processes
@@ -173,7 +172,6 @@ class Succession:
 
     def _await_begin(self, job: Job) -> None:
         """Adopt a generation that has not begun here for too long."""
-        assert job.generation is not None
         now, (number, since) = self._now.clock(), self._heard_of
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
@@ -182,7 +180,6 @@ class Succession:
 
     def _adopt(self, job: Job, reason: str) -> None:
         """Make a generation the newest one without beginning it; ask for the next."""
-        assert job.generation is not None
         with self._now.changed:
             is_newer = job.generation.number > self._now.generation.number
             if self._now.is_over or not is_newer:

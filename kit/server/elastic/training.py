@@ -33,12 +33,12 @@ from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.coordination.log import DecisionLog
 from kit.training.elastic.asking import Ask
-from kit.training.elastic.copies import Beginning, Copies, ToldRows
+from kit.training.elastic.copies import Copies, ToldRows
 from kit.training.elastic.generation import Holder
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.training.snapshot.buffers import BuffersByMember
-from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.training.snapshot.shard import Beginning, CopyPoint, Shard
 from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class ElasticTraining:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with generation 0; `own` are the trainings of this process's task."""
-        assert job.generation is not None, "it is elastic"
         self.origin = job.generation.origin
         self.copies, self.buffers = Copies(), BuffersByMember()
         self._own, self._neighbours = own, neighbours
@@ -94,7 +93,6 @@ class ElasticTraining:
 
     def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
         """Make a generation that begins here the newest one."""
-        assert job.generation is not None, "it is elastic"
         self._processes.close()  # ends waits for copies of the generation before
         with self._now.changed:
             if job.generation.reached > self._now.generation.reached:
@@ -110,7 +108,6 @@ class ElasticTraining:
 
     def _hosted(self, job: Job) -> list[int]:
         """Return the members that are hosted here, the coordinator first."""
-        assert job.generation is not None, "it is elastic"
         hosted = job.generation.hosted_by(self._now.me)
         # The others dial the coordinator, and would wait for it to begin.
         return sorted(hosted, key=lambda one: one != job.coordinator)
@@ -145,7 +142,6 @@ class ElasticTraining:
             if error is not None and is_final:
                 self._now.fail(error)
                 return
-        assert member.job.generation is not None, "it is elastic"
         reason = error.message if error is not None else "it ended"
         self._succession.notice(member.job.generation.number, reason)
 
@@ -369,7 +365,6 @@ class ElasticTraining:
         member's newest copy up to then.
         """
         self._now.check(ballot)
-        assert job.generation is not None
         for member in self._members():
             if not member.join(job.settings.step_deadline_s):
                 raise DeadlineExceededError(
@@ -479,7 +474,7 @@ class ElasticTraining:
         if own is None:  # it had nothing to copy: the others' copies have all it needs
             return Beginning(moment.step, requests, copies)
         # The rows of its steps; where it was hosted before, observers still read them.
-        told = None if is_here else ToldRows(*map(bytes, own.parts[1:3]))
+        told = None if is_here else ToldRows(*map(bytes, own.parts[1:3])).put_into
         return Beginning(moment.step, requests, copies, told, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> Shard:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
+from kit.features import FeatureOptions
 from kit.handles import handle
 from kit.regular_file import user_path
 
@@ -24,7 +25,7 @@ _NAMED = re.compile(r"(?:step-)?(\d+)")
 
 @handle
 @dataclass(frozen=True)
-class Checkpoints:
+class Checkpoints(FeatureOptions):
     """A folder for the checkpoints of a training, and how often to write one.
 
     A training that ends or is stopped is saved in any case, and so is one whenever

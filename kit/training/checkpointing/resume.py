@@ -12,9 +12,8 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kit import arithmetic
 from kit.arithmetic import Arithmetic
@@ -42,6 +41,7 @@ from kit.training.checkpointing.save_coordinator import (
     SaveCoordinator,
     name_of,
 )
+from kit.training.client.saves import Resumed
 from kit.training.job import Job, first_few
 from kit.training.snapshot.shard import fill
 
@@ -156,48 +156,6 @@ def _unusable(path: Path, error: OSError) -> CheckpointFailed:
 Values: TypeAlias = dict[str, Array]
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """Where a training went on.
-
-    Attributes:
-        step: how many steps the checkpoint has.
-        path: its folder.
-        lost_steps: how many steps the training before it had done after that; they are
-            done again. 0 if it ended in good order.
-        passed_over: newer checkpoints that are damaged, and what is wrong with each.
-        threads: of BLAS, with which it computes as before, whatever is set here; 0 if
-            the checkpoint does not say.
-        differs: what it computes with here and not before, each with what helps.
-    """
-
-    step: int
-    path: str
-    lost_steps: int = 0
-    passed_over: tuple[tuple[str, str], ...] = ()
-    threads: int = 0
-    differs: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        text = f"went on from step {self.step:,}"
-        if self.lost_steps:
-            text += f", {self.lost_steps:,} steps were lost and are done again"
-        for path, why in self.passed_over:
-            text += f"; {path} is damaged and was passed over: {why}"
-        return "; ".join([text, *self.differs])
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return it as data that JSON can carry."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Resumed:
-        """Rebuild it from `to_plain`."""
-        over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
-        differs = tuple(map(str, plain["differs"]))
-        return cls(**{**plain, "passed_over": over, "differs": differs})
-
-
 _TOO_MANY: Final = 4  # threads for each that has a core
 
 
@@ -215,7 +173,6 @@ class CheckpointStore:
         when all are damaged, and what the system refuses.
         """
         self._job, wanted = job, job.checkpoints
-        assert wanted is not None
         files = _Crashing(job) if job.crash else FILES
         self._folder = Folder(wanted.folder, wanted.keep, files)
         _make(self._folder)

@@ -147,7 +147,6 @@ class SaveCoordinator:
         Both are called without a lock held, so the end of one save may be heard after
         the start of the next.
         """
-        assert job.checkpoints is not None
         self._job, self._wanted, self._folder = job, job.checkpoints, folder
         self._begun, self._ended, self._clock = begun, ended, clock
         self._changed = threading.Condition()

@@ -55,7 +55,6 @@ class CheckpointWriter(Sink):
 
         `told` is set when digests are to be reported to the coordinator at once.
         """
-        assert context.job.checkpoints is not None
         self._client, self._store, self._told = client, store, told
         self._save_coordinator = store.save_coordinator if store else None
         self._wanted, self._every = context.job.checkpoints.steps, 0

@@ -426,7 +426,6 @@ class Observer(TrainingFacts):
         return True
 
     def _move_on(self, job: Job) -> None:
-        assert job.generation is not None, "it is elastic"
         job = replace(job, generation=job.generation.remembering(self.changes()))
         with self._guard:
             n_epochs = max((row.number for row in self.epochs()), default=0)

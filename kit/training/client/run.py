@@ -10,14 +10,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
-from kit.features import load
+from kit.features import FeatureOptions, load
 from kit.handles import handle
 from kit.markup import Html
 from kit.progress import output_for
+from kit.settings import Settings
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import Change, EpochRow
@@ -38,6 +39,7 @@ from kit.training.client.metrics import (
 from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
+from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
@@ -50,11 +52,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from kit.recording.options import Recording
-    from kit.recording.recorder import Recorder
-    from kit.rehearsal.recommend import Recommendation
-    from kit.training.checkpointing.client import SavedCheckpoints, Saving
-    from kit.training.checkpointing.resume import Resumed
 
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
@@ -66,6 +63,28 @@ _UNREPEATABLE: Final = (
 
 class WaitInterrupted(KeyboardInterrupt):
     """Ctrl-C or the stop button ended a wait for a run; its text says how to go on."""
+
+
+class TrainingRecorder(Protocol):
+    """What records a training, as the run knows it: `kit.recording.recorder`.
+
+    Attributes:
+        error: why it ended early; empty if it did not.
+    """
+
+    error: str
+
+    def settings(self, chosen: Settings) -> Settings:
+        """Return the settings of a training that is recorded from its start."""
+
+    def take(self, job: Job) -> None:
+        """Take the job; raises `InvalidArgumentError` for one that it cannot record."""
+
+    def begin(self, observer: TrainingFacts) -> None:
+        """Begin to record what is known of the training."""
+
+    def give_up(self) -> None:
+        """Leave nothing behind: the training has not begun."""
 
 
 @handle
@@ -94,10 +113,10 @@ class Run:
     """
 
     job: Job
-    recording: Recorder | None
+    recording: TrainingRecorder | None
 
     #: Why this topology, if `kit.train` was asked to choose one.
-    recommendation: Recommendation | None = None
+    recommendation: Any = None
 
     def __init__(
         self,
@@ -138,7 +157,7 @@ class Run:
         self._incarnations: Counter[Task] = Counter()
         self._leads_here = False
         self._work: Work | None = None
-        self.recording: Recorder | None = None
+        self.recording: TrainingRecorder | None = None
 
     # -- steer ------------------------------------------------------------------
     # Each request is one small message, and returns at once. All members take it up
@@ -329,11 +348,9 @@ class Run:
         def ask(ticket: str) -> None:
             self._observer.command("save", ticket=ticket)
 
-        saving = load("kit.training.checkpointing.client:Saving")
-        begun: Saving = saving(ask, self._saves, self._is_over)
-        return begun
+        return Saving(ask, self._saves, self._is_over)
 
-    def record(self, folder: str | PathLike[str] | Recording) -> Recorder:
+    def record(self, folder: str | PathLike[str] | FeatureOptions) -> TrainingRecorder:
         """Record the training to a folder, as far as it is not over; return at once.
 
         `kit.train(..., record=folder)` does so from the first step on. A recording that
@@ -373,7 +390,7 @@ class Run:
                 f"begin another with kit.train(..., record=folder)."
             )
         begin = load("kit.recording.recorder:recorder_of")
-        recorder: Recorder = begin(folder, self._work)
+        recorder: TrainingRecorder = begin(folder, self._work)
         try:
             recorder.take(self.job)
         except InvalidArgumentError:
@@ -382,7 +399,7 @@ class Run:
         self.began(self._work, recorder)
         return recorder
 
-    def began(self, work: Work | None, recorder: Recorder | None) -> None:
+    def began(self, work: Work | None, recorder: TrainingRecorder | None) -> None:
         """Take what the training was begun with, and its recorder."""
         self._work = work
         if recorder is not None:
@@ -528,9 +545,7 @@ class Run:
     @property
     def checkpoints(self) -> SavedCheckpoints:
         """What is saved of this training: the last one, and why one was refused."""
-        saved = load("kit.training.checkpointing.client:SavedCheckpoints")
-        found: SavedCheckpoints = saved(self.job.checkpoints, self._saves)
-        return found
+        return SavedCheckpoints(self.job.checkpoints, self._saves)
 
     @property
     def resumed_from(self) -> Resumed | None:

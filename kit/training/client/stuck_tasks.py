@@ -51,7 +51,4 @@ class StuckTasks:
 def hosts_of(job: Job, watched: Sequence[Watched]) -> list[Task]:
     """Return the tasks in whose processes members of a training are stuck."""
     stuck = [number for number, one in enumerate(watched) if one.stuck]
-    if job.generation is None:
-        return [job.tasks[number] for number in stuck]
-    hosts = dict.fromkeys(job.generation.places[number] for number in stuck)
-    return [Task.parse(host) for host in hosts]
+    return [*dict.fromkeys(map(job.process_of, stuck))]

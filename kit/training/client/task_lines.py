@@ -17,7 +17,7 @@ def task_lines(job: Job, watched: Sequence[Watched]) -> Iterator[Line]:
     for member, one in enumerate(watched):
         label = f"{job.tasks[member].short:<{width}} │ "
         while one.printed:
-            yield labelled(label, one.printed.popleft(), _log(job, member))
+            yield labelled(label, one.printed.popleft(), job.process_of(member).short)
 
 
 def labelled(label: str, printed: Sequence[Any], log: str) -> Line:
@@ -30,10 +30,3 @@ def labelled(label: str, printed: Sequence[Any], log: str) -> Line:
     if kind == MORE:
         said = f"… {said:,} more in its log: kit.current_cluster().log({log!r})"
     return Line(f"{label}{said}", is_error=kind == ERROR)
-
-
-def _log(job: Job, member: int) -> str:
-    """Return whose log it is: that of the task in whose process the member is."""
-    if job.generation is None:
-        return job.tasks[member].short
-    return job.generation.places[member]

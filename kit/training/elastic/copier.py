@@ -26,12 +26,13 @@ class Copier(Sink):
         confirm: Callable[[int], None],
         requests: Callable[[], dict[str, Any]],
     ) -> None:
-        """`confirm` reports a shard that `services` has kept to the coordinator.
+        """`confirm` reports a shard that the process has kept to the coordinator.
 
         `requests` returns what is asked of the training; the coordinator's member has
         it, for all others it is empty.
         """
-        self._services, self._confirm, self._requests = services, confirm, requests
+        self._training = services.elastic(context.job.generation.origin)
+        self._confirm, self._requests = confirm, requests
         self._writers: tuple[int, ...] = ()
         self._buffers: Buffers | None = None
         super().__init__(context, "copier")
@@ -39,13 +40,12 @@ class Copier(Sink):
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """See `StepObserver`: prepare a buffer for what is ours from now on."""
         context, job = self._context, self._context.job
-        assert job.generation is not None, "only an elastic training copies"
         # Asynchronous workers hold nothing that the servers lack, so their loss must
         # not make a snapshot useless.
         n_needed = len(job.tasks) if synchronous else 0
         self._writers = self.writers((*range(n_needed), job.coordinator))
         ranges, epoch = ranges_of(owners, context.me), context.endpoint.stamp.epoch
-        self._buffers = self._services.copy_buffers(job, context.me, ranges)
+        self._buffers = self._training.buffers.of(context.me, job, ranges)
         self._buffers.begin(CopyPoint(step, job.generation.number, epoch))
         self._buffers.prepare()  # now, while all wait anyway, not at the first copy
 
@@ -62,7 +62,7 @@ class Copier(Sink):
     def _send(self, shard: Shard, buffers: Buffers) -> None:
         assert shard.buffer is not None, "it was taken here"
         try:
-            where = self._services.keep_copy(self._context.job, shard)
+            where = self._training.keep_copy(shard)
             buffers.kept(shard.buffer, shard.moment, where)
             self._context.reach("copy.sent", shard.moment.step)
             self._confirm(shard.moment.step)

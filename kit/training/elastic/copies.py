@@ -11,8 +11,7 @@ read what it updates from then on, most often from its own process's memory.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -50,26 +49,6 @@ class ToldRows(NamedTuple):
 
 def _newest(log: Log | None) -> bytes:
     return log.newest(_N_ROWS).tobytes() if log is not None else b""
-
-
-class Beginning(NamedTuple):
-    """With what a member begins in a generation.
-
-    Attributes:
-        step: before which step all begin.
-        requests: what is asked of the training, for the coordinator's member; for all
-            others it is empty.
-        copies: yields copies of the state before `step`, the member's own first. It may
-            have to fetch one, and raises what that does.
-        told: what the member has recorded in another process.
-        kept: what its step function keeps, packed.
-    """
-
-    step: int
-    requests: dict[str, Any]
-    copies: Callable[[], Iterator[Shard]]
-    told: ToldRows | None = None
-    kept: Any = b""
 
 
 class Copies:

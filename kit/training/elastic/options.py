@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final
 
 from kit.errors import InvalidArgumentError
+from kit.features import FeatureOptions
 from kit.handles import handle
 from kit.message_fields import check, maybe, table_of, whole
 from kit.task import Task
@@ -25,7 +26,7 @@ _FIELDS: Final = {
 
 @handle
 @dataclass(frozen=True)
-class Elastic:
+class Elastic(FeatureOptions):
     """How a training is spread over tasks that may be lost, leave or come.
 
     A logical worker owns a split of the mini-batch and a turn in the sums. Their number

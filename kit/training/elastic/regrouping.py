@@ -116,7 +116,6 @@ class Regrouping:
     def __init__(
         self, job: Job, agreement: Agreement, clock: Callable[[], float]
     ) -> None:
-        assert job.generation is not None, "it is elastic"
         self._job, self._agreement = job, agreement
         self._generation: Generation = job.generation
         self._copies = CopySchedule(clock)

@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.arithmetic import bound_to
 from kit.errors import (
@@ -49,11 +49,8 @@ from kit.training.member.printed import PrintedLines
 from kit.training.member.rejoining import Rejoining
 from kit.training.member.services import Services
 from kit.training.member.step_events import StepEvents, StepObserver
-from kit.training.snapshot.shard import restore
+from kit.training.snapshot.shard import Beginning, restore
 from kit.training.snapshot.sink import Sink
-
-if TYPE_CHECKING:
-    from kit.training.elastic.copies import Beginning
 
 _JOIN_S = 5.0  # for the heart, which may be waiting for an answer
 _LOOK_S = 0.2  # between two checks whether all others have left
@@ -85,8 +82,8 @@ class Member:
         self.epochs: list[EpochRow] = []
         limits = job.settings
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
-        if beginning is not None and beginning.told is not None:
-            beginning.told.put_into(self.meter)
+        if beginning is not None and beginning.report is not None:
+            beginning.report(self.meter)
         is_coordinator = me == job.coordinator
         # What is wrong with hooks or checkpoints is raised here, to the caller. In the
         # thread it would end a training that has begun everywhere else.

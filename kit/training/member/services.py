@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from kit.exchange.layout import Range
 from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job
-from kit.training.snapshot.buffers import Buffers
-from kit.training.snapshot.shard import Shard
 from kit.wire.stream import Stream
 
 
@@ -39,14 +36,8 @@ class Services(Protocol):
     def ended(self, member: Any) -> None:
         """Take note that a `Member` has ended; its state says how."""
 
-    def keep_copy(self, job: Job, copy: Shard) -> str:
-        """Put a shard where it outlives this process; blocks until it is there.
-
-        Returns which process has it. Raises `KitError` when that one cannot be reached.
-        """
-
-    def copy_buffers(self, job: Job, me: int, ranges: Sequence[Range]) -> Buffers:
-        """Return buffers for a member's shards of the ranges that it updates."""
+    def elastic(self, origin: str) -> Any:
+        """Return what this process does in an elastic training, by its first run."""
 
     def client(
         self, job: Job, me: int, coordinator: TrainingCoordinator | None

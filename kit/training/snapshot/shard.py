@@ -50,6 +50,7 @@ from kit.exchange.plan import SLOT, Owned
 from kit.exchange.ports.memory import Array, Memory
 
 if TYPE_CHECKING:
+    from kit.trace.traffic import Meter
     from kit.training.member.context import MemberContext
     from kit.training.snapshot.buffers import Buffer
 
@@ -224,6 +225,26 @@ def take(
 
 # --------------------------------------------------------------------------------------
 # Reading shards.
+
+
+class Beginning(NamedTuple):
+    """With what a member begins in a generation.
+
+    Attributes:
+        step: before which step all begin.
+        requests: what is asked of the training, for the coordinator's member; for all
+            others it is empty.
+        copies: yields copies of the state before `step`, the member's own first. It may
+            have to fetch one, and raises what that does.
+        report: lets a meter tell what the member has recorded in another process.
+        kept: what its step function keeps, packed.
+    """
+
+    step: int
+    requests: dict[str, Any]
+    copies: Callable[[], Iterator[Shard]]
+    report: Callable[[Meter], None] | None = None
+    kept: Any = b""
 
 
 def restore(

@@ -1,31 +1,64 @@
-"""What the notebook sees of a training's checkpoints, and a request for one."""
+"""What a run shows of its checkpoints, and its request for one.
+
+What writes and reads them is a feature: `kit.training.checkpointing`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from kit.checkpoint import Folder, FoundCheckpoint, load
-from kit.errors import (
-    CheckpointFailed,
-    DataLossError,
-    DeadlineExceededError,
-    NotFoundError,
-)
-from kit.exchange.ports.memory import Array
+from kit.errors import CheckpointFailed, DeadlineExceededError
 from kit.handles import handle
-from kit.regular_file import user_path
-from kit.training.checkpointing.policy import Checkpoints
-from kit.training.checkpointing.resume import Resumed, texts_of
-from kit.training.worker import kept_state
 
 _LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a training went on.
+
+    Attributes:
+        step: how many steps the checkpoint has.
+        path: its folder.
+        lost_steps: how many steps the training before it had done after that; they are
+            done again. 0 if it ended in good order.
+        passed_over: newer checkpoints that are damaged, and what is wrong with each.
+        threads: of BLAS, with which it computes as before, whatever is set here; 0 if
+            the checkpoint does not say.
+        differs: what it computes with here and not before, each with what helps.
+    """
+
+    step: int
+    path: str
+    lost_steps: int = 0
+    passed_over: tuple[tuple[str, str], ...] = ()
+    threads: int = 0
+    differs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"went on from step {self.step:,}"
+        if self.lost_steps:
+            text += f", {self.lost_steps:,} steps were lost and are done again"
+        for path, why in self.passed_over:
+            text += f"; {path} is damaged and was passed over: {why}"
+        return "; ".join([text, *self.differs])
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Resumed:
+        """Rebuild it from `to_plain`."""
+        over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
+        differs = tuple(map(str, plain["differs"]))
+        return cls(**{**plain, "passed_over": over, "differs": differs})
 
 
 class Saved(NamedTuple):
@@ -44,12 +77,10 @@ class Saved(NamedTuple):
 class SavedCheckpoints:
     """The checkpoints of a run, as far as they are known here."""
 
-    wanted: Checkpoints | None
+    wanted: Any
 
-    def __init__(
-        self, wanted: Checkpoints | None, look: Callable[[], dict[str, Any]]
-    ) -> None:
-        """`look` returns what the coordinator said last."""
+    def __init__(self, wanted: Any, look: Callable[[], dict[str, Any]]) -> None:
+        """`wanted` are the job's. `look` returns what the coordinator said last."""
         self.wanted, self._look = wanted, look
 
     @property
@@ -171,92 +202,3 @@ class Saving:
 def _saved(plain: dict[str, Any]) -> Saved:
     n_bytes, seconds = int(plain.get("n_bytes", 0)), float(plain.get("seconds", 0.0))
     return Saved(int(plain["step"]), str(plain["path"]), n_bytes, seconds)
-
-
-# --------------------------------------------------------------------------------------
-# Read a training's checkpoint without a cluster: its parameters, as arrays.
-
-
-_NAME = re.compile(r"step-\d+(?:\.\d+)?")
-
-
-class CheckpointValues(Mapping[str, Array]):
-    """The parameters of a checkpoint by name; usable as `params` of `kit.train`.
-
-    Attributes:
-        step: how many steps were done.
-        path: the checkpoint's folder.
-        slots: the optimizer's state: for each slot, arrays by parameter.
-        states: what the step function kept, by worker: `states["worker:1"]["mean"]`.
-        extra: what else is known of the training: seed, batch, tasks, optimizer.
-        passed_over: newer checkpoints that are damaged, each with what is wrong.
-    """
-
-    def __init__(self, found: FoundCheckpoint, values: dict[str, Array]) -> None:
-        manifest = found.manifest
-        self.step, self.path = manifest.step, found.path
-        self.extra: Mapping[str, Any] = manifest.extra
-        self.passed_over = found.passed_over
-        self.slots: dict[str, dict[str, Array]] = {}
-        for slot in texts_of(found, "slots"):
-            names = [one for one in values if f"{one}/{slot}" in values]
-            self.slots[slot] = {one: values[f"{one}/{slot}"] for one in names}
-        taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
-        names = texts_of(found, "states")
-        packed = {name: values[name] for name in names if name in values}
-        try:
-            kept = {name: kept_state.unpack(data) for name, data in packed.items()}
-        except DataLossError as exc:
-            raise CheckpointFailed(f"{self.path}: {exc.message}") from exc
-        self.states = {
-            name.removeprefix(kept_state.PREFIX): kept_state.parted(one)[0]
-            for name, one in kept.items()
-        }
-        taken |= {*packed}
-        self._values = {k: v for k, v in values.items() if k not in taken}
-
-    def __getitem__(self, name: str) -> Array:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"<step {self.step} from {self.path}: {', '.join(self)}>"
-
-
-def load_checkpoint(folder: str | Path) -> CheckpointValues:
-    """Return the newest good checkpoint of a folder, or the one that the path names.
-
-    All bytes are compared with their digests; there is no partial result.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder of a training, "digits", or one checkpoint in it, "digits/step-400".
-
-    Returns
-    -------
-    CheckpointValues
-        A mapping from the names of the parameters to arrays, with its `step` and what
-        else was saved.
-
-    Raises
-    ------
-    NotFoundError
-        There is no checkpoint.
-    CheckpointFailed
-        It is damaged.
-    """
-    path = user_path(folder, "the folder of a checkpoint")
-    if _NAME.fullmatch(path.name) and not Folder(path).steps():
-        if not path.is_dir():
-            raise NotFoundError(
-                f"there is no checkpoint {path}; {path.parent} has those of the steps "
-                f"{Folder(path.parent).steps()}."
-            )
-        return CheckpointValues(*load(path))
-    return CheckpointValues(*Folder(path).load_newest())
