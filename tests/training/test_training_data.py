@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import OutOfRangeError
+from kit.errors import MemberMismatch, OutOfRangeError
 from kit.testing.cluster import LocalCluster
 from tests.training.toy import (
     BATCH,
@@ -134,3 +134,70 @@ def test_batch_is_a_tuple_of_this_workers_rows(cluster: LocalCluster) -> None:
 
     shapes = sorted(shapes for kind, shapes in seen if kind is tuple)
     assert shapes == [[(4, 3), (4,)], [(5, 3), (5,)]]
+
+
+class Shuffled:
+    """What a DataLoader(shuffle=True) is: each worker draws an order of its own."""
+
+    def __init__(self, n_batches: int = 3, seeded: bool = False) -> None:
+        self._n, self._seeded, self._passes = n_batches, seeded, dict[str, int]()
+
+    def __iter__(self) -> Iterator[Any]:
+        me = threading.current_thread().name
+        self._passes[me] = number = self._passes.get(me, 0) + 1
+        dice = np.random.default_rng(number if self._seeded else [number, *me.encode()])
+        order = dice.permutation(len(X))
+        for part in order[: self._n * BATCH].reshape(self._n, BATCH):
+            yield X[part], Y[part]
+
+
+def test_workers_that_shuffle_by_themselves_are_refused_by_name(
+    cluster: LocalCluster,
+) -> None:
+    run = begin(cluster, Shuffled())
+
+    with pytest.raises(MemberMismatch, match=r"task:\d.*step 0.*kit\.data\.torch"):
+        run.wait(10)
+
+
+def test_data_that_differ_from_a_later_pass_on_are_refused(
+    cluster: LocalCluster,
+) -> None:
+    class Later(Shuffled):
+        def __iter__(self) -> Iterator[Any]:
+            is_first = threading.current_thread().name not in self._passes
+            self._seeded = is_first
+            return super().__iter__()
+
+    run = begin(cluster, Later())
+
+    with pytest.raises(MemberMismatch, match="step 3 holds other examples"):
+        run.wait(10)
+
+
+def test_passes_of_different_lengths_are_refused(cluster: LocalCluster) -> None:
+    def uneven() -> Iterator[Any]:
+        is_longer = threading.current_thread().name.endswith("1")
+        yield from [(X[:BATCH], Y[:BATCH])] * (3 + is_longer)
+
+    run = begin(cluster, uneven)
+
+    with pytest.raises(MemberMismatch, match="pass 1 over the data at the steps"):
+        run.wait(10)
+
+
+def test_workers_that_shuffle_alike_train(cluster: LocalCluster) -> None:
+    assert begin(cluster, Shuffled(seeded=True)).wait(10).step == STEPS
+
+
+@pytest.mark.parametrize("local_steps", [None, 2])
+def test_the_mean_is_over_the_mini_batch_that_an_iterable_yields(
+    cluster: LocalCluster, local_steps: int | None
+) -> None:
+    batch = X[:BATCH], Y[:BATCH]
+
+    def trained(size: int) -> Any:
+        run = begin(cluster, lambda: iter([batch]), batch=size, local_steps=local_steps)
+        return run.wait(10).params
+
+    assert same_bits(trained(BATCH), trained(10 * BATCH))

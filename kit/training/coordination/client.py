@@ -24,6 +24,7 @@ from kit.training.coordination.questions import (
     Reply,
     ShardPath,
 )
+from kit.training.data.agreement import DataReport
 from kit.wire.frame import Buffer
 from kit.wire.rpc import Caller, ReconnectingCaller
 
@@ -170,9 +171,14 @@ class CoordinatorClient:
         """Report that the proposal was prepared, or why not."""
         return self._ask(questions.PREPARED, number=number, refusal=refusal)
 
-    def beat(self, reports: Sequence[DigestReport] = ()) -> HeartbeatReply:
-        """Send a heartbeat and digests of parameters; returns what has happened."""
-        return self._ask(questions.BEAT, digests=reports)
+    def beat(
+        self, digests: Sequence[DigestReport] = (), data: Sequence[DataReport] = ()
+    ) -> HeartbeatReply:
+        """Send a heartbeat, with digests of parameters and of what was read.
+
+        Returns what has happened.
+        """
+        return self._ask(questions.BEAT, digests=digests, data=data)
 
     def come_back(self) -> None:
         """Say that this is the new process of a member that was lost."""

@@ -35,6 +35,7 @@ from kit.training.coordination.membership import (
 )
 from kit.training.coordination.patience import HungUp, Patience, Stopping, never
 from kit.training.coordination.suspicions import Damage, Latecomers, Suspicions
+from kit.training.data.agreement import DataComparison, DataReport
 from kit.training.job import Job, difference, terms_of
 
 
@@ -101,6 +102,7 @@ class TrainingCoordinator:
         self._watched = clock()
         self._stopping = Stopping(job.settings.stop_deadline_s)
         self._damage = Damage(job, self._agreement)
+        self._data = DataComparison()
         self._suspicions = Suspicions(job)
         self.halts = Halts(job.group, self._agreement)
 
@@ -170,6 +172,17 @@ class TrainingCoordinator:
                     key = report.step, report.boundary
                     self.store.save_coordinator.confirm(member, key)
             self._judge()
+
+    def compare_data(self, member: int, reports: Sequence[DataReport]) -> None:
+        """Take what a worker reports of its data; others than theirs end the training.
+
+        Not what a lost member reports: it may have stopped in the middle of a step.
+        """
+        with self._changed:
+            for report in reports if member not in self._agreement.lost else ():
+                found = self._data.note(member, report)
+                if found is not None and self._agreement.error is None:
+                    self.fail(member_errors.other_data(self._job, member, *found))
 
     def _judge(self, *, at_once: bool = False) -> None:
         """End the training when parameters differ; wait a moment for all reports."""

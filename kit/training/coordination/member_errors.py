@@ -38,6 +38,20 @@ def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
     )
 
 
+def other_data(job: Job, member: int, other: int, found: str) -> MemberMismatch:
+    """Say that two workers do not read the same data."""
+    name = str(job.tasks[member])
+    return MemberMismatch(
+        f"{name} and {job.tasks[other]} do not read the same data: {found}. Each "
+        f"worker reads whole mini-batches and keeps its own rows, so examples would be "
+        f"used twice or never. A DataLoader(shuffle=True) shuffles in each worker by "
+        f"itself: give kit.data.torch(loader) instead, or seed what chooses the "
+        f"examples alike in all workers. Where workers are to read different data, "
+        f"give a source for each: see kit.data.",
+        task=name,
+    )
+
+
 def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     """Say that a member is gone, and what becomes of the training."""
     name = str(job.tasks[member])

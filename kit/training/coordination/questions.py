@@ -39,6 +39,7 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Answer
 from kit.training.coordination.patience import HungUp, Patience
+from kit.training.data.agreement import DataReport
 from kit.wire.frame import Buffer
 from kit.wire.message import unpack_text
 
@@ -160,9 +161,13 @@ _KEY: Final = {"key": row_of(whole(0), whole(0))}  # of a checkpoint
 
 
 def _beat(
-    coordinator: TrainingCoordinator, member: int, digests: Sequence[DigestReport] = ()
+    coordinator: TrainingCoordinator,
+    member: int,
+    digests: Sequence[DigestReport] = (),
+    data: Sequence[DataReport] = (),
 ) -> HeartbeatReply:
     coordinator.compare(member, digests)
+    coordinator.compare_data(member, data)
     error = coordinator.beat(member)
     return HeartbeatReply(error, *coordinator.losses)
 
@@ -210,7 +215,14 @@ PREPARED: Final = MemberQuestion(
     waits=True,
 )
 _REPORTS: Final = list_of(read_as(_REPORT, DigestReport.from_plain))
-BEAT: Final = MemberQuestion("beat", {"digests": optional(_REPORTS)}, _beat, HEARTBEAT)
+_READ: Final = row_of(whole(0), whole(0), whole(0), whole(-1), whole(0, 2**32 - 1))
+_DATA: Final = list_of(read_as(_READ, DataReport.from_plain))
+BEAT: Final = MemberQuestion(
+    "beat",
+    {"digests": optional(_REPORTS), "data": optional(_DATA)},
+    _beat,
+    HEARTBEAT,
+)
 FAIL: Final = MemberQuestion("fail", {"error": ERROR}, _fail, FAILURE, waits=True)
 LEAVE: Final = MemberQuestion("leave", {}, TrainingCoordinator.leave, NOTHING)
 COME_BACK: Final = MemberQuestion(

@@ -8,6 +8,7 @@ example crosses a link. Arrays in memory and iterables are here, dask arrays in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, OutOfRangeError
+from kit.training.data.agreement import DataReport, batch_digest
 from kit.training.data.dask_source import Batch, BlockSource, is_dask
 from kit.training.data.splits import check_seed, check_step, shuffled, split_bounds
 
@@ -29,6 +31,18 @@ class Source(Protocol):
 
     def examples(self, step: int) -> int:
         """Return how many rows that is."""
+        ...
+
+
+@runtime_checkable
+class Reported(Protocol):
+    """A source that all workers have alike, and which says by what that is seen."""
+
+    def report(self, step: int) -> DataReport | None:
+        """Return what all must have read alike at `step`, which was read just now.
+
+        None where there is nothing to compare.
+        """
         ...
 
 
@@ -77,6 +91,7 @@ class ArraySource:
         self._lo, self._hi = split_bounds(batch, n_workers, worker)
         self._batch, self._seed, self._shuffle = batch, seed, shuffle
         self._order: tuple[int, npt.NDArray[np.intp]] | None = None
+        self._has_reported = False
 
     def batch(self, step: int) -> Batch:
         """Return this worker's rows of mini-batch `step`, copied."""
@@ -90,6 +105,17 @@ class ArraySource:
         """Return how many rows this worker has in a mini-batch: always as many."""
         check_step(step)
         return self._hi - self._lo
+
+    def report(self, step: int) -> DataReport | None:
+        """See `Reported`: once, since arrays do not change."""
+        if self._has_reported:
+            return None
+        self._has_reported = True
+        per_pass = self._n // self._batch
+        pass_index, place = divmod(step, per_pass)
+        rows = self._rows(pass_index, place * self._batch, (place + 1) * self._batch)
+        whole = batch_digest([array.take(rows, axis=0) for array in self._arrays])
+        return DataReport(step, pass_index, step - place, self._n, whole)
 
     def _rows(self, pass_index: int, lo: int, hi: int) -> npt.NDArray[np.intp]:
         if not self._shuffle:
@@ -124,6 +150,10 @@ class IterableSource:
         self._iterator: Iterator[Any] | None = None
         self._step = -1
         self._parts: tuple[Any, ...] = ()
+        self._pass, self._begin, self._has_reported = -1, 0, False
+        self._length = -1
+        with suppress(TypeError):  # a DataLoader has `__len__`, which may not know it
+            self._length = len(data)  # type: ignore[arg-type]  # see above
 
     def batch(self, step: int) -> Batch:
         """Return this worker's rows of mini-batch `step`; those before it are skipped.
@@ -139,6 +169,19 @@ class IterableSource:
         """Return how many rows `batch(step)` has; reads that mini-batch."""
         lo, hi = self._bounds_at(step)
         return hi - lo
+
+    def total(self, step: int) -> int:
+        """Return how many examples mini-batch `step` has, of all workers."""
+        self._bounds_at(step)
+        return _common_length(self._parts)
+
+    def report(self, step: int) -> DataReport | None:
+        """See `Reported`: in the first mini-batch of each pass, and the first read."""
+        if self._has_reported and step != self._begin:
+            return None
+        self._has_reported = True
+        whole = batch_digest([to_numpy(part) for part in self._parts])
+        return DataReport(step, self._pass, self._begin, self._length, whole)
 
     def _bounds_at(self, step: int) -> tuple[int, int]:
         check_step(step)
@@ -157,6 +200,7 @@ class IterableSource:
         for fresh in (False, True):  # when it is exhausted, once more from the start
             if self._iterator is None or fresh:
                 self._iterator = self._start(again=fresh)
+                self._pass, self._begin = self._pass + 1, self._step + 1
             try:
                 return next(self._iterator)
             except StopIteration:

@@ -6,6 +6,7 @@ coordinator in `member`, and what the task's server does for it in `services`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from kit.faults.history import History
 from kit.task import Task
 from kit.trace.traffic import Meter
 from kit.training.coordination.digests import Digests
+from kit.training.data.agreement import DataReport
 from kit.training.job import Job
 from kit.training.schedule import Schedule
 from kit.training.worker import kept_state
@@ -50,6 +52,7 @@ class MemberContext:
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
     compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
+    data_reports: deque[DataReport] = field(default_factory=deque)  # not sent yet
 
     def __post_init__(self) -> None:
         self.schedule = self.job.schedule_of(synchronous=True)

@@ -66,6 +66,7 @@ class EpochRunner:
                 *(context.memory, context.endpoint, context.state),
                 context.own_part,
             )
+            context.data_reports = self._place.reports
             observers = (MeasureRecorder(context, self._place), *observers)
         self.events = StepEvents(context, observers)
 

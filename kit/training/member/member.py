@@ -39,6 +39,7 @@ from kit.training.coordination.member_errors import (
 )
 from kit.training.coordination.membership import Answer, Verdict
 from kit.training.coordination.questions import HeartbeatReply
+from kit.training.data.agreement import DataReport
 from kit.training.job import Job, Work
 from kit.training.member.activity import activity
 from kit.training.member.context import MemberContext
@@ -475,8 +476,12 @@ class Member:
         # One at a time: were two to overtake each other, a save could be confirmed
         # before a report of damage that precedes it.
         with self._telling:
-            reports = context.digests.take() if context is not None else []
-            return self._talk().beat(reports)
+            if context is None:
+                return self._talk().beat()
+            data, waiting = list[DataReport](), context.data_reports
+            while waiting:  # the thread of the steps may append meanwhile
+                data.append(waiting.popleft())
+            return self._talk().beat(context.digests.take(), data)
 
     def _beat(self) -> None:
         is_told_of_the_end = False

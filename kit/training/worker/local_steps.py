@@ -86,17 +86,18 @@ class LocalSteps(OwnGradient):
         self._set_out()
         if not self._has_begun:
             self._begin()
-        loss, examples, means = 0.0, 0, Means()
+        loss, examples, total, means = 0.0, 0, 0, Means()
         # Mini-batches are numbered through all steps, so that a step that is done again
         # reads the same ones.
         for number in range(step * self._n_steps, (step + 1) * self._n_steps):
-            batch, n = read(number)
+            batch, n, n_of_all = read(number)
             # Weight 1: a local step is an update by this worker's examples alone.
             loss += n * compute(step, batch, 1.0, lambda bucket: None, number=number)
             self._move(number)
             means.add(compute.measures, n)
             examples += n
-        self._offer(step, self._n * examples / (self._n_steps * self._batch))
+            total += n_of_all
+        self._offer(step, self._n * examples / total)
         self._keep(step)
         return loss / examples, (means.found(), examples)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from kit.training.job import Job
     from kit.training.worker.worker import Compute
 
-Read = Callable[[int], tuple[Batch, int]]  # a mini-batch, and how many examples it has
+# A mini-batch's own rows, how many these are, and how many those of all workers are.
+Read = Callable[[int], tuple[Batch, int, int]]
 Measured = tuple[Mapping[bytes, float], int]  # what steps gave, and of how many
 
 
@@ -27,7 +28,7 @@ class OwnGradient:
     def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
         """`state` holds what stays with the worker between two exchanges."""
         self.params, self.kept = places.params, state
-        self._n, self._batch = len(job.workers), job.batch
+        self._n = len(job.workers)
 
     def run(
         self,
@@ -41,8 +42,8 @@ class OwnGradient:
         Returns the mean loss, and what else was measured. `ready` is told of each
         bucket that is complete before the rest is.
         """
-        batch, examples = read(step)
-        weight = self._n * examples / self._batch
+        batch, examples, total = read(step)
+        weight = self._n * examples / total
         loss = compute(step, batch, weight, ready, number=step)
         return loss, (compute.measures, examples)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,8 +19,9 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.features import load
 from kit.trace.log import LONGEST_NAME, encoded_name
+from kit.training.data.agreement import DataReport
 from kit.training.data.dask_source import Batch
-from kit.training.data.sources import make_source
+from kit.training.data.sources import Reported, make_source
 from kit.training.data.splits import check_seed
 from kit.training.job import Job, Work
 from kit.training.worker import kept_state
@@ -302,6 +304,13 @@ class Compute:
         return result[0], result[1]
 
 
+_MOST_REPORTS: Final = 1000  # between two heartbeats
+
+
+def _no_report(step: int) -> None:
+    """Return None: this worker's data are its own affair."""
+
+
 class TrainingWorker:
     """One worker's source of examples and its `Compute`."""
 
@@ -320,9 +329,13 @@ class TrainingWorker:
         `state` is what the step function has kept so far, `own_part` times the steps.
         """
         self._own_part, self.compressor = own_part, work.compressor
-        self._n, self._batch = len(job.workers), job.batch
+        n, batch = len(job.workers), job.batch
         self.rank = rank = job.workers.index(me)
-        self.source = make_source(work.data, job.batch, job.seed, rank, self._n)
+        self.source = source = make_source(work.data, batch, job.seed, rank, n)
+        self._total = getattr(source, "total", None) or (lambda step: batch)
+        self._report = source.report if isinstance(source, Reported) else _no_report
+        #: Of what it has read. The member takes them out, for the coordinator.
+        self.reports: deque[DataReport] = deque(maxlen=_MOST_REPORTS)
         self._is_users = self.source is work.data
         step, task = work.step, job.tasks[me]
         if hasattr(step, "for_worker"):  # a graph
@@ -366,20 +379,22 @@ class TrainingWorker:
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
-        batch, examples = self._read(number)
+        batch, examples, _ = self._read(number)
         loss = self._compute(version, batch, 1.0, lambda bucket: None, number=number)
         self._measured = self._compute.measures, examples
         return loss, examples
 
-    def _read(self, number: int) -> tuple[Batch, int]:
-        """Return this worker's part of a mini-batch, and how many examples it has."""
+    def _read(self, number: int) -> tuple[Batch, int, int]:
+        """Return this worker's part of a mini-batch; see `Read`."""
         timed = self._own_part
         begin = timed.clock() if timed is not None else 0
         batch, examples = self.source.batch(number), self.source.examples(number)
+        if (report := self._report(number)) is not None:
+            self.reports.append(report)
         if self._is_users:  # ours give copies; a step may write into what it gets
             batch = tuple(
                 part.copy() if isinstance(part, np.ndarray) else part for part in batch
             )
         if timed is not None:
             timed.load(begin)
-        return batch, examples
+        return batch, examples, self._total(number)
