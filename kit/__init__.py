@@ -88,6 +88,11 @@ from kit.wire.handshake.credentials import Credentials as Credentials
 with features.if_there():
     from kit.exchange.topologies.gossip import Gossip as _Gossip  # noqa: F401  # registers itself
 with features.if_there():
+    from kit.exchange.topologies.recursive_doubling import (
+        RecursiveDoubling as _Doubling,  # noqa: F401
+    )
+    from kit.exchange.topologies.tree import Tree as _Tree  # noqa: F401
+with features.if_there():
     from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
     from kit.exchange.compression.top_k import TopK as TopK
 with features.if_there():

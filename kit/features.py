@@ -41,6 +41,11 @@ class Feature(NamedTuple):
 FEATURES: Final = (
     Feature("gossiping", "kit.exchange.topologies.gossip", "training/test_gossip.py"),
     Feature(
+        "sums by trees",
+        "kit.exchange.topologies.tree kit.exchange.topologies.recursive_doubling",
+        "exchange/test_trees.py",
+    ),
+    Feature(
         "asynchronous training",
         "kit.training.member.async_steps",
         "training/test_training_async.py",

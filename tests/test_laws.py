@@ -133,9 +133,12 @@ IMPURE_IMPORTS = frozenset(
 )
 
 # The name of a topology, written as a value; that of parameter servers is a job's too.
-TOPOLOGY_NAME = re.compile(r"""(["'])(ring|mesh|ring-whole|hierarchical|gossip)\1""")
+TOPOLOGY_NAME = re.compile(
+    r"""(["'])(ring|mesh|ring-whole|hierarchical|gossip|tree|recursive-doubling)\1"""
+)
 NAME_TOPOLOGIES = (
     *_pure("kit/exchange/topologies", "ring ring_whole mesh hierarchical gossip"),
+    *_pure("kit/exchange/topologies", "tree recursive_doubling"),
     "kit/demo/phases.py",  # what the demonstration shows
     "kit/demo/show.py",
     "widgets/stepping/stepper.py",  # a stepper of the ring

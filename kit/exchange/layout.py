@@ -11,7 +11,8 @@ still compute.
     chunks   |  0  |  1  |  2  |...     (one chunk for each worker)
 
 The cuts do not depend on the topology: chunk c is added up in the order of the workers
-c, c+1, ..., c-1 wherever that happens, so all topologies give the same bits.
+c, c+1, ..., c-1 wherever that happens, so all topologies give the same bits,
+but for those that say that their order is another (`Topology.order`).
 """
 
 from __future__ import annotations

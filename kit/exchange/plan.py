@@ -69,7 +69,7 @@ class Term(NamedTuple):
 
 
 class Add(NamedTuple):
-    """Set our GRAD, or NEXT, to the sum of the terms, strictly from left to right."""
+    """Set our region `into` to the sum of the terms, strictly from left to right."""
 
     range: Range
     terms: tuple[Term, ...]

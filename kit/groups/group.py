@@ -56,7 +56,8 @@ class TaskGroup:
 
     Values are arrays of numpy, cupy or torch, numbers, and dicts or lists of them;
     results are new values of the same kind. Sums are added in the order of a training:
-    of n equal pieces, piece c as the tasks c, c+1, ..., c-1.
+    of n equal pieces, piece c as the tasks c, c+1, ..., c-1. The algorithms "tree" and
+    "recursive-doubling" have orders, and so last bits, of their own.
 
     Attributes
     ----------

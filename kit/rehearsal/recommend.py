@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.time_model import Rates
-from kit.exchange.topologies.topology import registered
+from kit.exchange.topologies.topology import has_own_order, registered
 from kit.handles import names_its_arguments
 from kit.markup import Html, joined, markup
 from kit.rehearsal.rehearsal import Rehearsal, time_text
@@ -182,6 +182,11 @@ def choose(
                 raise InvalidArgumentError(
                     "workers do not agree after a step, so it takes more steps, and "
                     "how many depends on the model: name it to have it."
+                )
+            if has_own_order(topology):
+                raise InvalidArgumentError(
+                    "it adds in an order of its own, so its result has other last bits "
+                    "than that of all others: name it to have it."
                 )
             made = job(topology.name)
             if made.schedule.is_served:

@@ -203,13 +203,13 @@ def train(
         A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam") or an
         object such as `kit.Adam(0.001)`.
     topology : str, default "ps"
-        How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", or
-        one that you have registered. With `local_steps`, "gossip" lets each worker take
-        the mean of its own and its two neighbours' parameters: workers do not agree
-        until the last step, which is done on a ring. "auto" takes the one whose steps
-        `kit.recommend` predicts to be the shortest, by `link` and the sizes of the
-        parameters; `run.recommendation` says which, and why. Can be changed while the
-        training runs: `run.topology = "ring"`.
+        How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", "tree",
+        "recursive-doubling", or one that you have registered. With `local_steps`,
+        "gossip" lets each worker take the mean of its own and its two neighbours'
+        parameters: workers do not agree until the last step, which is done on a ring.
+        "auto" takes the one whose steps `kit.recommend` predicts to be the shortest, by
+        `link` and the sizes of the parameters; `run.recommendation` says which, and
+        why. Can be changed while the training runs: `run.topology = "ring"`.
     steps : int, default 100
         Updates in total, including those before a checkpoint that is resumed from.
     batch : int, default 64
@@ -296,10 +296,11 @@ def train(
     (`cluster.log("worker:1")`). Ten lines a second of each task's stdout and of its
     stderr are shown here too, by its name.
 
-    In a synchronous training all topologies but "gossip" give the same bits. With P
-    bytes of parameters and n workers, each worker sends and receives P bytes in a step
-    with parameter servers, 2 (n-1)/n P bytes on a ring or mesh, and 2 P with gossip;
-    with `compress`, P are the bytes of what travels in their place. `aggregate` follows
+    In a synchronous training all topologies give the same bits, but for "gossip", and
+    "tree" and "recursive-doubling", which add in orders of their own. With P bytes of
+    parameters and n workers, each worker sends and receives P bytes in a step with
+    parameter servers, 2 (n-1)/n P bytes on a ring or mesh, and 2 P with gossip; with
+    `compress`, P are the bytes of what travels in their place. `aggregate` follows
     Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the
     papers behind `compress` are named in `kit.exchange.compression`.
     With `local_steps=H` a mini-batch costs 1/H of the bytes: local SGD, Stich,

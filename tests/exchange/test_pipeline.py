@@ -18,7 +18,9 @@ from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.topology import carry_messages
 from tests.exchange.models import models
 
-TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh", "hierarchical"])
+TOPOLOGIES = st.sampled_from(
+    ["ring", "ps", "ring-whole", "mesh", "hierarchical", "tree", "recursive-doubling"]
+)
 BUCKETS = st.sampled_from([1, 8, 24, 64])  # bytes: also fewer elements than chunks
 GROUPS = st.tuples(st.integers(1, 6), st.integers(1, 3))
 

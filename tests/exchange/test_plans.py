@@ -25,7 +25,10 @@ from tests.cases import for_each
 from tests.exchange.models import models
 
 TOPOLOGIES = st.sampled_from(
-    ["ring", "ps", "ring-whole", "mesh", "hierarchical", "gossip"]
+    [
+        *("ring", "ps", "ring-whole", "mesh", "hierarchical", "gossip"),
+        *("tree", "recursive-doubling"),
+    ]
 )
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
 
@@ -215,6 +218,6 @@ def test_workers_resume_with_links_to_two_others_each(
 
 
 def test_an_unknown_topology_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"ps, ring.*Did you mean 'ring'"):
+    with pytest.raises(InvalidArgumentError, match=r"ps, .*ring.*Did you mean 'ring'"):
         by_name("rnig")
-    assert {"hierarchical", "mesh", "ps", "ring", "ring-whole"} <= set(names())
+    assert {"hierarchical", "mesh", "ps", "ring", "tree"} <= set(names())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,15 @@ UFUNCS: dict[str, Any] = {
     **{"sum": np.add, "mean": np.add, "prod": np.multiply},
     **{"max": np.maximum, "min": np.minimum},
 }
-ALGORITHMS = (None, "mesh", "ring-whole", "hierarchical")
+ALGORITHMS = (
+    *(None, "mesh", "ring-whole", "hierarchical"),
+    *("tree", "recursive-doubling"),
+)
+# Those that add in an order of their own: for up to four tasks, as nested brackets.
+ORDERS: dict[str, list[Any]] = {
+    "tree": [0, (0, 1), (0, 1, 2), (0, (1, 3), 2)],
+    "recursive-doubling": [0, (0, 1), ((0, 1), 2), ((0, 1), (2, 3))],
+}
 
 
 class Step(NamedTuple):
@@ -63,6 +72,9 @@ def value(step: Step, rank: int, more: int = 0) -> Any:
 def summed(step: Step, values: Sequence[Any], first: int | None = None) -> Any:
     """Add as a training does: piece c begins with task c."""
     n, ufunc = len(values), UFUNCS[step.op]
+    if step.what == "all_reduce" and step.algorithm in ORDERS:
+        whole = _bracketed(ORDERS[step.algorithm][n - 1], values, ufunc)
+        return whole / n if step.op == "mean" else whole
     cuts = [np.array_split(one, n) for one in values]
     done = []
     for c in range(n):
@@ -73,6 +85,12 @@ def summed(step: Step, values: Sequence[Any], first: int | None = None) -> Any:
         done.append(total)
     whole = np.concatenate(done)
     return whole / n if step.op == "mean" else whole
+
+
+def _bracketed(order: Any, values: Sequence[Any], ufunc: Any) -> Any:
+    if isinstance(order, int):
+        return values[order]
+    return reduce(ufunc, [_bracketed(one, values, ufunc) for one in order])
 
 
 def _all_values(step: Step, n: int) -> list[Any]:
@@ -167,6 +185,8 @@ def _bytes(step: Step, n: int) -> int:
     match step.what:
         case "all_reduce" if step.algorithm == "ring-whole":
             return n * (n - 1) * whole
+        case "all_reduce" if step.algorithm == "recursive-doubling":
+            return [0, 2, 4, 8][n - 1] * whole
         case "all_reduce":
             return 2 * (n - 1) * whole
         case "reduce" | "broadcast":

@@ -54,6 +54,7 @@ def test_what_cannot_be_formed_is_left_out_and_said() -> None:
     found = kit.recommend(4000, worker=2, rates=FREE)
 
     can = {one.name for one in registered() if one.agrees and not one.needs_ps}
+    can -= {"tree", "recursive-doubling"}  # which have other last bits
     assert {*found.rehearsals} == can
     assert "needs a parameter server" in found.left_out["ps"]
     assert {*found.frame().index} == can

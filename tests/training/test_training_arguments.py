@@ -25,9 +25,9 @@ NAN = {"w": np.array([1.0, np.nan])}
     [
         (
             {"topology": "rign"},
-            ["'rign'", "hierarchical, mesh, ps, ring, ring-whole", "'ring'?"],
+            ["'rign'", "hierarchical, mesh, ps", "ring, ring-whole", "'ring'?"],
         ),
-        ({"topology": None}, ["None", "ps, ring"]),
+        ({"topology": None}, ["None", "ps, recursive-doubling, ring"]),
         ({"topology": ["ps"]}, ["['ps']"]),
         ({"optimizer": "adma"}, ["'adma'", "'adam'?"]),
         ({"optimizer": 3}, ["3 is not an optimizer", "kit.Adam"]),

@@ -194,6 +194,8 @@ def test_without_a_server_the_pace_cannot_be_chosen_and_the_board_says_why() -> 
             "mesh",
             "ring-whole",
             "hierarchical",
+            "recursive-doubling",
+            "tree",
         )
         assert controls.pace.disabled
         assert "parameter server" in controls.reason.value

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Matrix = list[list[tuple[int, ...]]]  # worker, chunk: who is in the sum
 WORKERS = st.integers(1, 4)
 SIZES = st.integers(0, 13)
-NAMES = st.sampled_from(["ring", "ring-whole", "mesh", "ps", "hierarchical"])
+NAMES = st.sampled_from(["ring", "ring-whole", "mesh", "ps", "hierarchical", "tree"])
 SEEDS = st.integers(0, 1000)
 
 
@@ -193,6 +193,7 @@ def test_what_arrived_is_what_the_formulas_and_the_meters_say(
         "ring-whole": (n * (n - 1) * (size > 0), n * (n - 1) * n_bytes),
         "ps": (2 * n * parts, 2 * n * n_bytes),
         "hierarchical": (2 * (n - 1) * (size > 0), 2 * (n - 1) * n_bytes),
+        "tree": (2 * (n - 1) * (size > 0), 2 * (n - 1) * n_bytes),
     }[name]
 
     stepper = ExchangeStepper(name, n, size, n_ps=n_ps if name == "ps" else None)

@@ -1,7 +1,7 @@
 """Send less: gradients are made small before they meet, and sums are decoded after.
 
 Whatever travels can be summed, so every topology carries it by its own plan, in the
-same order: all topologies give the same bits here too.
+same order: all topologies without an order of their own give the same bits here too.
 
     gradient + what was not sent before
         |  Compressor.exchange, in one stage or several

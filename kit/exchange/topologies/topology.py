@@ -21,7 +21,7 @@ from difflib import get_close_matches
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Layout, Range, Spec, lay_out, merge
-from kit.exchange.plan import Apply, Group, Owned, Plan
+from kit.exchange.plan import Apply, Group, Owned, Plan, chain
 from kit.exchange.topologies.counting import (
     Loads,
     counted_hops,
@@ -31,6 +31,10 @@ from kit.exchange.topologies.counting import (
 )
 from kit.exchange.topologies.counting import Traffic as Traffic
 from kit.exchange.topologies.parameter_placement import place
+
+# The ranks whose shares are added from left to right; a tuple among them is a sum that
+# is added first, as if it stood in brackets.
+Order = tuple["int | Order", ...]
 
 _ASYNCHRONOUS = "-async"  # what a trace appends to the name of such an epoch
 AUTO = "auto"  # what `kit.train` is given to choose one; a job has a topology's name
@@ -137,6 +141,23 @@ class Topology(ABC):
             The member number of a worker.
         """
         return group.workers
+
+    def order(self, n: int, chunk: int) -> Order:
+        """Return in which order the shares of `n` workers are added, by rank.
+
+        Nested tuples are brackets: ``((0, 1), (2, 3))`` is (0 + 1) + (2 + 3). Default:
+        that of most topologies, round the circle from the chunk's own worker on. All
+        that keep it give the same bits; one with an order of its own, such as a tree,
+        has other last bits than these.
+
+        Parameters
+        ----------
+        n : int
+            The number of workers.
+        chunk : int
+            The number of a chunk in its bucket.
+        """
+        return chain(chunk, n)
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Return the bytes of a step, by (source, destination, kind of transfer).
@@ -286,6 +307,18 @@ def agreeing(name: str) -> str:
     if known is None or known.agrees:
         return name
     return first(lambda one: one.agrees and not one.needs_ps) or name
+
+
+def has_own_order(topology: Topology) -> bool:
+    """Whether its sums differ in the last bits from those of most topologies.
+
+    Sums of two numbers have no order, so with two workers all give the same bits.
+
+    >>> import kit
+    >>> has_own_order(by_name("ring")), has_own_order(by_name("tree"))
+    (False, True)
+    """
+    return topology.order(4, 0) != chain(0, 4)
 
 
 def steps_to_all(topology: Topology, group: Group) -> int:

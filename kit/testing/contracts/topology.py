@@ -87,8 +87,9 @@ def check_topology(
     * each message is the one that its receiver expects, and nobody waits for ever;
     * every parameter is updated by those that `owners` says, and by nobody else, and
       by the servers that hold it if asynchronous steps or backup workers are allowed;
-    * every worker ends with the sum of all gradients, added chunk by chunk in the order
-      `kit.exchange.plan.chain`, however far some members run ahead of others;
+    * every worker ends with the sum of all gradients, added chunk by chunk in its
+      `order`, by default `kit.exchange.plan.chain`, however far some members run ahead
+      of others;
     * where not all agree, nobody updates, every worker ends with the sum of its
       `neighbourhood` in that order, and the mean of all workers stays what it was;
     * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
@@ -433,7 +434,7 @@ class _Trial:
             return
         name, at = self.name(worker), int(wrong[0])
         if (np.abs(found - want) <= 1e-9 * (size + np.abs(want)))[used].all():
-            order = "chunk c is added in the order chain(c, n)"
+            order = "chunk c of n workers is added in the order that order(n, c) says"
             if not self.topology.agrees:
                 order = "a sum is added in the order of the neighbourhood"
             self.fail(

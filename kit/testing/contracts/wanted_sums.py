@@ -1,7 +1,7 @@
 """What the workers of a topology must end with, by plain numpy.
 
 Pure. Where all agree, each has the sum of all gradients, added chunk by chunk in the
-order that all topologies keep; else the sum of its neighbourhood, in that order.
+order that the topology names; else the sum of its neighbourhood, in that order.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.exchange.layout import Layout
-from kit.exchange.plan import GRAD, NEXT, NOW, Group, chain
+from kit.exchange.plan import GRAD, NEXT, NOW, Group
 from kit.exchange.ports.memory import Memory
-from kit.exchange.topologies.topology import Topology
+from kit.exchange.topologies.topology import Order, Topology
 
 Array = npt.NDArray[Any]
 
@@ -64,22 +64,21 @@ class WantedSums:
         made = Memory(self.layout)
         for bucket in self.layout.buckets:
             for number, chunk in enumerate(bucket.chunks):
-                order = chain(number, len(given))
-                total = sum(given[rank].typed(GRAD, chunk) for rank in order)
+                order = self.topology.order(len(given), number)
+                total = _added([one.typed(GRAD, chunk) for one in given], order)
                 made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
         return made
 
     def _total(self, gradients: Mapping[int, Array]) -> Array:
-        """Return the sum in the order that all topologies keep."""
+        """Return the sum in the order that the topology names."""
         total = np.zeros(self.layout.n_bytes)
         workers = self.group.workers
         for bucket in self.layout.buckets:
             for number, chunk in enumerate(bucket.chunks):
                 place = slice(*chunk)
-                total[place] = sum(
-                    gradients[workers[rank]][place]
-                    for rank in chain(number, len(workers))
-                )
+                order = self.topology.order(len(workers), number)
+                shares = [gradients[worker][place] for worker in workers]
+                total[place] = _added(shares, order)
         return total
 
     def _around(self, worker: int, own: Mapping[int, Array]) -> Array:
@@ -89,3 +88,14 @@ class WantedSums:
         for other in rest:
             total = total + own[other]
         return total
+
+
+def _added(shares: Sequence[Array], order: Order) -> Array:
+    """Return the sum of an order, inner brackets first."""
+    first, *rest = (
+        shares[one] if isinstance(one, int) else _added(shares, one) for one in order
+    )
+    total = first
+    for one in rest:
+        total = total + one
+    return total
