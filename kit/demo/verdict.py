@@ -187,15 +187,15 @@ def reveal(
 ) -> AnswerVerdict:
     """Compare a guess with what is right; a wrong guess is not a mistake.
 
-    That was measured, or it is what the best program needs, and the learner's own one
-    needs `yours`.
+    That was measured, or it is what the best known program needs, and the learner's
+    own needs `yours`.
 
     >>> reveal(100, 200, "bytes")
     Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
     >>> reveal(3, 3, "messages", yours=12)
-    The best: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
+    The best known: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
     """
-    head = "Measured" if yours is None else "The best"
+    head = "Measured" if yours is None else "The best known"
     shown = f"{_with(head, right, unit)}; you guessed {number_text(guess)}."
     if is_right := _is_near(guess, right, 0.1):
         shown += " Well guessed."
@@ -204,7 +204,8 @@ def reveal(
         which = "low" if guess < right else "high"
         shown += f" That is too {which} by a factor of {much:.3g}."
     if yours is not None:
-        shown += f" {_with('Your program', yours, unit)}."
+        better = ", less than any program that was known" if yours < right else ""
+        shown += f" {_with('Your program', yours, unit)}{better}."
     return AnswerVerdict(is_right, shown)
 
 

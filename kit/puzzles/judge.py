@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -54,8 +55,9 @@ def judge(
     Returns
     -------
     Result
-        A sentence, the figures beside the target and the best known, and a picture. A
-        wrong program is not an error: the result says what is wrong.
+        A sentence, the figures beside the target, and a picture; its `reveal` has the
+        best known programs. A wrong program is not an error: the result says what is
+        wrong.
 
     Raises
     ------
@@ -100,17 +102,28 @@ def judge(
     if words:
         words = f"Not yet: {words.rstrip('.')}."
         return Result(puzzle, False, words, found, line, attempt, error)
-    words = f"Right. {_beside_the_best(found, puzzle.best)}"
+    words = f"Right. {_beside_the_best(found, puzzle.known)}"
     return Result(puzzle, True, words, found, line, attempt)
 
 
-def _beside_the_best(found: Figures, best: Figures) -> str:
-    if dearer := over(found, best):
-        names = ", ".join(NAMES[one] for one in dearer)
-        return f"The best program that is known has less: {names}."
-    if over(best, found):
-        return "It costs less than the best program that was known."
+def _beside_the_best(costs: Figures, known: Mapping[str, Figures]) -> str:
+    least = [
+        name for name in NAMES if all(name in over(k, costs) for k in known.values())
+    ]
+    if least:
+        return f"No program was known that has so little: {_names(least)}."
+    less = [
+        f"{program} ({_names(over(costs, figures))})"
+        for program, figures in known.items()
+        if over(costs, figures)
+    ]
+    if less:
+        return f"Programs are known that have less: {'; '.join(less)}."
     return "No program is known that costs less."
+
+
+def _names(figures: Sequence[str]) -> str:
+    return ", ".join(NAMES[name] for name in figures)
 
 
 def close() -> None:

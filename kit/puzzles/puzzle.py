@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -39,9 +39,11 @@ class Puzzle:
     wanted : callable
         Takes what `given` returned; returns for each task the arrays that it should
         hold at the end, by name. It computes them in one process, with numpy.
-    target, best : Figures
-        What a program may cost, and what the best known program costs. Another program
-        may do better in one figure and worse in another.
+    target : Figures
+        What a program may cost.
+    known : mapping of str to Figures
+        What the best known programs cost, by what each is called: one may have fewer
+        bytes, and another fewer messages in a row.
     pieces : mapping
         Functions that a task offers besides its own, each with the time in ms that a
         call takes on the puzzle's clock.
@@ -61,7 +63,7 @@ class Puzzle:
     given: Callable[[np.random.Generator], Given]
     wanted: Callable[[Given], Given]
     target: Figures
-    best: Figures
+    known: Mapping[str, Figures]
     pieces: Mapping[str, Piece] = field(default_factory=dict)
     bytes_per_ms: float = 100_000.0
     links: frozenset[tuple[int, int]] = frozenset()
@@ -82,32 +84,50 @@ class Puzzle:
         """Return the time that a message takes on the puzzle's clock, in ms."""
         return n_bytes / self.bytes_per_ms
 
-    def rows(self, found: Figures | None = None) -> list[tuple[str, ...]]:
-        """Return a row for each figure: its name, what was found, target and best."""
-        columns = [(found, "\u2013")] if found is not None else []
-        columns += [(self.target, "any"), (self.best, "any")]
-        return [
-            (title, *(shown(name, getattr(one, name), no) for one, no in columns))
-            for name, title in NAMES.items()
-        ]
+    @property
+    def best(self) -> Figures:
+        """The least of each figure, which one program may not reach in all of them."""
+        known = self.known.values()
+        return Figures(
+            **{
+                f.name: min(
+                    (c for k in known if (c := getattr(k, f.name)) is not None),
+                    default=None,
+                )
+                for f in fields(Figures)
+            }
+        )
 
     def __repr__(self) -> str:
-        rows = self.rows()
-        limits = [
-            f"  {what}: at most {most}, best known {best}" for what, most, best in rows
-        ]
+        rows = rows_of({"target": self.target})
+        limits = [f"  {name}: at most {most}" for name, most in rows]
         return "\n".join([f"{self.name}: {self.goal}", *limits])
 
     def _repr_html_(self) -> Html:
-        head = ("", "target", "best known")
-        return markup(
-            "<p><b>{}</b>: {}</p>{}", self.name, self.goal, table(head, self.rows())
+        limits = table({"target": self.target})
+        return markup("<p><b>{}</b>: {}</p>{}", self.name, self.goal, limits)
+
+
+def rows_of(columns: Mapping[str, Figures]) -> list[tuple[str, ...]]:
+    """Return a row for each figure: its name, and its value in each column."""
+    return [
+        (
+            title,
+            *(
+                shown(
+                    name, getattr(costs, name), "any" if head == "target" else "\u2013"
+                )
+                for head, costs in columns.items()
+            ),
         )
+        for name, title in NAMES.items()
+    ]
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
-    """Return a table as HTML; the first column is a heading."""
-    top = joined(markup('<th scope="col">{}</th>', cell) for cell in head)
+def table(columns: Mapping[str, Figures]) -> Html:
+    """Return figures as a table in HTML, with a column for each program or limit."""
+    rows = rows_of(columns)
+    top = joined(markup('<th scope="col">{}</th>', cell) for cell in ("", *columns))
     body = joined(
         markup(
             '<tr><th scope="row" style="text-align:left">{}</th>{}</tr>',

@@ -3,23 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Final, Protocol
 
 from kit.demo.verdict import AnswerVerdict
 from kit.errors import KitError
 from kit.markup import Html, joined, markup
 from kit.puzzles.clock import ClockedRun
 from kit.puzzles.events import Attempt, Ended, Printed
-from kit.puzzles.figures import NAMES, Figures, bytes_of, fullest
+from kit.puzzles.figures import Figures, bytes_of, fullest
 from kit.puzzles.picture import draw
-from kit.puzzles.puzzle import Puzzle, table
+from kit.puzzles.puzzle import Puzzle, rows_of, table
 
-_HEAD = ("", "yours", "target", "best known")
-_LEGEND = Html(
+_LEGEND: Final = Html(
     '<p style="font-size:max(12px,.85em)">Thin bars: what a task sends (above) and '
     "receives (below), in the colour of the sender. Blocks: what it holds, as high as "
     "it is large.</p>"
 )
+
+
+class Guess(Protocol):
+    """What a result needs of a `widgets.Prediction`."""
+
+    def reveal(self, measured: float, yours: float) -> AnswerVerdict:
+        """Compare the guess with the best known and with the learner's own."""
+
+
+@dataclass(frozen=True, repr=False)
+class GuessComparison:
+    """A guess beside the best known programs; a notebook shows a sentence and a table.
+
+    Attributes
+    ----------
+    verdict : AnswerVerdict
+        The guess, the best known, and the learner's own program.
+    result : Result
+        What was compared.
+    """
+
+    verdict: AnswerVerdict
+    result: Result
+
+    @property
+    def programs(self) -> dict[str, Figures]:
+        """What each program costs: the learner's as "yours", then the best known."""
+        return {"yours": self.result.figures, **self.result.puzzle.known}
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {name}: "
+            + ", ".join(map(" ".join, zip(self.programs, costs, strict=True)))
+            for name, *costs in rows_of(self.programs)
+        ]
+        return "\n".join([self.verdict.words, *lines])
+
+    def _repr_html_(self) -> Html:
+        return markup("{}{}", self.verdict._repr_html_(), table(self.programs))
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,17 +96,30 @@ class Result:
         """Raise `FailedPreconditionError` if the result is not ok."""
         AnswerVerdict(self.ok, self.words).required()
 
-    @property
-    def best(self) -> Figures:
-        """What a program can cost, as far as is known: each figure of the best one.
+    def reveal(self, guess: Guess, figure: str) -> GuessComparison:
+        """Compare a guess with the best known program and with this one.
 
-        Another program may do better in one figure, and so may this one.
+        Parameters
+        ----------
+        guess : Prediction
+            What the learner has locked in; of idle time a percentage.
+        figure : str
+            Which figure it is about, an attribute of `Figures`.
+
+        Returns
+        -------
+        GuessComparison
+            A sentence, and what each of the best known programs costs.
+
+        Raises
+        ------
+        FailedPreconditionError
+            This result is not ok yet, or there is no guess.
         """
-        costs: dict[str, Any] = {}
-        for name in NAMES:
-            of_both = (getattr(self.puzzle.best, name), getattr(self.figures, name))
-            costs[name] = min((one for one in of_both if one is not None), default=None)
-        return Figures(**costs)
+        self.required()
+        scale = 100 if figure == "idle" else 1
+        best, yours = (getattr(f, figure) for f in (self.puzzle.best, self.figures))
+        return GuessComparison(guess.reveal(scale * best, scale * yours), self)
 
     @property
     def printed(self) -> str:
@@ -116,13 +167,16 @@ class Result:
             )
         return rows
 
+    @property
+    def _columns(self) -> dict[str, Figures]:
+        return {"yours": self.figures, "target": self.puzzle.target}
+
     def _name(self, task: int) -> str:
         return self.puzzle.tasks[task]
 
     def __repr__(self) -> str:
-        rows = self.puzzle.rows(self.figures)
-        lines = [f"  {title}: {yours} (target {target}, best known {best})"
-                 for title, yours, target, best in rows]  # fmt: skip
+        rows = rows_of(self._columns)
+        lines = [f"  {name}: {yours} (target {most})" for name, yours, most in rows]
         return "\n".join([self.words, *lines, *self.printed.splitlines()])
 
     def _repr_html_(self) -> Html:
@@ -136,7 +190,7 @@ class Result:
             "<ul>{}</ul></details>",
             AnswerVerdict(self.ok, self.words)._repr_html_(),
             printed,
-            table(_HEAD, self.puzzle.rows(self.figures)),
+            table(self._columns),
             self.svg,
             _LEGEND,
             items,

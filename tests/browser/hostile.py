@@ -90,7 +90,8 @@ def pieces() -> dict[str, Html]:
     poll.reveal()
     figures = Figures(1, 2, 3, 0.4)
     nothing: Any = list
-    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), nothing, nothing, figures, figures)
+    known = {TEXT: figures}
+    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), nothing, nothing, figures, known)
     beat = board()
     return {
         "cluster": cluster_table(TEXT, [task], {}, TEXT),

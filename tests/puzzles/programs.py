@@ -33,16 +33,21 @@ class Mistake(NamedTuple):
 
 
 @cache
-def solutions() -> dict[str, str]:
+def all_solutions() -> dict[str, list[str]]:
     """Return the programs by the names of their puzzles."""
-    found = {}
+    programs: dict[str, list[str]] = {}
     for path in sorted(FOLDER.glob("*.ipynb")):
         for cell in read(path).cells:
             if "solution" in cell.metadata.get("tags", []):
                 match = _SOLUTION.search(cell.source)
                 assert match is not None, cell.id
-                found[match[2]] = match[1]
-    return found
+                programs.setdefault(match[2], []).append(match[1])
+    return programs
+
+
+def solutions() -> dict[str, str]:
+    """Return the first program of each puzzle."""
+    return {name: programs[0] for name, programs in all_solutions().items()}
 
 
 def program(source: str) -> Callable[[Any], None]:

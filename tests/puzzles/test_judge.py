@@ -31,6 +31,7 @@ from kit.testing.task_process import until
 from tests.cases import for_each
 from tests.faults.scene import is_running
 from tests.notebooks.kernel import ROOT
+from widgets import Prediction
 
 Program = Callable[[Any], object]
 pytestmark = pytest.mark.slow  # as long as it takes to start the processes
@@ -44,7 +45,7 @@ SWAP = Puzzle(
     given=lambda dice: [{"x": dice.normal(size=1000)} for _ in range(2)],
     wanted=lambda given: [{"x": given[1]["x"]}, {"x": given[0]["x"]}],
     target=Figures(n_bytes=8000),
-    best=Figures(n_bytes=8000, n_in_a_row=1, memory=16_000, idle=0.0),
+    known={"swap": Figures(n_bytes=8000, n_in_a_row=1, memory=16_000, idle=0.0)},
 )
 SUM = Puzzle(
     name="sum",
@@ -53,7 +54,7 @@ SUM = Puzzle(
     given=SWAP.given,
     wanted=lambda given: [{"sum": given[0]["x"] + given[1]["x"]}, {}],
     target=Figures(),
-    best=Figures(),
+    known={"nothing": Figures()},
     addends=lambda given, rank, name: {"a": given[0]["x"], "b": given[1]["x"]},
 )
 
@@ -86,15 +87,42 @@ def test_what_is_measured_is_what_has_moved(processes: PuzzleProcesses) -> None:
     result.required()
 
 
-def test_the_best_of_a_puzzle_has_what_a_learner_has_done_better(
+def test_a_guess_is_compared_with_the_best_of_several_programs_and_the_own_one(
     processes: PuzzleProcesses,
 ) -> None:
-    known = replace(SWAP, best=Figures(n_bytes=4000, n_in_a_row=3, idle=0.0))
+    known = {
+        "few bytes": Figures(n_bytes=4000, n_in_a_row=3),
+        "few messages": Figures(n_bytes=9000, n_in_a_row=2),
+    }
 
-    result = judged(processes, swap, known)
+    result = judged(processes, swap, replace(SWAP, known=known))
 
-    assert result.figures == Figures(8000, 1, 16_000, 0.0)
-    assert result.best == Figures(4000, 1, 16_000, 0.0)
+    assert result.words == (
+        "Right. No program was known that has so little: messages in a row."
+    )
+    guess = Prediction("How many?", "messages").lock(4)
+    assert repr(result.reveal(guess, "n_in_a_row")).splitlines() == [
+        "The best known: 2 messages; you guessed 4. That is too high by a factor of 2. "
+        "Your program: 1 messages, less than any program that was known.",
+        "  bytes through the busiest task: yours 8,000, few bytes 4,000, "
+        "few messages 9,000",
+        "  messages in a row: yours 1, few bytes 3, few messages 2",
+        "  bytes held at once: yours 16,000, few bytes \u2013, few messages \u2013",
+        "  idle time: yours 0 %, few bytes \u2013, few messages \u2013",
+    ]
+
+
+def test_a_program_that_is_right_is_not_told_what_others_cost_before_the_reveal(
+    processes: PuzzleProcesses,
+) -> None:
+    known = {"few bytes": Figures(n_bytes=4000), "one message": Figures(n_in_a_row=1)}
+    result = judged(processes, swap, replace(SWAP, known=known))
+
+    assert result.words == (
+        "Right. Programs are known that have less: "
+        "few bytes (bytes through the busiest task)."
+    )
+    assert "4,000" not in repr(result) + result._repr_html_()
 
 
 class Weightless(np.ndarray[Any, Any]):
@@ -134,7 +162,7 @@ def test_a_circle_of_waits_is_told_and_drawn_without_waiting_for_a_deadline(
         "waits."
     )
     assert result.svg.count('class="stuck"') == 2
-    assert result.puzzle.rows(result.figures)[-1][:2] == ("idle time", "\u2013")
+    assert "  idle time: \u2013 (target " in repr(result)
     assert "waits for x from worker:1" in result.svg
     assert "worker:1 waits for ever for x from worker:0" in result.text
     assert result.attempt.seconds < LONG_S

@@ -98,7 +98,7 @@ FIRST_MESSAGE = Puzzle(
     given=lambda dice: [{"x": normal(dice, _SIZE)}, {}],
     wanted=lambda given: [{}, {"x": given[0]["x"]}],
     target=Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0),
-    best=Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0),
+    known={"one message": Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0)},
 )
 
 BROADCAST = Puzzle(
@@ -111,7 +111,10 @@ BROADCAST = Puzzle(
     given=_one_x,
     wanted=lambda given: [{"x": given[0]["x"]} for _ in given],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=S),
-    best=Figures(n_bytes=2 * S, n_in_a_row=2, memory=S, idle=0.25),
+    known={
+        "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=S, idle=0.25),
+        "chain": Figures(n_bytes=S, n_in_a_row=3, memory=S, idle=0.5),
+    },
 )
 
 REDUCE = Puzzle(
@@ -124,7 +127,10 @@ REDUCE = Puzzle(
     given=_all_x,
     wanted=lambda given: [{"sum": _sum(given)}, *({} for _ in given[1:])],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=2 * S),
-    best=Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.25),
+    known={
+        "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.25),
+        "chain": Figures(n_bytes=S, n_in_a_row=3, memory=2 * S, idle=0.5),
+    },
     addends=_x_of_each,
 )
 
@@ -138,7 +144,12 @@ ALL_REDUCE = Puzzle(
     given=_all_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * S, n_in_a_row=6, memory=2 * S),
-    best=Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.0),
+    known={
+        "doubling": Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.0),
+        "halving": Figures(
+            n_bytes=3 * S // 2, n_in_a_row=4, memory=3 * S // 2, idle=0.0
+        ),
+    },
     addends=_x_of_each,
 )
 
@@ -153,7 +164,11 @@ REDUCE_SCATTER = Puzzle(
     given=_all_x,
     wanted=_part_of_the_sum,
     target=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=3 * S // 2),
-    best=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0),
+    known={
+        "round the ring": Figures(
+            n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0
+        )
+    },
     links=ring(N),
     addends=_x_of_each,
 )
@@ -169,7 +184,11 @@ ALL_GATHER = Puzzle(
     given=_parts,
     wanted=_all_parts,
     target=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=3 * S // 2),
-    best=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0),
+    known={
+        "round the ring": Figures(
+            n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0
+        )
+    },
     links=ring(N),
 )
 
@@ -183,7 +202,11 @@ RING_ALL_REDUCE = Puzzle(
     given=_all_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=3 * S // 2),
-    best=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=5 * S // 4, idle=0.0),
+    known={
+        "round the ring": Figures(
+            n_bytes=3 * S // 2, n_in_a_row=6, memory=5 * S // 4, idle=0.0
+        )
+    },
     links=ring(N),
     addends=_x_of_each,
 )
@@ -193,15 +216,18 @@ TREE = Puzzle(
     goal=(
         "Each of eight workers holds 'x', only 4,000 bytes, so what counts is how many "
         "messages wait for each other. In the end each holds 'sum'. The links are "
-        "those of a tree: worker k and worker k & (k - 1), k without its lowest bit."
+        "those of a tree: worker:0 has the children 1, 2 and 4, worker:2 has 3, "
+        "worker:4 has 5 and 6, and worker:6 has 7."
     ),
     tasks=workers(_LEAVES),
     given=_short_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * 4 * _SHORT, n_in_a_row=6, memory=3 * 4 * _SHORT),
-    best=Figures(
-        n_bytes=3 * 4 * _SHORT, n_in_a_row=6, memory=2 * 4 * _SHORT, idle=5 / 12
-    ),
+    known={
+        "binomial tree": Figures(
+            n_bytes=3 * 4 * _SHORT, n_in_a_row=6, memory=2 * 4 * _SHORT, idle=5 / 12
+        )
+    },
     bytes_per_ms=4.0 * _SHORT,
     links=tree(_LEAVES),
     addends=_x_of_each,

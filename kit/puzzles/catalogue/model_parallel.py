@@ -83,9 +83,11 @@ GPIPE = Puzzle(
     given=_stages,
     wanted=partial(_stage_gradients, _N_GPIPE),
     target=Figures(n_bytes=2 * _N_GPIPE * LAYER, idle=0.45),
-    best=Figures(
-        n_bytes=2 * _N_GPIPE * LAYER, n_in_a_row=12, memory=12 * LAYER, idle=3 / 7
-    ),
+    known={
+        "GPipe": Figures(
+            n_bytes=2 * _N_GPIPE * LAYER, n_in_a_row=12, memory=12 * LAYER, idle=3 / 7
+        )
+    },
     pieces=_pieces(_ROWS),
     bytes_per_ms=math.inf,
 )
@@ -99,9 +101,11 @@ ONE_F_ONE_B = Puzzle(
     given=_stages,
     wanted=partial(_stage_gradients, _N_1F1B),
     target=Figures(n_bytes=2 * _N_1F1B * LAYER, memory=14 * LAYER, idle=0.3),
-    best=Figures(
-        n_bytes=2 * _N_1F1B * LAYER, n_in_a_row=19, memory=13 * LAYER, idle=3 / 11
-    ),
+    known={
+        "1F1B": Figures(
+            n_bytes=2 * _N_1F1B * LAYER, n_in_a_row=19, memory=13 * LAYER, idle=3 / 11
+        )
+    },
     pieces=_pieces(_ROWS),
     bytes_per_ms=math.inf,
 )
@@ -140,8 +144,13 @@ TENSOR_PARALLEL = Puzzle(
     tasks=workers(N),
     given=_slices,
     wanted=_sliced_result,
-    target=Figures(n_bytes=6 * LAYER, n_in_a_row=6, memory=12 * LAYER, idle=0.6),
-    best=Figures(n_bytes=4 * LAYER, n_in_a_row=4, memory=11 * LAYER, idle=0.4),
+    target=Figures(n_bytes=6 * LAYER, n_in_a_row=8, memory=12 * LAYER, idle=0.6),
+    known={
+        "doubling": Figures(
+            n_bytes=4 * LAYER, n_in_a_row=4, memory=11 * LAYER, idle=0.4
+        ),
+        "halving": Figures(n_bytes=3 * LAYER, n_in_a_row=8, memory=420_000, idle=1 / 3),
+    },
     pieces={
         "forward": (forward, 1.0),
         "backward": (backward, 2.0),
@@ -180,7 +189,14 @@ COMBINED = Puzzle(
     given=_replicas,
     wanted=_replicas_updated,
     target=Figures(n_bytes=LAYER * 3 // 2, memory=200_000, idle=0.3),
-    best=Figures(n_bytes=LAYER * 7 // 5, n_in_a_row=6, memory=148_000, idle=11 / 41),
+    known={
+        "two ahead": Figures(
+            n_bytes=LAYER * 7 // 5, n_in_a_row=6, memory=156_000, idle=7 / 27
+        ),
+        "one ahead": Figures(
+            n_bytes=LAYER * 7 // 5, n_in_a_row=6, memory=148_000, idle=11 / 41
+        ),
+    },
     pieces=_pieces(_FEW_ROWS),
     bytes_per_ms=float(LAYER),
 )
