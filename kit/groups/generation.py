@@ -68,6 +68,10 @@ class Members:
     settings: Settings
     timeout_s: float
 
+    def same_clock(self, rank: int) -> bool:
+        """Whether another task's clock is ours: it is on the same host."""
+        return not self.hosts or self.hosts[rank] == self.hosts[self.me]
+
     def run(self, generation: int, growth: int) -> str:
         """Return what the data links of a generation are known by."""
         return uuid5(NAMESPACE_URL, f"{self.id}/{generation}/{growth}").hex
@@ -110,6 +114,11 @@ class Recipe:
     layout: Layout | None = None
     update: Update | None = None
     combine: np.ufunc = np.add
+    topology: str = ""  # whose plan it is
+    n_bytes: int = field(init=False)  # that it moves, by the formula
+
+    def __post_init__(self) -> None:
+        self.n_bytes = sum(self.traffic.values())
 
 
 @dataclass
@@ -120,6 +129,7 @@ class Bound:
     program: Program
     places: list[Array]
     results: list[Array]
+    waited: int = 0  # ns that the newest run of it waited
 
 
 class GroupLinks:
@@ -254,7 +264,9 @@ class GroupLinks:
         linked.endpoint.stamp.overwrites = plan.overwrites
         put(bound)
         bound.program.expect()
+        before = bound.program.waited_ns
         bound.program.step()
+        bound.waited = bound.program.waited_ns - before
         return bound
 
     def _bind(self, key: str, recipe: Recipe) -> Bound:

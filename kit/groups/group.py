@@ -11,7 +11,12 @@ from weakref import finalize
 
 import numpy as np
 
-from kit.errors import AbortedError, InvalidArgumentError, MemberMismatch
+from kit.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    MemberMismatch,
+)
 from kit.groups import scope
 from kit.groups.arguments import (
     check_room,
@@ -23,6 +28,7 @@ from kit.groups.arguments import (
 )
 from kit.groups.calls import CallSeen, Signature, differ, digest
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
+from kit.groups.history import CallNote
 from kit.groups.messages import GroupMessage, Messages, Pending
 from kit.groups.recipes import Recipes
 from kit.groups.state import CallUnderWay, GroupState
@@ -31,16 +37,19 @@ from kit.groups.values import (
     Array,
     Form,
     Value,
+    as_float,
     leaves,
     packed,
     rebuilt,
     said,
+    shaped_as,
     taken,
 )
 from kit.groups.watch import CallWatch
 from kit.handles import handle
 from kit.task import Task
 from kit.trace.trace import Trace
+from kit.training.client.run import view
 
 _NONE: Form = {"none": []}
 Forms = list[Form]
@@ -404,7 +413,7 @@ class TaskGroup:
         call = self._call(text)
         call.receives, call.source, call.tag = True, source, tag
         with self._state.in_call(call):
-            return self._messages.receive(source, tag)
+            return self._messages.receive(call)
 
     def isend(self, value: Any, to: int, tag: int = 0) -> Pending:
         """Begin to send, and return something to `wait()` for, or to await.
@@ -416,6 +425,7 @@ class TaskGroup:
         """
         self._check_rank("isend", "to", to)
         self._state.check()
+        self._state.use()
         return self._messages.begin_send(taken(value, "isend"), to, tag_of(tag))
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> Pending:
@@ -467,6 +477,25 @@ class TaskGroup:
     def trace(self) -> Trace:
         """All messages of all tasks; asks them."""
         return trace_of(self._state)
+
+    def board(self) -> Any:
+        """Show all that this group has done so far below this cell, once.
+
+        It is the board that a cell has by itself if it makes calls of a group; live
+        while the cell runs. In a program of its own it is returned: its `save` writes
+        a page. For a function of `cluster.call`, return `group.trace`, and give that to
+        `TrafficBoard` in the notebook.
+        """
+        if scope.now() is not None:
+            self._state.use()
+            return None
+        show = view("board")
+        if show is None:
+            raise FailedPreconditionError(
+                "a board is drawn with bokeh, which is not installed: pip install "
+                "bokeh. print(group.traffic) shows the bytes without it."
+            )
+        return show(self.trace)
 
     def close(self) -> None:
         """Let go of links and memory; else that happens with the last reference."""
@@ -523,18 +552,27 @@ class TaskGroup:
             call.number = number = state.number
             links = state.links()
             forms = self._compared(links, call, signature, given.form, own)
+            met, waited = time.monotonic_ns(), 0
+            at = state.generation, number, number, signature.text, call.where
+            note = CallNote(*at, "", 0)
             results = list[Array]()
             if recipe is not None:
                 key = signature.strict
                 if own:
                     key += "".join(packed(form).decode() for form in forms)
-                results = self._carried_out(links, key, lambda: recipe(forms), wanted)
+                options = signature.options
+                # Now: a result may be put where the input is.
+                state.history.keep_input(note, signature.what, options, given)
+                bound = self._carried_out(links, key, lambda: recipe(forms), wanted)
+                results, waited = bound.results, bound.waited
+                note.topology = bound.recipe.topology
+                note.formula = bound.recipe.n_bytes
             arrays = list[Array]()
             if room is None:
                 arrays = [one.copy() for one in results]
             elif results or room:
                 fill(room, results, divisor)
-            state.done = number
+            state.completed(call, note, met, waited)
             return arrays, forms
 
     def _compared(
@@ -570,14 +608,14 @@ class TaskGroup:
 
     def _carried_out(
         self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], given: Value
-    ) -> list[Array]:
+    ) -> Bound:
         def put(bound: Bound) -> None:
             if bound.places:
                 given.put_into(bound.places)
 
         bound = links.carry_out(key, recipe, put)
         self._state.formula.update(bound.recipe.traffic)
-        return bound.results
+        return bound
 
     def _divisor(self, op: str) -> int:
         return self.size if op == "mean" else 1
@@ -585,10 +623,10 @@ class TaskGroup:
     def _rebuilt(
         self, form: Form, arrays: Sequence[Array], given: Value | None, op: str = "sum"
     ) -> Any:
-        shaped = _shaped(form, arrays)
+        shaped = shaped_as(form, arrays)
         if op == "mean":
             shaped = [one / self.size for one in shaped]
-            form = _as_float(form)
+            form = as_float(form)
         return rebuilt(form, shaped, given.originals if given is not None else ())
 
     def _gathered(
@@ -612,7 +650,7 @@ class TaskGroup:
         """Return one value for each task; of the library of what was given here."""
         found, at = [], 0
         for form in forms:
-            shaped = _shaped(form, arrays[at:])
+            shaped = shaped_as(form, arrays[at:])
             at += len(shaped)
             likes = (given.originals or [None])[:1] * len(shaped)
             found.append(rebuilt(form, shaped, likes))
@@ -650,19 +688,3 @@ TaskGroup.__name__ = TaskGroup.__qualname__ = "Group"
 
 def _like(given: Value) -> str:
     return "" if given.form == _NONE else given.text
-
-
-def _shaped(form: Form, arrays: Sequence[Array]) -> list[Array]:
-    pairs = zip(leaves(form), arrays, strict=False)
-    return [array.reshape(shape) for (_, shape), array in pairs]
-
-
-def _as_float(form: Form) -> Form:
-    """Return the form of means: those of whole numbers are floats."""
-    ((kind, rest),) = form.items()
-    if kind == "a":
-        number = "float" if rest[2] in ("int", "bool") else rest[2]
-        return {"a": [rest[0], rest[1], number]}
-    if kind == "dict":
-        return {kind: {name: _as_float(one) for name, one in rest.items()}}
-    return {kind: [_as_float(one) for one in rest]}

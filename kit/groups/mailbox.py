@@ -26,6 +26,7 @@ class Parcel:
     data: Buffer
     posted: int  # when it was handed over, and when it may be used (ns)
     usable: int
+    sent: int = 0  # when the sender began, by our clock
 
     def fits(self, generation: int, source: int | None, tag: int | None) -> bool:
         """Whether it is what somebody waits for; None takes any."""

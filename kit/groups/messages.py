@@ -14,9 +14,9 @@ import numpy as np
 
 from kit.errors import DeadlineExceededError, InvalidArgumentError, KitError
 from kit.groups.mailbox import Parcel
-from kit.groups.state import GroupState
+from kit.groups.state import CallUnderWay, GroupState
 from kit.groups.values import Form, Value, leaves, n_bytes, packed, rebuilt
-from kit.trace.traffic import TransferKind
+from kit.trace.traffic import Phase, TransferKind
 
 _MOST_BYTES = (1 << 30) - (1 << 20)  # a frame and its head
 _LOOK_S, _MORE_S = 0.002, 5.0
@@ -107,19 +107,33 @@ class Messages:
         self._enqueue(sending)
         return Pending(lambda: self._finish(sending), lambda: sending.is_done)
 
-    def receive(self, source: int | None, tag: int | None) -> GroupMessage:
-        """Wait for a message and return it."""
+    def receive(self, call: CallUnderWay) -> GroupMessage:
+        """Wait for the message that a call wants, and return it."""
         state = self._state
         # The watch ends a call in time, and says who is missing.
         deadline = time.monotonic() + state.members.timeout_s + _MORE_S
-        at = state.generation, source, tag
+        at = state.generation, call.source, call.tag
         parcel = state.mailbox.take(*at, state.check, deadline)
         if parcel is None:
             raise DeadlineExceededError(
                 f"no message came in {state.members.timeout_s:g} s; allow more with "
                 f"kit.group(timeout_s=...)."
             )
-        return GroupMessage(_opened(parcel), parcel.source, parcel.tag)
+        found = GroupMessage(_opened(parcel), parcel.source, parcel.tag)
+        if state.meter.trace:
+            self._note(parcel, call)
+        return found
+
+    def _note(self, parcel: Parcel, call: CallUnderWay) -> None:
+        state, now = self._state, time.monotonic_ns()
+        times = parcel.sent, parcel.usable, call.begun, now
+        at = parcel.tag, parcel.generation + 1, call.where[1]
+        n_bytes = len(parcel.data)
+        state.history.asked_for(parcel.source, *at, times, n_bytes)
+        # Until it was there the task has waited; the rest is unpacking.
+        there = min(max(parcel.usable, call.begun), now)
+        state.meter.span(Phase.WAIT, state.number, call.begun, there)
+        state.meter.span(Phase.RECEIVE, state.number, there, now)
 
     def has(self, source: int | None, tag: int | None) -> bool:
         """Whether there is a message to receive, or a failure to raise."""
@@ -186,7 +200,8 @@ class Messages:
         me = state.members.me
         if sending.to == me:
             at = sending.generation, me, sending.tag
-            state.mailbox.put(Parcel(*at, sending.form, sending.data, now, now))
+            times = now, now, now
+            state.mailbox.put(Parcel(*at, sending.form, sending.data, *times))
             return
         hold = state.line_out.reaches_at(now, size) - now if state.line_out else 0
         values = {
@@ -195,6 +210,7 @@ class Messages:
             "tag": sending.tag,
             "form": packed(sending.form).decode(),
             "hold": hold,
+            "sent": now,
         }
         state.talks.ask(
             *(state.members, sending.to, "group.put", values),
@@ -204,6 +220,8 @@ class Messages:
         )
         if size:
             state.formula[me, sending.to, _KIND] += size
+        if state.meter.trace:
+            state.meter.span(Phase.SEND, state.number, now, time.monotonic_ns())
 
 
 def put(state: GroupState, values: dict[str, Any], blob: bytearray) -> None:
@@ -220,9 +238,15 @@ def put(state: GroupState, values: dict[str, Any], blob: bytearray) -> None:
         blob,
         now,
         usable,
+        sent_at(state.members.same_clock(values["source"]), values["sent"], now),
     )
     state.mailbox.put(parcel)
     _count(state, parcel)
+
+
+def sent_at(has_same_clock: bool, sent: int, now: int) -> int:
+    """Return when a message was sent by our clock: of another host's, when it came."""
+    return min(sent, now) if has_same_clock else now
 
 
 def count_kept(state: GroupState) -> None:

@@ -62,6 +62,7 @@ class Recipes:
             layout.n_bytes,
             layout,
             combine=combine,
+            topology=topology.name,
         )
 
     def reduce(self, form: Form, root: int, combine: np.ufunc) -> Recipe:

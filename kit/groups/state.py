@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kit.errors import (
@@ -28,12 +28,14 @@ from kit.errors import (
 from kit.groups import scope
 from kit.groups.calls import CallSeen
 from kit.groups.generation import GroupLinks, GroupServices, Members
+from kit.groups.history import CallHistory, CallNote
 from kit.groups.mailbox import Mailbox
-from kit.trace.traffic import Meter
+from kit.trace.traffic import Meter, Phase, StepRow
 from kit.wire.frame import Buffer
 from kit.wire.shaping import LineIn, LineOut
 
 _TELL_S, _CLOSE_S = 2.0, 1.0
+_NO_LOSS = float("nan")
 
 
 class Talks(GroupServices, Protocol):
@@ -70,6 +72,7 @@ class CallUnderWay:
     source: int | None = None  # whose message it waits for, if it does; None: anyone's
     receives: bool = False
     tag: int | None = None
+    begun: int = field(default_factory=time.monotonic_ns)
 
     @property
     def seen(self) -> CallSeen:
@@ -88,6 +91,8 @@ class GroupState:
         rows = limits.trace_rows
         self.meter = Meter(members.me, limit=rows, trace=limits.trace)
         self.formula: Counter[tuple[int, int, int]] = Counter()
+        self.history = CallHistory(members.me)
+        self.used_in = ""  # the newest cell that made a call
         self.number = 0  # of collectives begun in this generation, and completed
         self.done = 0
         self.call: CallUnderWay | None = None
@@ -132,10 +137,17 @@ class GroupState:
             self.call = call
             yield
         except BaseException as error:
+            if call.receives:
+                self._note_in_vain(call)
             raise self._failed_with(error, call) from error.__cause__
         finally:
             self.call = None
             self._using.release()
+
+    def _note_in_vain(self, call: CallUnderWay) -> None:
+        times = 0, 0, call.begun, time.monotonic_ns()
+        tag, line = call.tag or 0, call.where[1]
+        self.history.asked_for(call.source, tag, self.generation + 1, line, times)
 
     def links(self) -> GroupLinks:
         """Return the links of this generation, opened."""
@@ -157,9 +169,16 @@ class GroupState:
         if failure is not None and failure[0] >= self.generation:
             raise failure[1]
 
+    def use(self) -> scope.Scope | None:
+        """Note that this cell uses the group; returns the cell."""
+        here = scope.now()
+        if here is not None:
+            self.used_in = here.id
+        return here
+
     def _hear_of_earlier_cells(self) -> None:
         """Take over what failed elsewhere before this cell: nobody may have told us."""
-        here = scope.now()
+        here = self.use()
         if here is None or here is self._met_in:
             return
         self._met_in = here
@@ -169,6 +188,21 @@ class GroupState:
             if failure and status.get("failed_in") != here.id:
                 self.fail(failure[0], from_plain(failure[1]))
                 self._is_raised = True
+
+    def completed(
+        self, call: CallUnderWay, note: CallNote, met: int, waited: int
+    ) -> None:
+        """Note a collective that is done; all were in it at `met` (ns)."""
+        self.done = call.number
+        self.history.called(note)
+        if not self.meter.trace:
+            return
+        me, number, epoch = self.members.me, call.number, note.generation + 1
+        end = time.monotonic_ns()
+        self.meter.span(Phase.WAIT, number, call.begun, met)
+        waited += met - call.begun
+        row = StepRow(me, number, epoch, _NO_LOSS, 1, call.begun, end, 0, waited, 0)
+        self.meter.stepped(row)
 
     def look_at(self, rank: int) -> dict[str, Any]:
         """Ask another task where it is; empty if it does not answer."""

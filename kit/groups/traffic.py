@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kit.errors import KitError
+from kit.groups.mailbox import Parcel
 from kit.groups.state import GroupState
+from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
-from kit.trace.named_rows import EpochRow
+from kit.trace.named_rows import CallRow, EpochRow, Kept
 from kit.trace.trace import Trace
-from kit.trace.traffic import SPAN, TOTAL, TRANSFER, TransferKind
+from kit.trace.traffic import RECEIPT, SPAN, STEP, TOTAL, TRANSFER, TransferKind
 
-_ASK_S = 5.0
+TABLES = (TRANSFER, SPAN, STEP, RECEIPT)  # of an account with details
+GROUP = "group"  # what an epoch has for a topology: each call may have another
+_ASK_S, _FAR = 5.0, 2**62
 
 
 class LinkTraffic(NamedTuple):
@@ -71,33 +77,63 @@ def _shown(cell: object) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-def account(state: GroupState, *, details: bool) -> tuple[dict[str, Any], bytes]:
-    """Return what this task has counted, for the others."""
+def account(
+    state: GroupState, *, details: bool, most: int | None = None
+) -> tuple[dict[str, Any], bytes]:
+    """Return what this task has counted, for the others; at most `most` rows of each.
+
+    With details also the newest rows of `TABLES`, one table after the other.
+    """
     told: dict[str, Any] = {
         "totals": [list(map(int, row)) for row in state.meter.totals().tolist()],
         "formula": [[*map(int, key), n] for key, n in state.formula.items()],
     }
     if not details:
         return told, b""
-    transfers, spans = state.meter.transfers.since(0)[0], state.meter.spans.since(0)[0]
-    told["n_transfers"] = len(transfers)
-    return told, transfers.tobytes() + spans.tobytes()
+    meter, history = state.meter, state.history
+    logs = meter.transfers, meter.spans, meter.steps, history.receipts
+    added = [log.added for log in logs]
+    tables = [log.newest(log.added if most is None else most) for log in logs]
+    call = state.call
+    told |= {
+        "counts": [len(table) for table in tables],
+        "is_cut": [n > len(table) for n, table in zip(added, tables, strict=True)],
+        "highest": [[*map(int, pair)] for pair in sorted(history.highest.items())],
+        "calls": [note.to_plain() for note in list(history.notes)],
+        "unread": [_parcel(one) for one in state.mailbox.kept],
+        "doing": call.seen.words if call is not None else "",
+        "now": time.monotonic_ns(),
+    }
+    return told, b"".join(table.tobytes() for table in tables)
+
+
+def _parcel(one: Parcel) -> list[int]:
+    return [one.source, one.tag, one.generation, len(one.data), one.sent, one.usable]
 
 
 def traffic_of(state: GroupState) -> GroupTraffic:
     """Return the bytes of all links, asked of all tasks."""
-    measured, formula = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
-    n_members = len(state.members.tasks)
-    for rank, (told, _) in enumerate(_accounts(state, details=False)):
-        for source, destination, kind, _, n_bytes, _ in told["totals"]:
-            measured[source, destination, kind] += n_bytes
-        for source, destination, kind, n_bytes in told["formula"]:
-            is_message = kind == TransferKind.MESSAGE
-            # All have the same formula of the calls, and each of what it has sent.
-            if n_bytes and (rank == source if is_message else rank == state.members.me):
-                formula[source, destination, kind] += n_bytes
     names = [task.short for task in state.members.tasks]
-    assert len(names) == n_members
+    told = [one.told for one in _accounts(state, details=False)]
+    return traffic_in(names, told, state.members.me)
+
+
+def traffic_in(
+    names: Sequence[str], told: Sequence[Mapping[str, Any]], by: int
+) -> GroupTraffic:
+    """Return the bytes of all links, from what each task has told; empty: nothing.
+
+    All have the same formula of the calls, so that of task number `by` is taken, and
+    each has that of what it has sent.
+    """
+    measured, formula = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
+    for rank, one in enumerate(told):
+        for source, destination, kind, _, n_bytes, _ in one.get("totals", ()):
+            measured[source, destination, kind] += n_bytes
+        for source, destination, kind, n_bytes in one.get("formula", ()):
+            is_message = kind == TransferKind.MESSAGE
+            if n_bytes and rank == (source if is_message else by):
+                formula[source, destination, kind] += n_bytes
     return GroupTraffic(
         tuple(
             LinkTraffic(
@@ -109,45 +145,147 @@ def traffic_of(state: GroupState) -> GroupTraffic:
     )
 
 
+class GroupAccount(NamedTuple):
+    """What a task has counted, and by how much its clock is ahead of ours."""
+
+    told: Mapping[str, Any]
+    blob: bytes | bytearray
+    clock: ClockOffset
+
+    def tables(self) -> list[Rows]:
+        """Return its `TABLES` by our clock; empty ones if it told none."""
+        found, at = list[Rows](), 0
+        for dtype, count in zip_longest(TABLES, self.told.get("counts", ())):
+            table = np.frombuffer(self.blob, dtype, count or 0, at).copy()
+            found.append(self.clock.here(table))
+            at += table.nbytes
+        return found
+
+
 def trace_of(state: GroupState) -> Trace:
     """Return all messages of all tasks, asked of them."""
+    members = state.members
+    names = [str(task) for task in members.tasks]
     found = _accounts(state, details=True)
-    transfers, spans, totals = list[Rows](), list[Rows](), list[tuple[int, ...]]()
-    for told, blob in found:
-        cut = told["n_transfers"] * TRANSFER.itemsize
-        transfers.append(np.frombuffer(blob[:cut], TRANSFER))
-        spans.append(np.frombuffer(blob[cut:], SPAN))
-        totals += [tuple(row) for row in told["totals"]]
-    joined = np.concatenate(transfers)
-    epochs = sorted({row[3] for row in totals})
-    first = int(joined["start"].min()) if len(joined) else 0
-    link = str(state.members.link)
+    return joined(names, str(members.link), found, members.settings.insecure)
+
+
+def joined(
+    tasks: Sequence[str], link: str, found: Sequence[GroupAccount], insecure: bool
+) -> Trace:
+    """Return the trace of a group from the accounts of its tasks.
+
+    A call is a step of it. After a failure tasks count their calls anew; here the
+    numbers go on.
+    """
+    before = _before([one.told for one in found])
+    tables: list[list[Rows]] = [[] for _ in TABLES]
+    totals, firsts = list[tuple[int, ...]](), [0]
+    for one in found:
+        totals += [tuple(row) for row in one.told.get("totals", ())]
+        mine = one.tables()
+        for into, table in zip(tables, _numbered(mine, before), strict=True):
+            into.append(table)
+        for table, is_cut in zip(mine[:3], one.told.get("is_cut", ()), strict=False):
+            if is_cut:
+                firsts.append(int(table["step"].min()) + 1)
+    transfers, spans, steps, receipts = map(np.concatenate, tables)
+    first = int(transfers["start"].min()) if len(transfers) else 0
     return Trace(
-        tuple(str(task) for task in state.members.tasks),
-        tuple(EpochRow(number, "group", 0, first, link) for number in epochs),
-        joined,
-        np.concatenate(spans),
-        totals=rows(TOTAL, totals),
-        insecure=state.members.settings.insecure,
+        tuple(tasks),
+        tuple(EpochRow(n + 1, GROUP, at, first, link) for n, at in before.items()),
+        transfers,
+        spans,
+        steps,
+        rows(TOTAL, totals),
+        kept=Kept(details=max(firsts)),
+        insecure=insecure,
+        calls=_calls([one.told for one in found], before),
+        receipts=np.concatenate([receipts, _unread(found)]),
     )
 
 
-def _accounts(
-    state: GroupState, *, details: bool
-) -> Sequence[tuple[dict[str, Any], bytes | bytearray]]:
-    members, found = state.members, list[tuple[dict[str, Any], bytes | bytearray]]()
+def _before(told: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Return how many calls there were before each generation."""
+    highest = {0: 0}
+    for one in told:
+        for generation, number in one.get("highest", ()):
+            highest[generation] = max(number, highest.get(generation, 0))
+        for _, _, generation, *_ in one.get("unread", ()):
+            highest.setdefault(generation, 0)
+        for _, _, _, epoch, *_ in one.get("totals", ()):
+            highest.setdefault(epoch - 1, 0)
+    found, n_calls = {}, 0
+    for generation, number in sorted(highest.items()):
+        found[generation] = n_calls
+        n_calls += number
+    return found
+
+
+def _numbered(tables: list[Rows], before: Mapping[int, int]) -> list[Rows]:
+    """Let the numbers of calls go on from one generation to the next, in place."""
+    transfers, spans, steps, _ = tables
+    begun = spans["start"].copy()
+    # From the newest: what began before a generation has the number of the one before.
+    for generation, n_calls in sorted(before.items(), reverse=True):
+        mine = steps[steps["epoch"] == generation + 1]
+        since = int(mine["start"].min()) if len(mine) else _FAR
+        since = since if generation else 0
+        spans["step"][begun >= since] += n_calls
+        begun[begun >= since] = -1
+        for table in (transfers, steps):
+            table["step"][table["epoch"] == generation + 1] += n_calls
+    return tables
+
+
+def _calls(
+    told: Sequence[Mapping[str, Any]], before: Mapping[int, int]
+) -> tuple[CallRow, ...]:
+    """Return the calls as the first task that has told any has made them."""
+    notes = next((one["calls"] for one in told if one.get("calls")), ())
+    return tuple(
+        CallRow(first + before[generation], last + before[generation], *rest)
+        for generation, first, last, *rest in notes
+        if generation in before
+    )
+
+
+def _unread(found: Sequence[GroupAccount]) -> Rows:
+    """Return the messages that nobody has asked for yet, without an end."""
+    return rows(
+        RECEIPT,
+        [
+            (source, rank, generation + 1, 0, tag, n_bytes, sent, usable, 0, 0)
+            for rank, one in enumerate(found)
+            for source, tag, generation, n_bytes, sent, usable in one.told.get(
+                "unread", ()
+            )
+        ],
+    )
+
+
+def _accounts(state: GroupState, *, details: bool) -> list[GroupAccount]:
+    members, found = state.members, list[GroupAccount]()
     for rank in range(len(members.tasks)):
         if rank == members.me:
-            found.append(account(state, details=details))
+            found.append(GroupAccount(*account(state, details=details), ClockOffset()))
             continue
         try:
-            found.append(
-                state.talks.ask(
-                    *(members, rank, "group.account", {"details": details}),
-                    deadline_s=_ASK_S,
-                )
+            asked = time.monotonic_ns()
+            told, blob = state.talks.ask(
+                *(members, rank, "group.account", {"details": details}),
+                deadline_s=_ASK_S,
             )
+            found.append(GroupAccount(told, blob, heard(asked, told)))
         except KitError as error:
             error.add_note(f"{members.tasks[rank].short} was asked what it counted.")
             raise
     return found
+
+
+def heard(asked: int, told: Mapping[str, Any]) -> ClockOffset:
+    """Return how far the clock of a task is ahead that was asked at a time (ns)."""
+    clock = ClockOffset()
+    if "now" in told:
+        clock.hear(asked, told["now"], time.monotonic_ns())
+    return clock

@@ -189,3 +189,20 @@ def unpacked(data: bytes) -> Form:
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{data!r:.80} does not say how a value is made") from error
     return form
+
+
+def shaped_as(form: Form, arrays: Sequence[Array]) -> list[Array]:
+    """Return flat arrays in the shapes of a form's arrays."""
+    pairs = zip(leaves(form), arrays, strict=False)
+    return [array.reshape(shape) for (_, shape), array in pairs]
+
+
+def as_float(form: Form) -> Form:
+    """Return the form of means: those of whole numbers are floats."""
+    ((kind, rest),) = form.items()
+    if kind == "a":
+        number = "float" if rest[2] in ("int", "bool") else rest[2]
+        return {"a": [rest[0], rest[1], number]}
+    if kind == "dict":
+        return {kind: {name: as_float(one) for name, one in rest.items()}}
+    return {kind: [as_float(one) for one in rest]}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
+from kit.cluster.cells.cell_output import CellOutput
 from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.groups import CellGroups
 from kit.cluster.cells.on import cells_on, on_tasks
 from kit.cluster.cells.selection import select
 from kit.cluster.polling import Polling, drive, drive_async
 from kit.magics import running
+from kit.magics.group_boards import GroupBoards
 from kit.magics.labelled import Showing
 from kit.magics.line_parsing import option, parse, seconds, takes, told_in_one_line
 
@@ -85,11 +89,20 @@ class OnMagics(Magics):
             raise UsageError("%%on has nothing to run; write code below its line.")
         tasks = select(names, cluster.tasks)
         for run in cells_on(cluster, tasks, cell, each=options.each):
-            yield from self._follow(run, options.timeout)
+            groups = CellGroups(lambda: cluster.directory, run.tasks, run.scope)
+            yield from self._follow(run, GroupBoards(groups), options.timeout)
 
-    def _follow(self, run: CellRun, timeout_s: float | None) -> Polling[None]:
+    def _follow(
+        self, run: CellRun, boards: GroupBoards, timeout_s: float | None
+    ) -> Polling[None]:
         showing = Showing(self._shell, run.tasks)
+
+        def show(outputs: Sequence[CellOutput]) -> None:
+            showing(outputs)
+            boards.look()
+
         try:
-            yield from on_tasks(run, showing, timeout_s)
+            yield from on_tasks(run, show, timeout_s)
         finally:
             showing.close()
+            boards.close()

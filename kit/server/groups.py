@@ -4,6 +4,8 @@ group.look      where is this task: its call and line, or how it left the cell
 group.end       what was under way has failed elsewhere
 group.put       a message for this task
 group.account   what it has counted
+group.used      which groups have made calls in a cell
+group.inputs    the numbers that were given to the newest calls, if they are few
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from kit.groups.state import GroupState
 from kit.groups.traffic import account
 from kit.groups.values import size_of, unpacked
 from kit.groups.watch import LOOK_S, CallWatch
-from kit.message_fields import ERROR, flag, read_as, text, whole
+from kit.message_fields import ERROR, flag, optional, read_as, text, whole
 from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
 from kit.server.directory import Directory
@@ -46,6 +48,7 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
+_MOST_ENDED = 8  # groups that nobody holds any more, whose account is kept
 _END_S = 3.0
 _GROUP: Final = {"group": text(200), "generation": whole(0)}
 FORM: Final = read_as(text(), lambda form: unpacked(form.encode()))
@@ -61,6 +64,7 @@ class TaskGroups:
         self._states: dict[str, GroupState] = {}
         self._watches: dict[str, CallWatch] = {}
         self._mailboxes: OrderedDict[str, Mailbox] = OrderedDict()
+        self._ended: OrderedDict[str, GroupState] = OrderedDict()
         self._made: dict[tuple[Any, ...], int] = {}
         self._arrivals = Arrivals()
         self._callers: dict[Way, Caller] = {}
@@ -128,11 +132,15 @@ class TaskGroups:
         return TaskGroup(state, watch, make)
 
     def let_go(self, state: GroupState) -> None:
-        """See `Talks`."""
+        """See `Talks`. What the newest of them have counted is kept."""
         name = state.members.id
         with self._guard:
             if self._states.get(name) is state:
                 del self._states[name], self._watches[name]
+                self._ended.pop(name, None)
+                self._ended[name] = state
+                while len(self._ended) > _MOST_ENDED:
+                    self._ended.popitem(last=False)
             ways = [way for way in self._callers if way[0] == name]
             callers = [self._callers.pop(way) for way in ways]
         for caller in callers:
@@ -257,6 +265,7 @@ class TaskGroups:
     def handlers(self, peer: Task) -> dict[str, Handler]:
         """Return what answers the questions of another task."""
         put = {"source": whole(0), "tag": whole(0), "form": FORM, "hold": whole(0)}
+        put["sent"] = whole(0)
         return {
             "group.look": Handler({"group": text(200)}, self._look),
             "group.end": Handler({**_GROUP, "error": ERROR}, self._end),
@@ -264,8 +273,15 @@ class TaskGroups:
                 {**_GROUP, **put}, lambda values, blob: self._put(peer, values, blob)
             ),
             "group.account": Handler(
-                {"group": text(200), "details": flag()}, self._account
+                {
+                    "group": text(200),
+                    "details": flag(),
+                    "most": optional(whole(1)),
+                },
+                self._account,
             ),
+            "group.used": Handler({"scope": text(200)}, self._used),
+            "group.inputs": Handler({"group": text(200)}, self._inputs),
         }
 
     def _state(self, name: str) -> GroupState | None:
@@ -314,7 +330,35 @@ class TaskGroups:
         return {}, b""
 
     def _account(self, values: dict[str, Any], _: bytearray) -> Answer:
-        state = self._state(values["group"])
+        state = self._counted(values["group"])
+        return account(state, details=values["details"], most=values.get("most"))
+
+    def _counted(self, name: str) -> GroupState:
+        """Return a group, also one that nobody holds any more."""
+        with self._guard:
+            state = self._states.get(name) or self._ended.get(name)
         if state is None:
             raise NotFoundError(f"{self.task.short} has no such group any more.")
-        return account(state, details=values["details"])
+        return state
+
+    def _used(self, values: dict[str, Any], _: bytearray) -> Answer:
+        """Say which groups have made calls in a cell, in the order of their making."""
+        with self._guard:
+            states = [*self._ended.values(), *self._states.values()]
+        found = [
+            {
+                "group": state.members.id,
+                "tasks": [task.short for task in state.members.tasks],
+                "link": str(state.members.link),
+                "insecure": state.members.settings.insecure,
+            }
+            for state in states
+            if state.used_in == values["scope"]
+        ]
+        return {"groups": found}, b""
+
+    def _inputs(self, values: dict[str, Any], _: bytearray) -> Answer:
+        """Return the small inputs that are kept of a group's newest calls."""
+        kept = list(self._counted(values["group"]).history.inputs.values())
+        plain = [{**one.to_plain(), "n_bytes": len(one.data)} for one in kept]
+        return {"inputs": plain}, b"".join(one.data for one in kept)

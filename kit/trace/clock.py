@@ -15,7 +15,7 @@ import numpy as np
 from kit.trace.log import Rows
 
 _DRIFT: Final = 1e-4  # of one machine's clock against another's, with a margin
-_TIMES: Final = ("start", "end")
+_TIMES: Final = ("start", "end", "sent", "arrived")
 
 
 @dataclass

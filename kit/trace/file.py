@@ -21,15 +21,17 @@ from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.regular_file import open_regular, replace_regular, user_path
 from kit.trace.events import events
 from kit.trace.log import Rows
-from kit.trace.named_rows import EpochRow, Kept, SaveRow
-from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
+from kit.trace.named_rows import CallRow, EpochRow, Kept, SaveRow
+from kit.trace.traffic import MEASURE, RECEIPT, SPAN, STEP, TOTAL, TRANSFER
 
 if TYPE_CHECKING:
     from kit.trace.trace import Trace
 
 FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
-_TABLES["measures"] = MEASURE  # of which files of the first versions have none
+# Files of the first versions have none of these.
+_NEW_TABLES = {"measures": MEASURE, "receipts": RECEIPT}
+_TABLES |= _NEW_TABLES
 _MOST_BYTES, _EDGE = 1 << 29, 64
 _BATCH = 200  # events to a line: setting up the encoder costs more than one event
 _DRAWN = ("transfers", "spans")
@@ -142,6 +144,7 @@ def _document(
         "undrawn": undrawn,
         "predicted": trace.predicted,
         "insecure": trace.insecure,
+        "calls": trace.calls,
     }
     yield f'\n],\n"psring":{encode(head)[:-1]}'
     for name in _TABLES:
@@ -163,7 +166,11 @@ def _columns(table: Rows) -> dict[str, list[Any]]:
 
 
 def _columns_of(plain: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {"measures": {name: [] for name in MEASURE.names or ()}, **plain}
+    none: dict[str, Any] = {
+        name: {column: [] for column in dtype.names or ()}
+        for name, dtype in _NEW_TABLES.items()
+    }
+    plain = {**none, **plain}
     tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
     tasks = tuple(plain["tasks"])
     epochs = tuple(EpochRow(*row) for row in plain["epochs"])
@@ -172,8 +179,15 @@ def _columns_of(plain: Mapping[str, Any]) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in tasks):
         raise TypeError(f"tasks are {tasks}")
     predicted = plain.get("predicted", False) is True  # and this
-    few = {"tasks": tasks, "epochs": epochs, "saves": saves, "kept": kept}
+    few: dict[str, Any] = {
+        "tasks": tasks,
+        "epochs": epochs,
+        "saves": saves,
+        "kept": kept,
+    }
     insecure = plain.get("insecure", False) is True  # and this
+    calls = plain.get("calls")  # and this
+    few["calls"] = None if calls is None else tuple(CallRow(*row) for row in calls)
     return few | tables | {"predicted": predicted, "insecure": insecure}
 
 

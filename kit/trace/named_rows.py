@@ -78,6 +78,34 @@ class SaveRow(NamedTuple):
         return f"checkpoint of step {self.step}{' failed' if self.error else ''}"
 
 
+class CallRow(NamedTuple):
+    """Calls of a group of tasks that were alike and came one after the other.
+
+    Attributes:
+        first, last: their numbers; a call has the place of a step in the trace.
+        text: the call, as errors show it: `all_reduce(float32[10])`.
+        line: where the first task made it; "" if that is not known.
+        topology: whose plan it was; "" if tasks dealt with each other directly.
+        formula: bytes that each of them moves, by the formula.
+    """
+
+    first: int
+    last: int
+    text: str
+    line: str
+    topology: str
+    formula: int
+
+    @property
+    def words(self) -> str:
+        """The call and its line.
+
+        >>> CallRow(1, 3, "barrier()", "line 2 of the cell", "", 0).words
+        'barrier() at line 2 of the cell'
+        """
+        return f"{self.text} at {self.line}" if self.line else self.text
+
+
 class Change(NamedTuple):
     """Why one generation followed another, and what it cost.
 

@@ -23,9 +23,18 @@ from kit.task import Task
 from kit.trace import file
 from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.log import Rows, rows
-from kit.trace.named_rows import EpochRow, Kept, SaveRow, Switch
+from kit.trace.named_rows import CallRow, EpochRow, Kept, SaveRow, Switch
 from kit.trace.time_bins import Bins, spread
-from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
+from kit.trace.traffic import (
+    MEASURE,
+    RECEIPT,
+    SPAN,
+    STEP,
+    TOTAL,
+    TRANSFER,
+    Phase,
+    TransferKind,
+)
 
 T = TypeVar("T")
 
@@ -81,6 +90,11 @@ class Trace:
         predictions, and it has no loss.
     insecure : bool, default False
         Whether the links of the training were without encryption.
+    calls : tuple of CallRow, optional
+        Of a group of tasks, its newest calls, which have the place of steps; None if it
+        is of a training.
+    receipts : numpy.ndarray
+        Of a group, the messages that tasks asked for, and how long they waited.
 
     Examples
     --------
@@ -99,6 +113,8 @@ class Trace:
     kept: Kept = field(default_factory=Kept)
     predicted: bool = False
     insecure: bool = False
+    calls: tuple[CallRow, ...] | None = None
+    receipts: Rows = field(default_factory=lambda: rows(RECEIPT))
 
     def __repr__(self) -> str:
         """Return it in one line; the columns themselves are far too long.
@@ -109,12 +125,15 @@ class Trace:
         <Trace of : up to step 0, no epoch, 0 bytes; transfers and spans from step 7 on>
         """
         last = int(self.steps["step"].max()) + 1 if len(self.steps) else 0
+        what = f"up to step {last:,}"
+        if self.calls is not None:
+            what = f"up to call {max(0, last - 1):,}"
         ways = ", ".join(row.topology for row in sorted(self.epochs)) or "no epoch"
         n_bytes = int(self.totals["bytes"].sum())
         whose = ", ".join(self.names)
         lacks = f"; {self.kept}" if str(self.kept) else ""
         lacks += f"; {INSECURE}" if self.insecure else ""
-        said = f"up to step {last:,}, {ways}, {n_bytes:,} bytes{lacks}"
+        said = f"{what}, {ways}, {n_bytes:,} bytes{lacks}"
         return (
             f"<{'Predicted trace' if self.predicted else 'Trace'} of {whose}: {said}>"
         )

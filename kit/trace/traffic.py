@@ -7,6 +7,8 @@ A `Meter` belongs to one task of one training. It keeps
 * spans: what the task was doing (load, compute, queue, send, receive, wait, apply);
 * steps: loss, examples and times of each step;
 * measures: what else a step function gives, such as its accuracy;
+* receipts: of a group of tasks, each message that was asked for, from `start` to `end`,
+  in a line of a program; `bytes` is -1 for one that did not come;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
 
 The logs are bounded: their oldest rows are dropped first. Totals are never dropped, so
@@ -118,6 +120,10 @@ MEASURE = np.dtype(
         *(("value", "f8"), ("examples", "i8"), ("end", "i8")),
     ]
 )
+RECEIPT = np.dtype(
+    [("source", "u2"), ("destination", "u2"), ("epoch", "u4"), ("line", "u4")]
+    + [(n, "i8") for n in ("tag", "bytes", "sent", "arrived", "start", "end")]
+)
 TOTAL = np.dtype(
     [
         *(("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")),
@@ -126,6 +132,7 @@ TOTAL = np.dtype(
 )
 
 
+ANYONE = 65_535  # the source of a message that did not come, if any would have done
 MOST_NAMES = 1_000  # of the measures of one task
 
 

@@ -25,7 +25,8 @@ from kit.training.client.report import RunReport, table
 from tests.experiments.traces import measured, trace_of
 from tests.widgets.outcomes import FALLING, Made, outcome
 from widgets.board import snapshot
-from widgets.board.watcher import Beat, beat_of
+from widgets.board.follower import Beat
+from widgets.board.watcher import beat_of
 from widgets.comparing.cell import still
 from widgets.prediction import Prediction
 from widgets.sharing.pages import form

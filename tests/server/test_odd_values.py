@@ -134,9 +134,12 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "group.end": {"group": "nobody's", "generation": 0, "error": error},
         "group.put": {
             **{"group": "nobody's", "generation": 0, "source": 0, "tag": 0, "hold": 0},
+            "sent": 0,
             "form": '{"a": ["float32", [0], ""]}',
         },
-        "group.account": {"group": "nobody's", "details": False},
+        "group.account": {"group": "nobody's", "details": False, "most": 3},
+        "group.used": {"scope": "nobody's"},
+        "group.inputs": {"group": "nobody's"},
         **asked_of_an_elastic_run(run),
     }
 

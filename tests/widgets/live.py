@@ -16,8 +16,9 @@ from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from tests.training.paced import LONG_S, Held
 from tests.training.toy import BATCH, DATA, initial, quick_cluster
+from widgets.board.follower import Beat
 from widgets.board.live_figure import LiveFigure
-from widgets.board.watcher import Beat, RunFollower, pulse_of
+from widgets.board.watcher import RunFollower, pulse_of
 
 MANY = 1_000_000
 

@@ -13,8 +13,8 @@ from kit.testing.task_process import until
 from tests.training.paced import Held, standing
 from tests.widgets.live import Watcher, standing_training, watched
 from widgets.board import sentences
+from widgets.board.follower import Beat
 from widgets.board.run_state import Moment
-from widgets.board.watcher import Beat
 
 pytest.importorskip("ipywidgets")
 from widgets.board.controls import PACES, Controls

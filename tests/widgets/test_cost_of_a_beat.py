@@ -18,7 +18,8 @@ from kit.training.member.snapshot import LOGS
 from tests.training.jobs import job
 from widgets.board import snapshot, watcher
 from widgets.board.board import TrafficBoard
-from widgets.board.watcher import Beat, RunFollower
+from widgets.board.follower import Beat
+from widgets.board.watcher import RunFollower
 
 SECOND = 1_000_000_000
 MakeTrace = Callable[..., Trace]

@@ -16,8 +16,9 @@ from bokeh.document import Document
 
 from kit.trace.trace import Trace
 from tests.widgets.live import as_sent, figures, tell, tree
+from widgets.board.follower import Beat
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
-from widgets.board.watcher import Beat, beat_of
+from widgets.board.watcher import beat_of
 
 MakeTrace = Callable[..., Trace]
 pytestmark = pytest.mark.slow

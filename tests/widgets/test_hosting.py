@@ -24,12 +24,13 @@ from tests.cases import for_each
 from tests.elastic.scene import train
 from tests.widgets.live import columns
 from widgets.board import sentences
+from widgets.board.follower import Beat
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting
 from widgets.board.run_state import Moment, of_generation
 from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
-from widgets.board.watcher import Beat, RunFollower
+from widgets.board.watcher import RunFollower
 from widgets.drawing import curves, figure_data, svg_charts
 from widgets.drawing.live_plots import LossPlot
 from widgets.drawing.theme import DARK, LIGHT

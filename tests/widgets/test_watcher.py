@@ -17,9 +17,10 @@ from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets.board import sentences
 from widgets.board.board import TrafficBoard
+from widgets.board.follower import BEAT_S, Beat
 from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
-from widgets.board.watcher import BEAT_S, Beat, RunFollower, beat_of, pulse_of
+from widgets.board.watcher import RunFollower, beat_of, pulse_of
 
 
 def boards(run: kit.Run) -> list[threading.Thread]:

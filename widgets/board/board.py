@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from kit.cluster.cells.groups import WatchedGroup
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
 from kit.markup import Html
@@ -21,7 +22,9 @@ from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
 from widgets.board import playback, snapshot
-from widgets.board.watcher import Beat, RunFollower, beat_of, pulse_of
+from widgets.board.follower import Beat, Follower
+from widgets.board.group_follower import GroupFollower
+from widgets.board.watcher import beat_of, pulse_of
 from widgets.drawing import front_end, page
 
 if TYPE_CHECKING:
@@ -34,6 +37,9 @@ _KEEP_EVERY_S = 15.0
 class TrafficBoard:
     """Shows a training: what its tasks send each other, and how the loss goes.
 
+    And the trace of a group of tasks: its calls, with bytes beside the formula. Below a
+    cell that used a group it is there by itself.
+
     Make it the last line of a cell, as often as you like; all boards of one run agree.
     With its controls you ask for another topology, link speed or latency, a pause, one
     step, or the end; the training does so between two steps.
@@ -41,7 +47,8 @@ class TrafficBoard:
     Parameters
     ----------
     of : Run, Trace, str or PathLike
-        A run (live or over), a trace, or the path of a trace file.
+        A run (live or over), a trace (`run.trace`, `group.trace`), or the path of a
+        trace file.
     clock : callable
         Returns seconds, as `time.monotonic` does; for tests.
 
@@ -67,15 +74,19 @@ class TrafficBoard:
 
     def __init__(
         self,
-        of: Run | Trace | str | os.PathLike[str],
+        of: Run | WatchedGroup | Trace | str | os.PathLike[str],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the present state; nothing is drawn before the board is displayed."""
         self._run = of if isinstance(of, Run) else None
-        self._pulse: RunFollower | None = pulse_of(of) if isinstance(of, Run) else None
+        self._pulse: Follower | None = None
+        if isinstance(of, Run):
+            self._pulse = pulse_of(of)
+        elif isinstance(of, WatchedGroup):
+            self._pulse = GroupFollower(of)
         self._clock, self._kept_at = clock, clock()
-        self._trace = None if isinstance(of, Run) else _trace(of)
+        self._trace = None if self._pulse is not None else _trace(of)
         self._beat = self._look()
         self._view: Any = None
         self._controls: Any = None
@@ -120,7 +131,13 @@ class TrafficBoard:
             self._controls = Controls(self._run, self._pulse.request)
         box = self._controls.box if self._controls else None
         tasks = self._beat.recent.tasks
-        self._view = LiveView(tasks, box, shown=self._on_shown, clock=self._clock)
+        is_of_group = self._beat.moment.group is not None
+        self._view = LiveView(
+            *(tasks, box),
+            shown=self._on_shown,
+            clock=self._clock,
+            is_of_group=is_of_group,
+        )
         self._draw(self._beat)
 
     def _on_shown(self, is_shown: bool) -> None:
@@ -145,7 +162,7 @@ class TrafficBoard:
         """
         if self._pulse is None or self._is_closed:
             return True
-        if self._run is None or not self._run.done:
+        if not self._pulse.is_over:
             return False
         self._beat = self._pulse.look()
         self._keep()
@@ -227,8 +244,7 @@ class TrafficBoard:
         """
         beat = self._look()
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-        trace = self._run.trace if self._run else self._trace
-        assert trace is not None
+        trace = self._run.trace if self._run else self._trace or beat.recent
         formula = self._pulse.formula if self._pulse else lambda _: None
         body = playback.html(beat, trace, formula, self._tables())
         write_atomically(path, [page.page("Traffic board", made, body, (), Html())])
@@ -278,6 +294,14 @@ def show(run: Run) -> None:
     TrafficBoard(run)._ipython_display_()
 
 
+def show_group(group: WatchedGroup) -> None:
+    """Display the board of a group below its cell; this is the view called `group`.
+
+    Raises `NotImplementedError` outside of a notebook.
+    """
+    TrafficBoard(group)._ipython_display_()
+
+
 def _trace(of: Any) -> Trace:
     if isinstance(of, Trace):
         return of
@@ -285,5 +309,6 @@ def _trace(of: Any) -> Trace:
         return Trace.load(of)
     raise InvalidArgumentError(
         f"a board shows a training, and {type(of).__name__} is not one; give the run "
-        f"kit.train() returned, a kit.Trace, or the path of a saved trace."
+        f"kit.train() returned, a kit.Trace such as group.trace, or the path of a "
+        f"saved trace."
     )

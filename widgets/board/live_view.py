@@ -16,11 +16,12 @@ import ipywidgets as ipw
 
 from kit.markup import NO_HTML, Html, markup
 from kit.trace.trace import Trace
-from widgets.board import sentences
+from widgets.board import snapshot
+from widgets.board.follower import Beat
 from widgets.board.live_figure import LiveFigure
 from widgets.board.scene import scene
-from widgets.board.snapshot import commands, kept, rates_table
-from widgets.board.watcher import Beat
+from widgets.board.sentences import numbers, status
+from widgets.board.snapshot import commands, kept, rates_table, window_of
 from widgets.drawing import curves, figure_data, front_end, strips, words
 from widgets.drawing.html_view import HtmlView
 from widgets.drawing.live_plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
@@ -30,6 +31,7 @@ from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
 BEAT_S = 1.0  # between two heartbeats for the page
 _TABS = ("Loss", "Timeline", "Links", "Table", "Commands")
+_GROUP_TABS = ("Calls", *_TABS[1:])  # a group has no loss
 _MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
 
@@ -43,8 +45,10 @@ class LiveView:
         *,
         shown: Callable[[bool], None],
         clock: Callable[[], float],
+        is_of_group: bool = False,
     ) -> None:
         """Make them; `shown` is called when the first view appears or the last goes."""
+        self._is_of_group = is_of_group
         self._clock, self._shown = clock, shown
         self._is_shown = False
         self._seen_on: set[str] = set()  # pages that report that they are visible
@@ -81,9 +85,9 @@ class LiveView:
         self.sign = HtmlView()  # the heartbeat, and what the page says if it stops
         self.status, self.picture, self.numbers = HtmlView(), HtmlView(), HtmlView()
         self.twin, self.tables, self.commands = HtmlView(), HtmlView(), HtmlView()
-        self.said, self.mean = HtmlView(), HtmlView()
+        self.said, self.mean, self.calls = HtmlView(), HtmlView(), HtmlView()
         self._texts = [self.status, self.picture, self.numbers, self.twin]
-        self._texts += [self.tables, self.commands, self.said, self.mean]
+        self._texts += [self.tables, self.commands, self.said, self.mean, self.calls]
         self.status.add_class("ps-status")
         self.status.layout = ipw.Layout(flex="1 1 0", min_height="46px")
         self.picture.layout = ipw.Layout(
@@ -109,14 +113,15 @@ class LiveView:
         for box in (options, head):
             box.add_class("ps-controls")
         loss, links, timeline = self._models
-        panes = [[options, loss], [timeline, self.said], [links]]
+        first = [self.calls] if self._is_of_group else [options, loss]
+        panes = [first, [timeline, self.said], [links]]
         panes += [[self.twin, self.tables], [self.commands]]
         pane = ipw.Layout(
             height=f"{PANE_PX}px", overflow="hidden auto", display="block"
         )
         self.tabs = ipw.Tab(
             [ipw.VBox(parts, layout=pane) for parts in panes],
-            titles=_TABS,
+            titles=_GROUP_TABS if self._is_of_group else _TABS,
             selected_index=0,
             layout=ipw.Layout(flex="1.15 1 0", min_width="400px"),
         )
@@ -220,12 +225,12 @@ class LiveView:
         with self._drawing:
             self._beat = beat
             self._sign(beat)
-            _put(self.status, sentences.status(beat.moment))
+            _put(self.status, status(beat.moment))
             _put(
                 self.picture,
                 markup('<div class="ps-board">{}</div>', scene(beat.moment)),
             )
-            _put(self.numbers, sentences.numbers(beat.moment))
+            _put(self.numbers, numbers(beat.moment))
             self._tell_tables(beat)
             _put(self.tables, markup('<div class="ps-board">{}</div>', tables))
             if self._is_due("curves", CURVES_S, beat):
@@ -260,6 +265,9 @@ class LiveView:
             model.tell()
 
     def _tell_tables(self, beat: Beat) -> None:
+        if self._is_of_group:
+            told = snapshot.calls(beat)
+            _put(self.calls, markup('<div class="ps-board">{}</div>', told))
         shown = _TABS[self.tabs.selected_index or 0]
         if shown == "Table" or beat.is_last:
             told = rates_table(beat) + kept(beat)
@@ -276,21 +284,22 @@ class LiveView:
         drawn, width = strips.smoothed(history.loss(), self.smooth.value)
         loss = curves.loss(drawn, history.regions(), measures, again)
         links = curves.links(strips.thinned(history.links()), switches)
-        self.loss.show(loss, self._theme)
+        if not self._is_of_group:
+            self.loss.show(loss, self._theme)
         self.links.show(links, self._theme)
         width *= history.width
         told = "each step" if width == 1 else f"mean of {width:,} steps"
         _put(self.mean, markup('<div class="ps-board ps-line">{}</div>', told))
 
     def _spans(self, beat: Beat) -> None:
-        is_complete = beat.moment.is_complete
-        window = sentences.newest_steps(beat.recent, is_complete=is_complete)
+        window, unit = window_of(beat), beat.moment.unit
         spans = figure_data.timeline(beat.recent, window)
         starts = figure_data.step_starts(beat.recent, window)
         coming = figure_data.flights(beat.recent, window)
-        chart = curves.timeline(spans, starts, self._tasks, window.label, coming)
+        label = window.label
+        chart = curves.timeline(spans, starts, self._tasks, label, coming, unit)
         self.timeline.show(chart, self._theme)
-        told = words.timeline(beat.recent, window)
+        told = words.timeline(beat.recent, window, unit)
         _put(self.said, markup('<div class="ps-board"><p>{}</p></div>', told))
 
     def close(self) -> None:

@@ -22,10 +22,10 @@ from kit.markup import NO_HTML, Html, joined, markup
 from kit.trace.log import Rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import STEP_KINDS, Trace
-from widgets.board import run_state, sentences, snapshot
+from widgets.board import group_moment, run_state, sentences, snapshot
+from widgets.board.follower import Beat
 from widgets.board.run_state import Moment
 from widgets.board.scene import scene, title
-from widgets.board.watcher import Beat
 from widgets.drawing import svg_charts
 from widgets.drawing.curves import Chart
 from widgets.drawing.looks import style
@@ -51,16 +51,18 @@ def html(beat: Beat, trace: Trace, formula: Formula, more: Html = NO_HTML) -> Ht
         if len(packed) <= MOST_BYTES or most < 4:
             break
         most //= 2
-    body = _body(beat, tracks[0].frames[-1], _rule(trace, shown))
+    unit = "step" if beat.moment.group is None else "call"
+    body = _body(beat, tracks[0].frames[-1], _rule(trace, shown, unit), unit)
     at = 0, len(shown) - 1
-    played = player(body, packed, tracks, moves="Step", interval_ms=_INTERVAL_MS, at=at)
+    moves = "Step" if beat.moment.group is None else "Call"
+    played = player(body, packed, tracks, moves=moves, interval_ms=_INTERVAL_MS, at=at)
     return markup(
         '<style>{}{}</style>{}<div class="ps-board">{}{}{}</div>',
         style(),
         STYLE,
         sentences.status(beat.moment),
         played,
-        snapshot.kept(beat),
+        snapshot.kept(beat) + snapshot.calls(beat),
         more,
     )
 
@@ -72,14 +74,18 @@ def _written(beat: Beat, shown: list[StepFrame]) -> list[Frame]:
 
 def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
     moment = one.moment
-    where = f"step {moment.step:,} of {moment.steps:,}"
-    how = sentences.configuration(moment)
+    where = f"{moment.unit} {moment.step:,} of {moment.steps:,}"
+    if moment.group is None:
+        where, how = where.replace("update", "step"), sentences.configuration(moment)
+    else:
+        how = moment.group.call.words if moment.group.call else "not kept"
     places = [
         markup("{}{}: {}.", where[0].upper(), where[1:], how),
         sentences.cells(sentences.facts(moment)),
         markup("{}<figcaption>{}</figcaption>", scene(moment), title(moment)),
-        svg_charts.curves_pointer(loss, one.step, moment.loss),
     ]
+    if moment.group is None:
+        places.append(svg_charts.curves_pointer(loss, one.step, moment.loss))
     if links.series:
         second = (one.end - beat.history.origin) / 1e9
         places.append(svg_charts.links_pointer(links, second))
@@ -87,7 +93,7 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
     return Frame(where, tuple(places))
 
 
-def _body(beat: Beat, last: Frame, rule: str) -> Html:
+def _body(beat: Beat, last: Frame, rule: str, unit: str) -> Html:
     """Return the board with places for the frames; it shows the last frame."""
     said, numbers, picture, *pointers, table = last.places
     _, *still = snapshot.pictures(beat)
@@ -103,26 +109,27 @@ def _body(beat: Beat, last: Frame, rule: str) -> Html:
         '<p class="ps-head" role="status" aria-live="polite" {}>{}</p>'
         '<div class="ps-room" {}>{}</div>'
         '<div class="ps-pictures">{}</div>'
-        "<details><summary>The links at this step, as a table</summary>"
+        "<details><summary>The links at this {}, as a table</summary>"
         "<div {}>{}</div></details><p>{}</p>",
         PLACE,
         said,
         PLACE,
         numbers,
         joined(figures),
+        unit,
         PLACE,
         table,
         rule,
     )
 
 
-def _rule(trace: Trace, shown: list[StepFrame]) -> str:
+def _rule(trace: Trace, shown: list[StepFrame], unit: str) -> str:
     """Say what each place of the slider stands for."""
     most = max(one.moment.numbers.n_steps for one in shown)
-    what = "one step" if most == 1 else f"the mean of up to {most:,} steps"
+    what = f"one {unit}" if most == 1 else f"the mean of up to {most:,} {unit}s"
     said = f"The slider has {len(shown):,} places; each shows {what}, as measured."
     if first := trace.kept.details:
-        said += f" Who sent what is kept from step {first:,} on; it begins there."
+        said += f" Who sent what is kept from {unit} {first:,} on; it begins there."
     return said
 
 
@@ -185,6 +192,8 @@ def frames(
 
     Steps are left out if their transfers are not kept any more. Cost: 0.2 ms a moment.
     """
+    if trace.calls is not None:
+        return _call_frames(trace, most)
     steps = trace.steps[trace.steps["examples"] > 0]
     steps = np.sort(steps[steps["step"] >= trace.kept.details], order="step")
     moved = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
@@ -195,6 +204,21 @@ def frames(
         for one in stretches(steps, most)
         if one.epoch in epochs
     ]
+    peak = max((one.moment.peak() for one in found), default=0.0)
+    return list(_scaled(found, peak))
+
+
+def _call_frames(trace: Trace, most: int) -> list[StepFrame]:
+    """Return at most `most` moments of a group: the calls that all have completed."""
+    whole = group_moment.whole_calls(trace)
+    whole = whole[whole >= trace.kept.details]
+    steps = trace.steps[np.isin(trace.steps["step"], whole)]
+    found = []
+    for one in stretches(np.sort(steps, order="step"), most):
+        chosen = whole[(whole >= one.first) & (whole <= one.last)]
+        mine = steps[np.isin(steps["step"], chosen)]
+        moment = group_moment.of_calls(trace, chosen)
+        found.append(StepFrame(moment, one.last, int(mine["end"].max())))
     peak = max((one.moment.peak() for one in found), default=0.0)
     return list(_scaled(found, peak))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.log import Rows
-from kit.trace.named_rows import Change
+from kit.trace.named_rows import CallRow, Change
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.wire.shaping import LinkSettings
 from widgets.board.hosting import Hosting
@@ -45,6 +45,25 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class GroupFacts:
+    """What is known of a group of tasks, which makes calls instead of steps.
+
+    `measured` and `formula` are bytes of everything so far, `formulas` those of each
+    link; `call` is the newest one, and `doing` has the call in which a task is now.
+    With `is_of_calls`, in a page that plays, the picture has the bytes of a call.
+    """
+
+    n_calls: int
+    n_messages: int
+    measured: int
+    formula: int | None = None
+    call: CallRow | None = None
+    formulas: Mapping[Link, int] = field(default_factory=dict)
+    doing: Mapping[str, str] = field(default_factory=dict)
+    is_of_calls: bool = False
+
+
+@dataclass(frozen=True)
 class Moment:
     """Everything about a training at one moment that is not a curve.
 
@@ -58,6 +77,9 @@ class Moment:
     each task if there are several. `bottleneck` is what the newest steps waited for, at
     most two seconds ago. `stretch` names the steps that all this is of, if they are not
     those of the last second. `insecure` says that the links are not encrypted.
+
+    Of a group of tasks (`group`) a step is a call, and `per_step` has the bytes of
+    everything so far.
 
     In an elastic training `tasks` are those whose processes take part or once did, and
     rates are between processes; `hosting` says which process hosts which member.
@@ -87,6 +109,20 @@ class Moment:
     bottleneck: Bottleneck | None = None
     stretch: str = ""
     insecure: bool = False
+    group: GroupFacts | None = None
+
+    @property
+    def unit(self) -> str:
+        """What a row of the steps is: a step, an update or a call."""
+        if self.group is not None:
+            return "call"
+        return "step" if self.is_synchronous else "update"
+
+    @property
+    def what(self) -> str:
+        """What the bytes at arrows are of: "a step" or "in all"."""
+        is_whole = self.group is not None and not self.group.is_of_calls
+        return "in all" if is_whole else f"a {self.unit}"
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -138,9 +174,8 @@ class Moment:
             return ""
         if self.stretch:
             return self.stretch
-        unit = "step" if self.is_synchronous else "update"
         if self.numbers.n_steps == 1:
-            return f"of the last {unit}"
+            return f"of the last {self.unit}"
         return "in its last second" if self.is_over else "in the last second"
 
     def sent(self, task: int) -> float:

@@ -36,6 +36,7 @@ _MOST_PX = 350  # in height, which is what a board has room for
 _LINE = 23  # of text in a box
 _TALL = BOX_H + 18
 _LETTER_PX = 9.4
+_LEAST_RATE = 500.0  # bytes a second; less would be written as 0.000
 _RATE_PX = 80  # width of a number on an arrow, in the mode for projectors
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
 
@@ -45,6 +46,8 @@ def scene(moment: Moment) -> Html:
     names, hosts = moment.names, moment.hosts
     hosting = moment.hosting
     groups = hosting.groups() if hosting else None
+    if moment.group is not None:
+        groups = (), tuple(range(len(names)))
     tall = _TALL + _LINE if hosting and hosting.words() else _TALL
     found = layout(names, moment.topology, hosts, groups, tall)
     forms = (moment.topology, *(one.name for one in registered()))
@@ -98,13 +101,13 @@ def measure(moment: Moment) -> list[str]:
     >>> measure(Moment((), per_step={(1, 0): 9e3}, state="paused"))
     ['at arrows: bytes of the last step']
     """
-    unit = "step" if moment.is_synchronous else "update"
     if not any(moment.rates.values()):
-        return [f"at arrows: bytes of the last {unit}"] if moment.per_step else []
+        whole = moment.what if moment.group else f"of the last {moment.unit}"
+        return [f"at arrows: bytes {whole}"] if moment.per_step else []
     what = "the speed of the links"
     if not moment.limit:
         what = "the busiest task" if moment.is_over else "the fastest so far"
-    both = f"bytes a {unit}," if len(moment.rates) <= _BOTH else ""
+    both = f"bytes {moment.what}," if len(moment.rates) <= _BOTH else ""
     return [
         f"at arrows: {both}{_UNIT} {moment.window}".replace("  ", " "),
         f"full bar: {speed(moment.scale)}, {what}",
@@ -131,6 +134,8 @@ def title(moment: Moment) -> str:
     """
     busiest = max(moment.rates, key=lambda link: moment.rates[link], default=None)
     head = f"Topology {moment.topology} with {len(moment.tasks)} tasks"
+    if moment.group is not None:
+        head = f"A group of {len(moment.tasks)} tasks"
     if moment.hosting and (who := moment.hosting.words()):
         head += f"; {who.removesuffix('.')}"
     if busiest is None or not moment.rates[busiest]:
@@ -190,7 +195,7 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     kind = "still" if not rate else "pull" if _pulls(found, link, moment) else "push"
     told = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
     if n_bytes := moment.per_step.get(link):
-        told += f", {size(n_bytes)} a step"
+        told += f", {size(n_bytes)} {moment.what}"
     return markup(
         '<g class="ps-arrow{} ps-{}" data-link="{}-{}" '
         'data-rate="{:.0f}"><title>{}</title>{}</g>',
@@ -220,7 +225,7 @@ def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
     for link, rate in sorted(moment.rates.items()):
         n_bytes = moment.per_step.get(link, 0.0) if len(moment.rates) <= _BOTH else 0.0
         lines = [size(n_bytes)] * bool(n_bytes)
-        lines += [speed(rate).removesuffix(_UNIT)] * bool(rate)
+        lines += [speed(rate).removesuffix(_UNIT)] * (rate >= _LEAST_RATE)
         if not lines:
             continue
         tall = len(lines) * _LINE

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
+from kit.trace.named_rows import listed
 from kit.trace.trace import Trace
-from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
+from widgets.board.run_state import WINDOW_NS, GroupFacts, Moment, whole_steps
 from widgets.drawing.figure_data import TimeWindow
 
 
@@ -34,6 +35,9 @@ def requests(moment: Moment) -> list[str]:
         found.append(f"switching to {moment.switching}\u2026 at the next step boundary")
     if moment.halting:
         found.append(f"{moment.halting}\u2026 after this step")
+    if moment.group is not None and not moment.is_over:
+        doing = moment.group.doing
+        found += [f"{task} is in {call}" for task, call in doing.items()]
     return found
 
 
@@ -43,6 +47,8 @@ def headline(moment: Moment) -> str:
     >>> headline(Moment(("ps:0", "worker:0"), state="paused", step=7, steps=90))
     'Paused at step 7 of 90: ps.'
     """
+    if moment.group is not None:
+        return _of_group(moment, moment.group)
     how = configuration(moment)
     if moment.state == "paused" and not moment.halting:
         return f"Paused at step {moment.step:,} of {moment.steps:,}: {how}."
@@ -52,6 +58,22 @@ def headline(moment: Moment) -> str:
     if moment.state == "failed":
         return f"Failed at step {moment.step:,} of {moment.steps:,}: {how}."
     return f"Training, {moment.steps:,} steps: {how}."
+
+
+def _of_group(moment: Moment, facts: GroupFacts) -> str:
+    """Return the headline of a group.
+
+    >>> headline(Moment(("worker:0",), state="done", group=GroupFacts(1, 0, 8)))
+    'Group of worker:0: 1 call.'
+    """
+    parts = [f"{facts.n_calls:,} call{'s' * (facts.n_calls != 1)}"]
+    if facts.n_messages:
+        sent = f"{facts.n_messages:,} message{'s' * (facts.n_messages != 1)}"
+        parts = [*parts * bool(facts.n_calls), sent]
+    call = f"; the newest is {facts.call.words}" if facts.call else ""
+    slow = f", links at {moment.link}" if moment.link else ""
+    names = listed(moment.names)
+    return f"Group of {names}: {' and '.join(parts)}{call}{slow}."
 
 
 def configuration(moment: Moment) -> str:
@@ -87,10 +109,11 @@ def placement(moment: Moment) -> list[str]:
 
 def facts(moment: Moment) -> list[tuple[str, str, str]]:
     """Return the row of numbers: name, value, remark."""
-    n, when = moment.numbers, moment.window
-    unit = "step" if moment.is_synchronous else "update"
-    article = "a" if moment.is_synchronous else "an"
+    n, when, unit = moment.numbers, moment.window, moment.unit
+    article = "an" if unit == "update" else "a"
     formula = "" if n.formula is None else f"formula {n.formula:,}"
+    if moment.group is not None:
+        return _group_facts(moment, moment.group, formula)
     right = "" if moment.accuracy is None else f"batch: {moment.accuracy:.0%} right"
     return [
         ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
@@ -102,12 +125,28 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
     ]
 
 
+def _group_facts(
+    moment: Moment, facts: GroupFacts, formula: str
+) -> list[tuple[str, str, str]]:
+    n = moment.numbers
+    whole = "" if facts.formula is None else f"formula {facts.formula:,}"
+    return [
+        ("calls", f"{facts.n_calls:,}", "of all tasks"),
+        _pace(moment, "call"),
+        ("bytes a call", _said(n.measured, ",.0f"), formula),
+        ("messages", f"{facts.n_messages:,}", "from task to task"),
+        ("bytes in all", f"{facts.measured:,}", whole),
+        ("tasks wait", _said(n.waiting, ".0%").replace("%", " %"), moment.window),
+    ]
+
+
 def _pace(moment: Moment, unit: str) -> tuple[str, str, str]:
     """Return how many steps there are in a second; if only one, how long it took."""
     n = moment.numbers
     if n.n_steps == 1 and n.step_s is not None:
         remark = "none is under way" if moment.state == "paused" else ""
-        return f"the last {unit} took", f"{1e3 * n.step_s:,.0f} ms", remark
+        digits = ",.0f" if moment.group is None else ",.3g"
+        return f"the last {unit} took", f"{1e3 * n.step_s:{digits}} ms", remark
     digits = ",.1f" if n.step_rate and n.step_rate < 10 else ",.0f"
     return f"{unit}s a second", _said(n.step_rate, digits), moment.window
 
@@ -118,7 +157,9 @@ def _said(value: float | None, form: str) -> str:
 
 def numbers(moment: Moment) -> Html:
     """Return the row of numbers as HTML."""
-    said = cells(facts(moment)) + bottleneck(moment)
+    said = cells(facts(moment))
+    if moment.group is None:
+        said += bottleneck(moment)
     return markup('<div class="ps-board ps-room">{}</div>', said)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.markup import NO_HTML, Html, joined, markup, verbatim
-from widgets.board import sentences
+from widgets.board import call_tables, group_moment, sentences
+from widgets.board.follower import Beat
 from widgets.board.scene import scene, speed, title
-from widgets.board.watcher import Beat
 from widgets.drawing import curves, figure_data, svg_charts, words
 from widgets.drawing.curves import Chart
+from widgets.drawing.figure_data import TimeWindow
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT
 
@@ -57,7 +58,7 @@ def html(
         figures,
         rates_table(beat),
         kept(beat),
-        more,
+        calls(beat) + more,
     )
 
 
@@ -65,22 +66,30 @@ def pictures(beat: Beat) -> Pictures:
     """Return the pictures that have data, as SVG, each with what it shows in words."""
     loss, links = charts_of(beat)
     recent = beat.recent
-    window = sentences.newest_steps(recent, is_complete=beat.moment.is_complete)
+    window = window_of(beat)
     spans, starts = (
         figure_data.timeline(recent, window),
         figure_data.step_starts(recent, window),
     )
     coming = figure_data.flights(recent, window)
     active = figure_data.tasks_of(recent, spans, coming)
-    times = curves.timeline(spans, starts, active, window.label, coming)
+    unit = beat.moment.unit
+    times = curves.timeline(spans, starts, active, window.label, coming, unit)
     lines = {one.label: one.data for one in links.series}
     found = [
         (scene(beat.moment), title(beat.moment)),
         (svg_charts.curves_chart(loss), loss_words(beat)),
         (svg_charts.links_chart(links), words.links(lines)),
-        (svg_charts.timeline_chart(times), words.timeline(recent, window)),
+        (svg_charts.timeline_chart(times), words.timeline(recent, window, unit)),
     ]
     return [(picture, said) for picture, said in found if picture]
+
+
+def window_of(beat: Beat) -> TimeWindow:
+    """Return the newest steps, or calls, as a window of the timeline."""
+    if beat.moment.group is not None:
+        return group_moment.window(beat.recent)
+    return sentences.newest_steps(beat.recent, is_complete=beat.moment.is_complete)
 
 
 def charts_of(beat: Beat) -> tuple[Chart, Chart]:
@@ -122,6 +131,8 @@ def loss_words(beat: Beat) -> str:
 def rates_table(beat: Beat) -> Html:
     """Return the picture of the topology as a table: bytes and rate of each link."""
     moment = beat.moment
+    if moment.group is not None:
+        return call_tables.links(moment, moment.group)
     rows = joined(
         markup(
             '<tr><th scope="row">{} to {}</th><td>{:,.0f}</td><td>{}</td></tr>',
@@ -143,6 +154,12 @@ def rates_table(beat: Beat) -> Html:
     )
 
 
+def calls(beat: Beat) -> Html:
+    """Return the newest calls of a group as a table; "" for a training."""
+    trace = beat.recent
+    return call_tables.calls(trace) if trace.calls else Html()
+
+
 def kept(beat: Beat) -> Html:
     """Say what is left of the trace of a long training, as HTML; "" if all of it."""
     said = sentences.kept(beat.moment)
@@ -152,18 +169,22 @@ def kept(beat: Beat) -> Html:
 def commands(beat: Beat) -> Html:
     """Return the controls as code, with the present settings."""
     moment = beat.moment
-    pairs = [
-        ("another topology", f'run.topology = "{moment.plain_topology}"'),
-        ("the same, as a magic", f"%topology {moment.plain_topology}"),
-        ("wait for all workers", f"run.synchronous = {moment.is_synchronous}"),
-        ("speed and latency of links", f'run.link = "{moment.link}"'),
-        ("pause, one step, go on", "run.pause(); run.advance(1); run.resume()"),
-        ("end it", "run.stop()"),
-        ("bytes by topology and task", "run.traffic"),
-        ("one row a step", "run.frame()"),
-        ("keep what was recorded", 'run.trace.save("run.json")'),
-        ("this board as a page", 'TrafficBoard(run).save("board.html")'),
-    ]
+    pairs = (
+        call_tables.COMMANDS
+        if moment.group is not None
+        else [
+            ("another topology", f'run.topology = "{moment.plain_topology}"'),
+            ("the same, as a magic", f"%topology {moment.plain_topology}"),
+            ("wait for all workers", f"run.synchronous = {moment.is_synchronous}"),
+            ("speed and latency of links", f'run.link = "{moment.link}"'),
+            ("pause, one step, go on", "run.pause(); run.advance(1); run.resume()"),
+            ("end it", "run.stop()"),
+            ("bytes by topology and task", "run.traffic"),
+            ("one row a step", "run.frame()"),
+            ("keep what was recorded", 'run.trace.save("run.json")'),
+            ("this board as a page", 'TrafficBoard(run).save("board.html")'),
+        ]
+    )
     rows = joined(
         markup('<tr><th scope="row">{}</th><td><code>{}</code></td></tr>', what, code)
         for what, code in pairs
@@ -214,5 +235,6 @@ def text(beat: Beat) -> str:
     lines = [sentences.headline(moment), *sentences.alarms(moment)]
     lines += sentences.placement(moment)
     lines += [" ".join(filter(None, fact)) for fact in sentences.facts(moment)]
-    lines.append(sentences.waited_for(moment))
+    if moment.group is None:
+        lines.append(sentences.waited_for(moment))
     return "\n".join([*lines, *filter(None, [sentences.kept(moment)])])

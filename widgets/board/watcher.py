@@ -1,72 +1,44 @@
-"""Follows one training for all its boards: a thread asks for news and calls them.
-
-A training has one follower, however many boards show it, so that they agree and cost no
-more than one. Its thread runs while somebody listens. It asks at most ten times a
-second, and less often if a beat is costly (`pause_after`): the training needs the
-processors more.
-"""
+"""Follows one training for all its boards (see `widgets.board.follower`)."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kit.errors import KitError
 from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
-from widgets.board import run_state
+from widgets.board import group_moment, run_state
+from widgets.board.follower import Beat, Follower
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting
 from widgets.board.run_state import LATE_NS, WINDOW_NS, Link, Measured, Moment
 from widgets.drawing.words import listed
 
-Listener = Callable[["Beat"], None]
-Request = Callable[[Run], None]
-
-BEAT_S = 0.1
-# The share of one processor for all that a beat does here. What it wakes takes as much
-# again: the kernel's thread for output, and the page's server.
-SHARE, MOST = 0.01, 0.05
-STEADY_S, SLOWEST_S = 0.5, 2.0
 # To find what steps wait for takes some milliseconds, to read it takes some seconds.
 BOTTLENECK_S, BOTTLENECK_STEPS = 2.0, 50
-_IDLE_S = 0.25  # between two checks whether a training that nobody watches is over
 # How far back the newest rows go: three windows, or half of that once they are many. If
 # steps are long, as far as the numbers need, unless those are too many.
 _KEEP_NS, _LESS_NS = 3 * WINDOW_NS, 3 * WINDOW_NS // 2
 _MANY, _MOST = 10_000, 100_000
 
 
-@dataclass(frozen=True)
-class Beat:
-    """What boards draw: the moment, the whole training in columns, the newest rows."""
-
-    moment: Moment
-    history: TrainingHistory
-    recent: Trace
-    is_last: bool
-    n_rows: int = 0  # that are known: by this a figure knows that it is up to date
-
-
-class RunFollower:
-    """Follows one training. Every method may be called from any thread."""
+class RunFollower(Follower):
+    """Follows one training."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
-        self._run, self._clock = run, clock
+        super().__init__(run, f"kit-board-{run.job.run[:8]}", clock)
+        self._run = run
         tasks = tuple(map(str, run.job.tasks))
         self.history = TrainingHistory(tasks)
         self._tasks = tasks
@@ -76,41 +48,13 @@ class RunFollower:
         self._pieces: deque[tuple[int, Cursors]] = deque()
         self._newest, self._needed, self._heard_at = 0, 0, clock()
         self._peak = 0.0
-        self._refusal = ""
-        self._troubles: set[tuple[Any, ...]] = set()  # lines that raised something
         self._bottleneck: Bottleneck | None = None
         self._looked = (-math.inf, -1)  # when that was found, and from how many rows
-        self._listeners: dict[Listener, bool] = {}  # and whether each is visible
-        self._requests: SimpleQueue[Request | None] = SimpleQueue()
-        self._guard = threading.Lock()  # of the listeners and the thread
-        self._looking = threading.Lock()  # news are taken in by one thread at a time
-        self._thread: threading.Thread | None = None
 
-    # -- for boards ---------------------------------------------------------------
-
-    def listen(self, listener: Listener, *, is_shown: bool = True) -> None:
-        """Call `listener` with each beat, on the follower's thread, until it leaves.
-
-        One that is not shown gets only the last beat, and costs nothing until then. To
-        change that, call this again.
-        """
-        with self._guard:
-            self._listeners[listener] = is_shown
-            if self._thread is None:
-                name = f"kit-board-{self._run.job.run[:8]}"
-                self._thread = threading.Thread(target=self._go, name=name, daemon=True)
-                self._thread.start()
-        self._requests.put(None)  # wakes the thread
-
-    def leave(self, listener: Listener) -> None:
-        """Stop calling; without any listener the thread ends."""
-        with self._guard:
-            self._listeners.pop(listener, None)
-        self._requests.put(None)  # wakes the thread, so that it sees that it is alone
-
-    def request(self, request: Request) -> None:
-        """Have the thread make a request soon; errors are shown, not raised."""
-        self._requests.put(request)
+    @property
+    def is_over(self) -> bool:
+        """See `Follower`."""
+        return self._run.done
 
     def look(self) -> Beat:
         """Return the present state. Costs as much as there is news since the last."""
@@ -124,76 +68,6 @@ class RunFollower:
             self._needed = run_state.needed_from(recent)
             n_rows = sum(self._cursors)
             return Beat(self._moment(recent), self.history, recent, is_last, n_rows)
-
-    # -- the thread -----------------------------------------------------------------
-
-    def _go(self) -> None:
-        while self._has_listeners():
-            if not any(self._listeners.values()) and not self._run.done:
-                self._rest(_IDLE_S)
-                continue
-            begin = time.thread_time()
-            try:
-                beat = self.look()
-            except Exception as error:
-                self._trouble(error)
-                if self._run.done:  # the next one would be the same
-                    with self._guard:
-                        self._listeners.clear()  # so that the thread ends
-                self._rest(STEADY_S)
-                continue
-            listeners = list(self._listeners.items())
-            for listener, is_shown in listeners:
-                if is_shown or beat.is_last:
-                    self._tell(listener, beat)
-            if beat.is_last:
-                with self._guard:  # one that came meanwhile is called next
-                    for listener, _ in listeners:
-                        self._listeners.pop(listener, None)
-                continue
-            self._rest(pause_after(time.thread_time() - begin))
-
-    def _has_listeners(self) -> bool:
-        """Return whether to go on; if not, the next listener starts another thread."""
-        # Under the lock of `listen`: else that could come in between, and leave its
-        # listener to a thread that is about to end.
-        with self._guard:
-            if not self._listeners:
-                self._thread = None
-            return bool(self._listeners)
-
-    def _tell(self, listener: Listener, beat: Beat) -> None:
-        try:
-            listener(beat)
-        except Exception as error:  # the other boards go on
-            self._trouble(error)
-
-    def _trouble(self, error: Exception) -> None:
-        """Print an error, once; the next beat is tried all the same.
-
-        If the thread ended here, boards would report that the kernel is gone.
-        """
-        place = tuple(traceback.extract_tb(error.__traceback__)[-1][:2])
-        if place not in self._troubles:  # not by its text, which may differ each time
-            self._troubles.add(place)
-            traceback.print_exception(error)
-
-    def _rest(self, seconds: float) -> None:
-        """Wait for the next beat, or make a request that comes before it."""
-        until = self._clock() + seconds
-        while (left := until - self._clock()) > 0:
-            with suppress(Empty):
-                request = self._requests.get(timeout=left)
-                if request is None:
-                    return
-                self._refusal = ""
-                try:
-                    request(self._run)
-                except KitError as error:
-                    self._refusal = error.message
-                except Exception as error:  # whatever it is: the thread goes on
-                    self._refusal = f"{type(error).__name__}: {error}"
-                return  # shown at once
 
     # -- the present state ------------------------------------------------------------
 
@@ -320,19 +194,6 @@ def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
     return tuple(found) if all(found) else ()
 
 
-def pause_after(cost_s: float) -> float:
-    """Return the seconds until the next beat, after one of so many seconds of CPU time.
-
-    With these, beats take `SHARE` of a processor. But there are two in a second as long
-    as that takes no more than `MOST`.
-
-    >>> [pause_after(cost_s) for cost_s in (0.001, 0.002, 0.02, 0.05, 0.5)]
-    [0.1, 0.2, 0.5, 1.0, 2.0]
-    """
-    steady = max(STEADY_S, cost_s / MOST)
-    return min(max(BEAT_S, cost_s / SHARE), steady, SLOWEST_S)
-
-
 def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str:
     """Return what is requested and does not hold yet, in words.
 
@@ -369,6 +230,8 @@ def pulse_of(run: Run) -> RunFollower:
 
 def beat_of(trace: Trace) -> Beat:
     """Return the one and last beat of a trace."""
+    if trace.calls is not None:
+        return group_moment.beat(trace, is_last=True)
     history = TrainingHistory(trace.tasks)
     history.add(trace)
     epoch = max(trace.epochs, default=None)

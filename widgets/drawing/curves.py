@@ -243,11 +243,12 @@ def timeline(
     tasks: Sequence[str],
     zero: str = "",
     flights: Columns | None = None,
+    unit: str = "step",
 ) -> Timeline:
     """Describe what each task did: spans of `feed.timeline`, and where steps began.
 
     `starts` has at and step, `zero` is what happened at 0 ms, `flights` are those of
-    `feed.flights`.
+    `feed.flights`. A row of the steps is called a `unit`.
     """
     known = bool(len(spans["left"]))
     low = float(min(spans["left"])) if known else 0.0
@@ -255,11 +256,11 @@ def timeline(
     what = f"time [ms], 0 is the switch from {zero}" if zero else "time [ms]"
     begun = zip(starts["at"], starts["step"], strict=True)
     return Timeline(
-        "What each task did in the steps shown",
+        f"What each task did in the {unit}s shown",
         Axis(what, low, high),
         tuple(tasks),
         spans,
-        tuple(Mark(at, f"step {step}") for at, step in begun),
+        tuple(Mark(at, f"{unit} {step}") for at, step in begun),
         zero,
         flights or {"task": [], "left": [], "right": []},
     )

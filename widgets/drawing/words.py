@@ -66,16 +66,18 @@ def _mean_rate(line: Columns) -> float:
     return float((line["rate"][:-1] * length).sum() / length.sum())
 
 
-def timeline(trace: Trace, view: TimeWindow) -> str:
+def timeline(trace: Trace, view: TimeWindow, unit: str = "step") -> str:
     """Say how the tasks of each job divided the time of the steps shown."""
     spent = trace.phase_time(view.first_step, view.last_step)
     if not spent.any():
         return _NOTHING
     jobs = dict.fromkeys(name.split(":")[0] for name in trace.names)
     shares = [share for job in jobs if (share := _share(trace, job, spent))]
-    where = f"Steps {view.first_step} to {view.last_step}"
+    where = f"{unit.capitalize()}s {view.first_step} to {view.last_step}"
     if view.first_step == view.last_step:
-        where = f"Step {view.first_step}"
+        where = f"{unit.capitalize()} {view.first_step}"
+        if unit == "call" and not view.last_step:
+            where = "The messages shown"
     switch = f", around the switch from {view.label}" if view.label else ""
     return f"{where}{switch}. Of the time recorded, {'; '.join(shares)}."
 

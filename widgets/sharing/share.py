@@ -17,8 +17,8 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.handles import handle
 from kit.markup import Html, markup
 from widgets.board import sentences, snapshot
+from widgets.board.follower import Beat, Follower
 from widgets.board.scene import scene, title
-from widgets.board.watcher import Beat, RunFollower
 from widgets.drawing import svg_charts
 from widgets.prediction import Prediction
 from widgets.sharing import pages
@@ -49,7 +49,7 @@ class Share:
     def __init__(
         self,
         beat: Beat,
-        pulse: RunFollower | None,
+        pulse: Follower | None,
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:

@@ -70,6 +70,11 @@ class CellRun:
         self._about = scope.about(self.tasks)
         self._replies = {task: self._begin(task, code) for task in self.tasks}
 
+    @property
+    def scope(self) -> str:
+        """What the cell is known by on its tasks; see `kit.groups.scope`."""
+        return str(self._about["id"])
+
     def _begin(self, task: Task, code: str) -> Any:
         def take(message: Mapping[str, Any]) -> None:
             output = read(task, message)
