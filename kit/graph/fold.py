@@ -41,6 +41,11 @@ def folded(
     """Return the outputs' statics with their values, where these can be known."""
     if not inputs or op_def.stateful or not all(map(_is_small, outputs)):
         return outputs
+    if op_def.name == "Pack":  # what is stacked has one shape, also where unknown
+        shape = next((one.shape for one in inputs if one.value is not None), None)
+        inputs = [
+            one._replace(shape=shape) if one.shape is None else one for one in inputs
+        ]
     arrays = _known(inputs, op_def.name in _JOINING)
     if arrays is None:
         return outputs

@@ -257,6 +257,10 @@ class Graph(Pictured):
         check_name(name, scope)
         return self._names.unused(f"{scope}/{name}" if scope else name, take=taken)
 
+    def take_name(self, name: str) -> None:
+        """Count a whole name as taken from now on."""
+        self._names.unused(name)
+
     @property
     def scope(self) -> str:
         """The current name scope, without a slash at its end."""
@@ -273,7 +277,7 @@ class Graph(Pictured):
             full = self.unique_name(name)
         token = self._scope.set(full)
         try:
-            yield f"{full}/" if full else ""
+            yield f"{full}/" if name else ""
         finally:
             self._scope.reset(token)
 

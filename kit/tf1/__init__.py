@@ -63,6 +63,7 @@ from kit.tf1.graph.graph import get_default_graph as get_default_graph
 from kit.tf1.graph.graph import reset_default_graph as reset_default_graph
 from kit.tf1.graph.graph_def import GraphDef as GraphDef
 from kit.tf1.graph.graph_def import NodeDef as NodeDef
+from kit.tf1.graph.importing import import_graph_def as import_graph_def
 from kit.tf1.graph.operation import Operation as Operation
 from kit.tf1.not_offered import refuse
 from kit.tf1.older import batch_matmul as batch_matmul

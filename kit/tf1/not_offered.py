@@ -34,7 +34,6 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(
         [
             "train.Checkpoint",
-            *("train.import_meta_graph", "train.export_meta_graph"),
             *("estimator.", "distribute."),
         ],
         _TRAIN,
@@ -57,8 +56,8 @@ _INSTEAD: dict[str, str] = {
         "kit.py_function puts a Python function into a graph of kit",
     ),
     **dict.fromkeys(
-        ["import_graph_def", "MetaGraphDef", "saved_model.", "graph_util.", "lite."],
-        "build the graph in the program; graphs are not read from files",
+        ["saved_model.", "graph_util.", "lite."],
+        "tf.train.Saver, tf.train.import_meta_graph and tf.import_graph_def",
     ),
     "contrib.session_bundle.": "tf.saved_model.simple_save(session, folder, inputs, "
     "outputs), or tf.train.Saver().save(session, path)",

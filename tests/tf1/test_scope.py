@@ -18,10 +18,10 @@ OUTSIDE = [
         "estimator",
     ),
     *("scan", "map_fn", "train.SequenceExample"),
-    *("train.maybe_batch", "train.export_meta_graph"),
+    *("train.maybe_batch", "train.warm_start"),
     *("contrib.layers.bow_encoder", "contrib.seq2seq.AttentionWrapper", "distribute"),
     *(
-        "import_graph_def",
+        "parse_tensor",
         "losses.mean_pairwise_squared_error",
         "metrics.precision_at_thresholds",
     ),

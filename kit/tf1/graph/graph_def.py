@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kit.graph.node import Node, node_of
 from kit.graph.op import Op
 from kit.tf1.graph.message import CheckedMessage, Choice
 from kit.tf1.tensor.dtypes import as_dtype
@@ -192,6 +193,8 @@ class NodeDef:
     input: list[str] = field(default_factory=list)
     device: str = ""
     attr: dict[str, AttrValue] = field(default_factory=dict)
+    # What it was made of, whose attributes are more than the messages can say.
+    made_of: Node | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         lines = [f'name: "{self.name}"', f'op: "{self.op}"']
@@ -236,7 +239,7 @@ def node_def_of(op: Op) -> NodeDef:
         for one in op.inputs
     ]
     inputs += [f"^{one.name}" for one in op.control_inputs]
-    return NodeDef(op.name, op.type, inputs, op.device, attrs_of(op))
+    return NodeDef(op.name, op.type, inputs, op.device, attrs_of(op), node_of(op))
 
 
 def graph_def_of(ops: Iterable[Op], add_shapes: bool = False) -> GraphDef:

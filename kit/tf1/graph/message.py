@@ -18,9 +18,11 @@ Pure. A message has the fields that its class declares and no others:
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from kit.protobuf_text import TextReader, quoted
+
+MessageT = TypeVar("MessageT", bound="CheckedMessage")
 
 
 class Choice(int):
@@ -193,6 +195,37 @@ def _default(kind: Any) -> Any:
     if isinstance(kind, list) and _is_message(kind[0]):
         return Repeated(kind[0])
     return type(kind)()
+
+
+def plain_of(message: CheckedMessage) -> dict[str, Any]:
+    """Return the fields that are set as data for JSON; `message_of` reads it."""
+    found = {}
+    for name, kind in message.FIELDS.items():
+        value = message._values[name]
+        if value != _default(kind):
+            found[name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, CheckedMessage):
+        return plain_of(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+def message_of(kind: type[MessageT], plain: dict[str, Any]) -> MessageT:
+    """Return the message that `plain_of` has written."""
+    return kind(**{name: _of_plain(kind.FIELDS[name], x) for name, x in plain.items()})
+
+
+def _of_plain(kind: Any, plain: Any) -> Any:
+    if isinstance(kind, list):
+        return [_of_plain(kind[0], one) for one in plain]
+    if _is_message(kind):
+        return message_of(kind, plain)
+    return plain.encode("latin-1") if kind is bytes else plain
 
 
 def _wrong(message: CheckedMessage, name: str, value: Any) -> TypeError:

@@ -107,6 +107,11 @@ class FileWriter:
         made = parsed("GraphDef", str(found))
         self._add(global_step, graph_def=made.SerializeToString())
 
+    def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
+        """Write what `tf.train.export_meta_graph` has returned."""
+        made = parsed("MetaGraphDef", str(meta_graph_def))
+        self._add(global_step, meta_graph_def=made.SerializeToString())
+
     def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
         """Write a `tf.SessionLog`."""
         self._add(global_step, session_log=session_log)

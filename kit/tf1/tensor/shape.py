@@ -320,9 +320,17 @@ class TensorShape:
             found = as_shape(other)
         except (TypeError, ValueError):
             return NotImplemented
+        # Two unknown sizes are equal only where they are one and the same.
+        return bool(self._dims == found._dims)
+
+    def __ne__(self, other: object) -> bool:
+        try:
+            found = as_shape(other)
+        except (TypeError, ValueError):
+            return NotImplemented
         if self._dims is None or found._dims is None:
-            return self._dims is found._dims
-        return self.as_list() == found.as_list()
+            raise ValueError("The inequality of unknown TensorShapes is undefined.")
+        return self._dims != found._dims
 
     def __hash__(self) -> int:
         if not self.is_fully_defined():

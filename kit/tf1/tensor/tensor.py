@@ -48,6 +48,8 @@ class Reference:
 class Tensor(Operators, NativeTensor):
     """One output of an operation, which has a value only in a session's run."""
 
+    _public_shape: tuple[Any, TensorShape] = ((), TensorShape([]))
+
     @property
     def dtype(self) -> DType:
         """The element type; of a variable itself the reference to it."""
@@ -58,7 +60,12 @@ class Tensor(Operators, NativeTensor):
     @property
     def shape(self) -> TensorShape:
         """The shape, as far as it is known."""
-        return TensorShape(self.static.shape)
+        # One object while nothing more is known: an unknown size equals itself alone.
+        known, made = self._public_shape
+        if known is not self.static.shape:
+            made = TensorShape(self.static.shape)
+            self._public_shape = self.static.shape, made
+        return made
 
     def get_shape(self) -> TensorShape:
         """Return the shape, as far as it is known."""

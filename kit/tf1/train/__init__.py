@@ -69,6 +69,8 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     update_checkpoint_state as update_checkpoint_state,
 )
 from kit.tf1.train.checkpointing.saver import Saver as Saver
+from kit.tf1.train.checkpointing.saver import export_meta_graph as export_meta_graph
+from kit.tf1.train.checkpointing.saver import import_meta_graph as import_meta_graph
 from kit.tf1.train.checkpointing.saver_ops import SaverDef as SaverDef
 from kit.tf1.train.example import BytesList as BytesList
 from kit.tf1.train.example import Example as Example

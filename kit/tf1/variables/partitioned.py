@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import Graph
@@ -15,27 +15,7 @@ from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.tensor import Tensor
 from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variable_store import VariableStore, check_same
-from kit.tf1.variables.variables import Variable
-
-
-class SaveSliceInfo(NamedTuple):
-    """Which part of a whole a variable is, so that it is saved under one name."""
-
-    full_name: str
-    full_shape: list[int]
-    var_offset: list[int]
-    var_shape: list[int]
-
-    @property
-    def spec(self) -> str:
-        """The part as text.
-
-        >>> SaveSliceInfo("w", [5, 2], [3, 0], [2, 2]).spec
-        '5 2 3,2:0,2'
-        """
-        pairs = zip(self.var_offset, self.var_shape, strict=True)
-        axes = ":".join(f"{begin},{size}" for begin, size in pairs)
-        return f"{' '.join(map(str, self.full_shape))} {axes}"
+from kit.tf1.variables.variables import SaveSliceInfo, Variable
 
 
 class PartitionedVariable(Operators, ArrayProtocol):
@@ -76,10 +56,12 @@ class PartitionedVariable(Operators, ArrayProtocol):
         if len(self._parts) == 1:
             whole = self._parts[0].ref
         else:
-            with op_scope(f"{self._name}/ConcatPartitions/", None, self._parts):
+            # Reading waits for nothing, as with a variable in one part.
+            named = op_scope(f"{self._name}/ConcatPartitions/", None, self._parts)
+            with named, self.graph.control_dependencies(None):
                 values = [one.value() for one in self._parts]
                 whole = create("ConcatV2", *values, axis=self._axis, name="concat")
-        with self.graph.name_scope(None):
+        with self.graph.name_scope(None), self.graph.control_dependencies(None):
             return create("Identity", whole, name=self._name)
 
     def _get_variable_list(self) -> list[Variable]:

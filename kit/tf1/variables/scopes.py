@@ -225,6 +225,8 @@ class name_scope:
     def __init__(
         self, name: str | None, default_name: str | None = None, values: Any = None
     ) -> None:
+        if not isinstance(default_name, str | None):
+            raise TypeError(f"default_name is a string or None, not {default_name!r}.")
         self._name = default_name if name is None else name
         self._values = values
         # A stack, since one object may be entered again, also within itself.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from kit.graph.op import IndexedSlices
 from kit.graph.static import is_known
 from kit.graph.variable import Variable as NativeVariable
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.session.running import session_for
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
@@ -40,6 +41,52 @@ class VariableAggregation(enum.Enum):
     SUM = 1
     MEAN = 2
     ONLY_FIRST_REPLICA = 3
+
+
+class SaveSliceInfo(NamedTuple):
+    """Which part of a whole a variable is, so that it is saved under one name."""
+
+    full_name: str
+    full_shape: list[int]
+    var_offset: list[int]
+    var_shape: list[int]
+
+    @property
+    def spec(self) -> str:
+        """The part as text.
+
+        >>> SaveSliceInfo("w", [5, 2], [3, 0], [2, 2]).spec
+        '5 2 3,2:0,2'
+        """
+        pairs = zip(self.var_offset, self.var_shape, strict=True)
+        axes = ":".join(f"{begin},{size}" for begin, size in pairs)
+        return f"{' '.join(map(str, self.full_shape))} {axes}"
+
+
+class SaveSliceInfoDef(CheckedMessage):
+    """Which part of a whole a variable is."""
+
+    FIELDS: ClassVar = {
+        "full_name": str,
+        "full_shape": [int],
+        "var_offset": [int],
+        "var_shape": [int],
+    }
+
+
+class VariableDef(CheckedMessage):
+    """The names of a variable's operations, and how it is used."""
+
+    FIELDS: ClassVar = {
+        "variable_name": str,
+        "initial_value_name": str,
+        "initializer_name": str,
+        "snapshot_name": str,
+        "save_slice_info_def": SaveSliceInfoDef,
+        "trainable": bool,
+        "synchronization": int,
+        "aggregation": int,
+    }
 
 
 class Variable(Operators, NativeVariable):
@@ -74,6 +121,9 @@ class Variable(Operators, NativeVariable):
         `validate_shape` is False), and for `collections` that are not a list.
         `caching_device` is where its value is read: once a run for all that use it.
         """
+        if variable_def is not None:
+            self._read(variable_def, initial_value, import_scope)
+            return
         keys = _collections(collections)
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
@@ -132,6 +182,63 @@ class Variable(Operators, NativeVariable):
         self.initializer = assigning.assign(
             self.ref, self._safe_initial_value, validate_shape=validate
         ).op
+
+    def _read(self, given: VariableDef, initial_value: Any, scope: str | None) -> None:
+        """Take over the operations, in the default graph, that a message names."""
+        if initial_value is not None:
+            raise ValueError("variable_def and initial_value are mutually exclusive.")
+        if not isinstance(given, VariableDef):
+            raise TypeError(f"variable_def must be a VariableDef, not {given!r}.")
+        self._graph = graph = get_default_graph()
+
+        def find(name: str) -> Any:
+            return graph.as_graph_element(f"{scope}/{name}" if scope else name)
+
+        self.ref = find(given.variable_name)
+        self.op, self.initializer = self.ref.op, find(given.initializer_name)
+        self._snapshot = find(given.snapshot_name)
+        self._safe_initial_value: Any = self.initializer.inputs[1]
+        self._initial_value = find(given.initial_value_name)
+        self.trainable, self.constraint = given.trainable, None
+        self.synchronization = VariableSynchronization(given.synchronization)
+        self.aggregation = VariableAggregation(given.aggregation)
+        part = given.save_slice_info_def
+        names = ("full_shape", "var_offset", "var_shape")
+        whole = f"{scope}/{part.full_name}" if scope else part.full_name
+        self._save_slice_info = (
+            SaveSliceInfo(whole, *[getattr(part, name) for name in names])
+            if part.full_name
+            else None
+        )
+
+    # -- as a message ------------------------------------------------------------------
+
+    def to_proto(self, export_scope: str | None = None) -> VariableDef | None:
+        """Return it as a message; None if it is not below `export_scope`."""
+        begin = f"{export_scope}/" if export_scope else ""
+        if not self.name.startswith(begin):
+            return None
+        made = VariableDef(
+            variable_name=self.name.removeprefix(begin),
+            initial_value_name=self._initial_value.name.removeprefix(begin),
+            initializer_name=self.initializer.name.removeprefix(begin),
+            snapshot_name=self._snapshot.name.removeprefix(begin),
+            trainable=self.trainable,
+            synchronization=self.synchronization.value,
+            aggregation=self.aggregation.value,
+        )
+        if self._save_slice_info is not None:
+            part = self._save_slice_info._asdict()
+            part["full_name"] = part["full_name"].removeprefix(begin)
+            made.save_slice_info_def.CopyFrom(SaveSliceInfoDef(**part))
+        return made
+
+    @classmethod
+    def from_proto(
+        cls, variable_def: VariableDef, import_scope: str | None = None
+    ) -> Variable:
+        """Return the variable that a message describes, in the default graph."""
+        return cls(variable_def=variable_def, import_scope=import_scope)
 
     # -- what it is --------------------------------------------------------------------
 

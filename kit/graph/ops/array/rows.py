@@ -17,14 +17,14 @@ from kit.errors import InvalidArgumentError
 from kit.graph.arguments import Ints, given_or_input, number, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, make_op, tensor
-from kit.graph.dtypes import name_of
+from kit.graph.dtypes import STRING, name_of
 from kit.graph.fold import sizes_of
 from kit.graph.kernels import segments
 from kit.graph.kernels.bounds import check_indices
 from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import add, multiply
-from kit.graph.static import Shape, Static, axis_of, is_known, text
+from kit.graph.static import Shape, Static, axis_of, is_known, n_elements, text
 from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
 
 
@@ -182,6 +182,9 @@ def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static
     indices, updates, given = inputs[0], inputs[1], attrs["shape"]
     shape: Shape = sizes_of(inputs[2]) if given is None else given
     lead, depth = places(shape, indices)
+    counts = n_elements(indices.shape), n_elements(updates.shape)
+    if 0 in (shape or ()) and None not in counts and 0 not in counts:
+        raise ValueError(f"Indices and updates specified for empty output {shape}.")
     if lead is not None and updates.shape is not None:
         n = len(lead)
         tail = None if shape is None or depth is None else shape[depth:]
@@ -209,7 +212,8 @@ def _scatter_nd(
             f"{list(indices.shape)} into {list(shape)}."
         )
     rows = updates.reshape((flat.size, *tail))
-    zeros = xp.zeros((math.prod(shape[:depth]), *tail), updates.dtype)
+    nothing = b"" if updates.dtype == STRING else 0  # texts are joined
+    zeros = xp.full((math.prod(shape[:depth]), *tail), nothing, updates.dtype)
     found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
     return found.reshape(shape)
 

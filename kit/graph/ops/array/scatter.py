@@ -26,6 +26,8 @@ def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
             f"updates of {name_of(updates.dtype)} are not for {name_of(x.dtype)}; cast "
             f"them."
         )
+    if x.shape == ():  # of which the run says that it has no axis for an index
+        return [Static(x.shape, x.dtype)]
     lead, depth = places(x.shape, indices)
     if lead is not None and depth is not None and x.shape is not None:
         wanted = (*lead, *x.shape[depth:])
@@ -39,6 +41,10 @@ def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 def _changed(kind: str, xp: ModuleType, x: Any, indices: Any, updates: Any) -> Any:
     depth = indices.shape[-1]
+    if depth > x.ndim:
+        raise InvalidArgumentError(
+            f"an index of {depth} numbers is too long for {list(x.shape)}."
+        )
     flat = flat_places(xp, indices, x.shape).reshape(-1)
     tail = x.shape[depth:]
     if updates.shape != (*indices.shape[:-1], *tail):

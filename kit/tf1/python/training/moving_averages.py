@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from typing import Any
 
 from kit.tf1 import train
@@ -12,7 +13,7 @@ from kit.tf1.variables.assigning import assign_add, assign_sub
 from kit.tf1.variables.initial_values import Zeros
 from kit.tf1.variables.scopes import get_variable, name_scope, variable_scope
 
-__all__ = ["assign_moving_average"]
+__all__ = ["assign_moving_average", "weighted_moving_average"]
 
 
 def assign_moving_average(
@@ -41,14 +42,54 @@ def assign_moving_average(
 
 
 def _debiased(variable: Any, value: Any, share: Any) -> Any:
-    with variable_scope(variable.op.name, values=[variable, value, share]):
+    named = variable_scope(variable.op.name, values=[variable, value, share])
+    with named as scope:
         dtype = variable.dtype.base_dtype
         begins = {"initializer": Zeros(), "trainable": False, "dtype": dtype}
-        biased = get_variable("biased", variable.shape, **begins)
-        n_updates = get_variable("local_step", [], **begins)
+        biased = get_variable(_unused(scope, "biased"), variable.shape, **begins)
+        n_updates = get_variable(_unused(scope, "local_step"), [], **begins)
         average = assign_sub(biased, (biased - value) * share)
         count = assign_add(n_updates, 1.0)
         return variable - average / (1.0 - arithmetic.pow(1.0 - share, count))
+
+
+def _unused(scope: Any, name: str) -> str:
+    """Return a name for a new variable of a scope, the same one where it is reused."""
+    taken = {one.op.name for one in scope.global_variables()} if not scope.reuse else ()
+    numbered = (f"{name}_{i}" for i in count(1))
+    return next(
+        one for one in chain([name], numbered) if f"{scope.name}/{one}" not in taken
+    )
+
+
+def weighted_moving_average(
+    value: Any,
+    decay: Any,
+    weight: Any,
+    truediv: bool = True,
+    collections: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return the moving average of values of which each has a weight.
+
+    It is the average of value * weight divided by that of the weights, both of which
+    are variables. Without `truediv` integers are divided as in Python 2.
+    """
+    values = [value, weight, decay]
+    with variable_scope(name, "WeightedMovingAvg", values) as scope:
+        begins = {
+            "initializer": Zeros(),
+            "trainable": False,
+            "collections": collections,
+        }
+        total, weights = [
+            assign_moving_average(
+                get_variable(named, of.shape, of.dtype, **begins), of, decay, False
+            )
+            for named, of in (("value_x_weight", value * weight), ("weight", weight))
+        ]
+        divide = arithmetic.truediv if truediv else arithmetic.div
+        return divide(total, weights, name=scope.name)
 
 
 def __getattr__(name: str) -> Any:

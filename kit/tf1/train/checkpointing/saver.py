@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.checkpoint.files import replace_file
 from kit.errors import (
     DataLossError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
 )
+from kit.tf1 import logging
 from kit.tf1.gfile import local_path
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
@@ -29,6 +29,14 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     is_inside,
     remove_checkpoint,
     write_state,
+)
+from kit.tf1.train.checkpointing.meta_graph import (
+    KEPT,
+    Kept,
+    MetaGraphDef,
+    export_scoped_meta_graph,
+    import_scoped_meta_graph,
+    read_meta_graph,
 )
 from kit.tf1.train.checkpointing.saver_ops import (
     SaverDef,
@@ -120,29 +128,6 @@ def folder_of(save_path: str) -> str:
     return os.path.split(save_path)[0]
 
 
-@dataclass(repr=False)
-class MetaGraphDef:
-    """The graph when the variables were saved, for reading."""
-
-    graph_def: GraphDef
-    saver_def: SaverDef | None
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        parts = [("graph_def", self.graph_def), ("saver_def", self.saver_def)]
-        return "".join(
-            f"{name} {{\n{_indented(str(part))}}}\n"
-            for name, part in parts
-            if part is not None
-        )
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.splitlines())
-
-
 class Saver:
     """Saves variables under a prefix and restores them; keeps the newest checkpoints.
 
@@ -206,6 +191,9 @@ class Saver:
             self._build()
         elif not isinstance(self.saver_def, SaverDef):
             raise ValueError(f"saver_def is a SaverDef, not {self.saver_def!r}.")
+        elif self._name:
+            scope = self._name
+            self.saver_def = _with_names(self.saver_def, lambda one: f"{scope}/{one}")
         self._is_built = True
         kept = self.saver_def
         self._memory = SavedCheckpointList(
@@ -317,17 +305,29 @@ class Saver:
         self._memory.remove_old(meta_suffix)
 
     def export_meta_graph(
-        self, filename: str | None = None, *args: Any, **kwargs: Any
+        self,
+        filename: str | None = None,
+        collection_list: Any = None,
+        as_text: bool = False,
+        export_scope: str | None = None,
+        clear_devices: bool = False,
+        clear_extraneous_savers: bool = False,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
     ) -> MetaGraphDef:
-        """Return the default graph as a message, and write it as text to `filename`.
+        """Return the default graph as a message with the names of this saver.
 
-        It is for reading: programs build their graphs, and do not read them from files.
+        See `tf.train.export_meta_graph`.
         """
-        graph = get_default_graph()
-        made = MetaGraphDef(graph.as_graph_def(), self.saver_def)
-        if filename is not None:
-            replace_file(Path(filename), str(made).encode())
-        return made
+        return export_meta_graph(
+            filename=filename,
+            saver_def=self.saver_def,
+            collection_list=collection_list,
+            as_text=as_text,
+            export_scope=export_scope,
+            clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
+        )
 
     # -- restoring ---------------------------------------------------------------------
 
@@ -394,10 +394,98 @@ class Saver:
         return self.saver_def
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """Return the names of its operations."""
-        return self.saver_def
+        """Return the names of its operations; None if not below `export_scope`."""
+        begin = f"{export_scope}/" if export_scope else ""
+        if self.saver_def is None or not begin:
+            return self.saver_def
+        if not self.saver_def.filename_tensor_name.startswith(begin):
+            return None
+        return _with_names(self.saver_def, lambda name: name.removeprefix(begin))
 
     @staticmethod
     def from_proto(saver_def: SaverDef, import_scope: str | None = None) -> Saver:
         """Return a saver that uses operations of the default graph."""
         return Saver(saver_def=saver_def, name=import_scope)
+
+
+def _with_names(given: SaverDef, change: Callable[[str], str]) -> SaverDef:
+    made = copy.deepcopy(given)
+    for name in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+        setattr(made, name, change(getattr(made, name)))
+    return made
+
+
+KEPT[GraphKeys.SAVERS] = Kept(SaverDef, Saver.from_proto)
+
+
+# --------------------------------------------------------------------------------------
+# Whole graphs: `tf.train.export_meta_graph`, `tf.train.import_meta_graph`.
+
+
+def export_meta_graph(
+    filename: str | None = None,
+    meta_info_def: Any = None,
+    graph_def: GraphDef | None = None,
+    saver_def: SaverDef | None = None,
+    collection_list: Any = None,
+    as_text: bool = False,
+    graph: Any = None,
+    export_scope: str | None = None,
+    clear_devices: bool = False,
+    clear_extraneous_savers: bool = False,
+    strip_default_attrs: bool = False,
+    save_debug_info: bool = False,
+) -> MetaGraphDef:
+    """Return the default graph and its collections as a message; write it to a file.
+
+    The file is for `tf.train.import_meta_graph` here; one written `as_text` is for
+    reading. `export_scope` takes what is below a name scope, under the names that it
+    has there, `clear_extraneous_savers` leaves out what other savers have added.
+    """
+    return export_scoped_meta_graph(
+        filename=filename,
+        meta_info_def=meta_info_def,
+        graph_def=graph_def,
+        saver_def=saver_def,
+        collection_list=collection_list,
+        as_text=as_text,
+        graph=graph,
+        export_scope=export_scope,
+        clear_devices=clear_devices,
+        clear_extraneous_savers=clear_extraneous_savers,
+    )[0]
+
+
+def import_meta_graph(
+    meta_graph_or_file: MetaGraphDef | str,
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    **options: Any,
+) -> Saver | None:
+    """Add a graph and its collections to the default graph; returns its saver.
+
+    It is one that `tf.train.export_meta_graph` or `Saver.save` of `kit.tf1` has written
+    or returned. Everything goes below the name scope `import_scope`. Options are
+    `graph`, `input_map`, tensors by the names of those in whose place they are used,
+    and `restore_collections_predicate`. Returns None where there are no variables.
+    Raises `IOError` for a file that is not there or is none of those.
+    """
+    content = read_meta_graph(meta_graph_or_file)
+    variables = import_scoped_meta_graph(
+        content, clear_devices, import_scope=import_scope, **options
+    )
+    graph = options.get("graph") or get_default_graph()
+    with graph.as_default():
+        if content.saver_def is not None:
+            scope = import_scope
+            for name, one in variables.items():
+                scope = one.name.removesuffix(name).rstrip("/")
+            return Saver(saver_def=content.saver_def, name=scope)
+        found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, import_scope)
+        found += graph.get_collection(GraphKeys.SAVEABLE_OBJECTS, import_scope)
+        if found:
+            return Saver()
+    logging.info(
+        "Saver not created because there are no variables in the graph to restore"
+    )
+    return None

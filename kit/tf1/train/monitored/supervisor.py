@@ -28,7 +28,7 @@ from kit.tf1.session.session import Session
 from kit.tf1.summary.event_files import FileWriter
 from kit.tf1.summary.messages import INSTALL, is_installed, message
 from kit.tf1.summary.ops import merge_all
-from kit.tf1.train.checkpointing.saver import Saver
+from kit.tf1.train.checkpointing.saver import Saver, export_meta_graph
 from kit.tf1.train.global_step import global_step as value_of_step
 from kit.tf1.train.monitored.scaffold import Scaffold
 from kit.tf1.train.monitored.session_manager import SessionManager
@@ -290,6 +290,10 @@ class Supervisor:
             text = str(self._graph.as_graph_def())
             replace_file(Path(self._logdir, "graph.pbtxt"), text.encode())
         self._tell_writer("add_graph", self._graph)
+        with self._graph.as_default():
+            saver_def = self.saver.saver_def if self.saver else None
+            meta_graph = export_meta_graph(saver_def=saver_def)
+        self._tell_writer("add_meta_graph", meta_graph)
 
     def start_standard_services(self, sess: Any) -> list[LooperThread] | None:
         """Start the threads that save, write summaries and measure; return them.

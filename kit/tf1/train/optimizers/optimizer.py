@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import IndexedSlices, Op
 from kit.graph.ops.array.rows import sum_rows
 from kit.tf1.graph.collections import GraphKeys
@@ -161,6 +162,8 @@ class Optimizer:
                 f"gate_gradients must be one of: Optimizer.GATE_NONE, "
                 f"Optimizer.GATE_OP, Optimizer.GATE_GRAPH. Not {gate_gradients}"
             )
+        if callable(loss) and not isinstance(loss, ArrayProtocol):
+            loss = loss()
         for one in (loss, grad_loss):
             if one is not None:
                 check_floating(one)

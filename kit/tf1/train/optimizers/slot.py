@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from kit.tf1.ops.creation import zeros_like
+from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.variables.initial_values import (
     constant_initializer,
     ones_initializer,
@@ -25,11 +26,19 @@ def create_slot(primary: Any, val: Any, name: str) -> Any:
 
 
 def create_filled_slot(
-    primary: Any, number: float, name: str, colocate: bool = True
+    primary: Any, number: float, name: str, colocate: bool = True, dtype: Any = None
 ) -> Any:
     """Return a slot of the shape of `primary` in which each element is `number`."""
+    wanted = as_dtype(primary.dtype if dtype is None else dtype).base_dtype
     with _placed(primary, name, colocate):
-        return _as_part(primary, name, _filled(primary, number))
+        return _as_part(primary, name, _filled(primary, number, wanted))
+
+
+def create_zeros_slot(
+    primary: Any, name: str, dtype: Any = None, colocate_with_primary: bool = True
+) -> Any:
+    """Return a slot of the shape of `primary` that starts with zeros."""
+    return create_filled_slot(primary, 0.0, name, colocate_with_primary, dtype)
 
 
 @contextmanager
@@ -50,8 +59,7 @@ def _as_part(primary: Any, name: str, slot: Any) -> Any:
     return slot
 
 
-def _filled(primary: Any, number: float) -> Any:
-    dtype = primary.dtype.base_dtype
+def _filled(primary: Any, number: float, dtype: Any) -> Any:
     if not primary.shape.is_fully_defined():
         like = getattr(primary, "initialized_value", lambda: primary)()
         return _variable(zeros_like(like, dtype) + dtype.as_numpy_dtype(number))

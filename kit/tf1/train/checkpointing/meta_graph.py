@@ -1,0 +1,352 @@
+"""Meta graphs: a graph and its collections as a message and in a file, and back.
+
+A file has the operations of ours, so it is read by `kit.tf1` alone. A collection is
+kept as the original does it: numbers, texts, names of tensors and operations; and of
+variables, queue runners and savers a message for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from kit.checkpoint.files import replace_file
+from kit.errors import InvalidArgumentError, ProtocolError
+from kit.graph.node import Node, from_plain, to_plain
+from kit.session.transport.serialization import pack, unpack
+from kit.tf1 import logging
+from kit.tf1.graph.collections import GraphKeys
+from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.graph.graph_def import AttrValue, GraphDef, ListValue, NodeDef
+from kit.tf1.graph.importing import add_nodes, nodes_of, renamed
+from kit.tf1.graph.message import CheckedMessage, message_of, plain_of
+from kit.tf1.train.checkpointing.saver_ops import SaverDef
+from kit.tf1.train.queues.queue_runner import QueueRunner, QueueRunnerDef
+from kit.tf1.variables.variables import Variable, VariableDef
+
+
+class _Names(CheckedMessage):
+    FIELDS: ClassVar = {"value": [str]}
+
+
+class _Bytes(CheckedMessage):
+    FIELDS: ClassVar = {"value": [bytes]}
+
+
+class _Ints(CheckedMessage):
+    FIELDS: ClassVar = {"value": [int]}
+
+
+class _Floats(CheckedMessage):
+    FIELDS: ClassVar = {"value": [float]}
+
+
+class CollectionDef(CheckedMessage):
+    """The values of a collection, in one of the fields."""
+
+    FIELDS: ClassVar = {
+        "node_list": _Names,
+        "bytes_list": _Bytes,
+        "int64_list": _Ints,
+        "float_list": _Floats,
+    }
+
+    def WhichOneof(self, oneof_group: str) -> str | None:
+        """Return the name of the field that has the values."""
+        return next((name for name in self.FIELDS if self.HasField(name)), None)
+
+
+class MetaInfoDef(CheckedMessage):
+    """What wrote a graph."""
+
+    FIELDS: ClassVar = {
+        "meta_graph_version": str,
+        "tags": [str],
+        "tensorflow_version": str,
+        "tensorflow_git_version": str,
+    }
+
+
+@dataclass(repr=False)
+class MetaGraphDef:
+    """A graph, the names of a saver's operations in it, and its collections."""
+
+    meta_info_def: MetaInfoDef = field(default_factory=MetaInfoDef)
+    graph_def: GraphDef = field(default_factory=GraphDef)
+    saver_def: SaverDef = field(default_factory=SaverDef)
+    collection_def: dict[str, CollectionDef] = field(default_factory=dict)
+
+    def HasField(self, name: str) -> bool:
+        """Whether a field was set."""
+        return bool(getattr(self, name) != getattr(MetaGraphDef(), name))
+
+    def __str__(self) -> str:
+        parts = [
+            (name, str(getattr(self, name)))
+            for name in ("meta_info_def", "graph_def", "saver_def")
+            if self.HasField(name)
+        ]
+        for key, one in sorted(self.collection_def.items()):
+            value = f'key: "{key}"\nvalue {{\n{_indented(str(one))}}}\n'
+            parts.append(("collection_def", value))
+        return "".join(f"{name} {{\n{_indented(text)}}}\n" for name, text in parts)
+
+    __repr__ = __str__
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+class Kept(NamedTuple):
+    """The message in whose form each value of a collection is kept."""
+
+    message: type[CheckedMessage]
+    from_proto: Callable[..., Any]
+
+
+# By the name of the collection. Savers add themselves, since they need this module.
+KEPT: dict[str, Kept] = {
+    GraphKeys.QUEUE_RUNNERS: Kept(QueueRunnerDef, QueueRunner.from_proto),
+    **dict.fromkeys(
+        [
+            *(GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES),
+            *(GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES),
+            *(GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES),
+            GraphKeys.GLOBAL_STEP,
+        ],
+        Kept(VariableDef, Variable.from_proto),
+    ),
+}
+
+
+# --------------------------------------------------------------------------------------
+# From a graph to a message and a file.
+
+
+_LISTS = ((int, "int64_list"), (float, "float_list"), ((str, bytes), "bytes_list"))
+
+
+def export_scoped_meta_graph(
+    filename: str | None = None,
+    graph_def: GraphDef | None = None,
+    graph: Graph | None = None,
+    export_scope: str | None = None,
+    as_text: bool = False,
+    clear_devices: bool = False,
+    saver_def: SaverDef | None = None,
+    clear_extraneous_savers: bool = False,
+    meta_info_def: MetaInfoDef | None = None,
+    collection_list: Iterable[str] | None = None,
+) -> tuple[MetaGraphDef, dict[str, Any]]:
+    """Return a graph as a message, and its variables by their names below the scope.
+
+    See `tf.train.export_meta_graph`.
+    """
+    graph = graph or get_default_graph()
+    scope = f"{export_scope.rstrip('/')}/" if export_scope else ""
+    others = _other_savers(graph, saver_def) if clear_extraneous_savers else ()
+    given = graph.as_graph_def() if graph_def is None else graph_def
+    nodes = [
+        _exported(one, scope, clear_devices)
+        for one in given.node
+        if one.name.startswith(scope) and not one.name.startswith(others)
+    ]
+    info = MetaInfoDef(tensorflow_version="1.15.5", tensorflow_git_version="psring")
+    made = MetaGraphDef(meta_info_def or info, GraphDef(nodes, given.versions))
+    if saver_def is not None:
+        made.saver_def = saver_def
+    keys = collection_list or graph.get_all_collection_keys()
+    for key in sorted(keys):
+        values = graph.get_collection(key)
+        if others and key == GraphKeys.SAVERS:
+            values = [one for one in values if one.saver_def == saver_def]
+        found = _collection(key, values, scope)
+        if found is not None:
+            made.collection_def[key] = found
+    if filename is not None:
+        replace_file(Path(filename), str(made).encode() if as_text else _packed(made))
+    return made, _variables_in(graph, scope)
+
+
+def _variables_in(graph: Graph, scope: str) -> dict[str, Any]:
+    found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+    named = [one for one in found if one.name.startswith(scope)]
+    return {one.name.removeprefix(scope): one for one in named}
+
+
+def _other_savers(graph: Graph, own: SaverDef | None) -> tuple[str, ...]:
+    """Return the scopes of the operations of all savers in the collection but one."""
+    defs = [one.saver_def for one in graph.get_collection(GraphKeys.SAVERS)]
+    return tuple(
+        f"{one.filename_tensor_name.partition('/')[0]}/" for one in defs if one != own
+    )
+
+
+def _exported(given: NodeDef, scope: str, clear_devices: bool) -> NodeDef:
+    """Return an operation with the names that it has below the scope.
+
+    An input from outside gets the original's name for such a one.
+    """
+
+    def inside(name: str) -> str:
+        is_control, name = name.startswith("^"), name.removeprefix("^")
+        outside = f"$unbound_inputs_{name}" if scope else name
+        found = name.removeprefix(scope) if name.startswith(scope) else outside
+        return "^" * is_control + found
+
+    inputs = [
+        one for one in given.input if one[0] != "^" or one.startswith(f"^{scope}")
+    ]
+    made = NodeDef(
+        inside(given.name),
+        given.op,
+        [inside(one) for one in inputs],
+        "" if clear_devices else given.device,
+        dict(given.attr),
+        made_of=given.made_of and renamed(given.made_of, inside),
+    )
+    if "_class" in made.attr:
+        names = [one.decode()[5:] for one in made.attr["_class"].list.s]
+        kept = [one.removeprefix(scope) for one in names if one.startswith(scope)]
+        made.attr["_class"] = AttrValue(list=ListValue(s=[f"loc:@{x}" for x in kept]))
+    return made
+
+
+def _collection(key: str, values: Sequence[Any], scope: str) -> CollectionDef | None:
+    """Return a collection as a message, None where nothing of it has a form."""
+    if key in KEPT and all(hasattr(one, "to_proto") for one in values):
+        protos = [one.to_proto(export_scope=scope[:-1] or None) for one in values]
+        data = [json.dumps(plain_of(one)).encode() for one in protos if one is not None]
+        return CollectionDef(bytes_list=_Bytes(value=data)) if data else None
+    for kind, name in _LISTS:
+        if values and all(isinstance(one, kind) for one in values):
+            made: Any = CollectionDef.FIELDS[name](value=values)
+            return CollectionDef(**{name: made})
+    names = [getattr(one, "name", None) for one in values]
+    if not all(isinstance(one, str) for one in names):
+        logging.warning(
+            "The collection %s is left out of the meta graph: its values are of no "
+            "type that one can hold.",
+            key,
+        )
+        return None
+    kept = [str(x).removeprefix(scope) for x in names if str(x).startswith(scope)]
+    return CollectionDef(node_list=_Names(value=kept)) if kept else None
+
+
+def _packed(made: MetaGraphDef) -> bytes:
+    nodes, arrays = to_plain(nodes_of(made.graph_def))
+    meta = {
+        "meta_graph": 1,
+        "nodes": nodes,
+        "saver": plain_of(made.saver_def) if made.HasField("saver_def") else None,
+        "collections": {key: plain_of(x) for key, x in made.collection_def.items()},
+    }
+    return b"".join(pack(meta, arrays))
+
+
+# --------------------------------------------------------------------------------------
+# From a message or a file to a graph.
+
+
+class Content(NamedTuple):
+    """What is imported."""
+
+    nodes: list[Node]
+    saver_def: SaverDef | None
+    collections: dict[str, CollectionDef]
+
+
+def read_meta_graph(given: MetaGraphDef | str) -> Content:
+    """Return what a message or a file holds; raises `IOError` for an unreadable one."""
+    if isinstance(given, MetaGraphDef):
+        saver = given.saver_def if given.HasField("saver_def") else None
+        return Content(nodes_of(given.graph_def), saver, given.collection_def)
+    path = Path(given)
+    if not path.is_file():
+        raise OSError(f"File {given} does not exist.")
+    try:
+        meta, arrays = unpack(bytearray(path.read_bytes()))
+        return Content(
+            from_plain(meta["nodes"], arrays),
+            None if meta["saver"] is None else message_of(SaverDef, meta["saver"]),
+            {
+                key: message_of(CollectionDef, x)
+                for key, x in meta["collections"].items()
+            },
+        )
+    except (ProtocolError, InvalidArgumentError, LookupError, TypeError) as exc:
+        raise OSError(
+            f"Cannot parse file {given}: it is no meta graph of kit.tf1, or one that "
+            f"was written as text, which is for reading. Export it without as_text."
+        ) from exc
+
+
+def import_scoped_meta_graph(
+    meta_graph_or_file: MetaGraphDef | Content | str,
+    clear_devices: bool = False,
+    graph: Graph | None = None,
+    import_scope: str | None = None,
+    input_map: Mapping[str, Any] | None = None,
+    restore_collections_predicate: Callable[[str], bool] = lambda key: True,
+) -> dict[str, Any]:
+    """Add a graph and its collections below a scope; returns its variables by names.
+
+    See `tf.train.import_meta_graph`.
+    """
+    given, graph = meta_graph_or_file, graph or get_default_graph()
+    content = given if isinstance(given, Content) else read_meta_graph(given)
+    with (
+        graph.as_default(),
+        graph.name_scope(import_scope or f"{graph.scope}/") as scope,
+    ):
+        scope = scope if scope != "/" else ""
+        nodes = [renamed(one, lambda name: f"{scope}{name}") for one in content.nodes]
+        if clear_devices:
+            nodes = [replace(one, device="") for one in nodes]
+        mapped = {f"{scope}{name}": one for name, one in (input_map or {}).items()}
+        add_nodes(graph, nodes, mapped)
+        for key, one in content.collections.items():
+            if restore_collections_predicate(key):
+                _restore(graph, key, one, scope)
+    return _variables_in(graph, scope)
+
+
+def _restore(graph: Graph, key: str, given: CollectionDef, scope: str) -> None:
+    kind = given.WhichOneof("kind")
+    values = [] if kind is None else getattr(given, kind).value
+    if kind == "bytes_list" and key in KEPT:
+        message, from_proto = KEPT[key]
+        protos = [message_of(message, json.loads(one)) for one in values]
+        # A variable is one object in all of its collections.
+        same = {one.name: one for one in graph.variables}
+        values = [from_proto(one, import_scope=scope[:-1] or None) for one in protos]
+        values = [same.get(getattr(one, "name", None), one) for one in values]
+        graph.variables.extend(
+            one for one in values if isinstance(one, Variable) and one.name not in same
+        )
+    elif kind == "node_list":
+        values = [graph.as_graph_element(f"{scope}{one}") for one in values]
+    for one in values:
+        graph.add_to_collection(key, one)
+
+
+def copy_scoped_meta_graph(
+    from_scope: str,
+    to_scope: str,
+    from_graph: Graph | None = None,
+    to_graph: Graph | None = None,
+) -> dict[str, Any]:
+    """Copy what is below a scope to another, also of another graph."""
+    source, target = (one or get_default_graph() for one in (from_graph, to_graph))
+    if source is target and from_scope == to_scope:
+        raise ValueError(
+            f"'from_scope' and 'to_scope' need to be different when performing copy in "
+            f"the same graph, not both {to_scope!r}."
+        )
+    made, _ = export_scoped_meta_graph(graph=source, export_scope=from_scope)
+    return import_scoped_meta_graph(made, graph=target, import_scope=to_scope)
