@@ -29,11 +29,15 @@ pytestmark = [
 ]
 
 
+GUESSES = "server.lock('more'), pace.lock('more'), loss.lock('goes on')"
+
+
 def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload(
     tmp_path: Path,
 ) -> None:
     lesson = Lesson(tmp_path)
     lesson.add("second", "run", after="train")
+    lesson.add("locked", GUESSES, after="guess")
     with jupyter_lab(tmp_path) as address, browser_page() as page:
         errors = complaints(page)
         open_notebook(page, address, lesson.path.name)

@@ -44,7 +44,7 @@ def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
         open_notebook(page, address, lesson.path.name)
         run_all(page)
         it_waits_for_predictions(page)
-        lesson.run(page, "switch", "stop")
+        lesson.run(page, "train", "stop")
         ended = ".jp-OutputArea-output:has-text('Cluster stopped')"
         page.wait_for_selector(ended, timeout=RUN_MS)
         the_boards_tell_how_it_ended(page)
