@@ -15,19 +15,6 @@ import numpy as np
 
 from kit.tf1.not_offered import refuse
 
-__all__ = [
-    "as_bytes",
-    "as_str",
-    "as_str_any",
-    "as_text",
-    "bytes_or_text_types",
-    "complex_types",
-    "integral_types",
-    "path_to_str",
-    "real_types",
-    "v1",
-]
-
 v1: Final = sys.modules["kit.tf1"]  # which imports this module
 sys.modules[f"{__name__}.v1"] = v1  # import kit.tf1.compat.v1 as tf
 

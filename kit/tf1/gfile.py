@@ -26,24 +26,6 @@ from kit.errors import (
     UnknownError,
 )
 
-__all__ = [
-    "Copy",
-    "DeleteRecursively",
-    "Exists",
-    "FastGFile",
-    "GFile",
-    "Glob",
-    "IsDirectory",
-    "ListDirectory",
-    "MakeDirs",
-    "MkDir",
-    "Open",
-    "Remove",
-    "Rename",
-    "Stat",
-    "Walk",
-]
-
 # --------------------------------------------------------------------------------------
 # Names, and errors of the operating system as those of the original.
 

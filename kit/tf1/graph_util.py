@@ -8,8 +8,6 @@ from typing import Any
 from kit.tf1.not_offered import refuse
 from kit.tf1.saved_model.inference_graph import inference_graph
 
-__all__ = ["convert_variables_to_constants"]
-
 
 def convert_variables_to_constants(
     sess: Any,

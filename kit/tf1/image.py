@@ -11,29 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.tf1.image_colors import adjust_brightness as adjust_brightness
-from kit.tf1.image_colors import adjust_contrast as adjust_contrast
-from kit.tf1.image_colors import adjust_hue as adjust_hue
-from kit.tf1.image_colors import adjust_saturation as adjust_saturation
-from kit.tf1.image_colors import convert_image_dtype as convert_image_dtype
-from kit.tf1.image_colors import grayscale_to_rgb as grayscale_to_rgb
-from kit.tf1.image_colors import hsv_to_rgb as hsv_to_rgb
-from kit.tf1.image_colors import per_image_standardization as per_image_standardization
-from kit.tf1.image_colors import random_brightness as random_brightness
-from kit.tf1.image_colors import random_contrast as random_contrast
-from kit.tf1.image_colors import random_hue as random_hue
-from kit.tf1.image_colors import random_saturation as random_saturation
-from kit.tf1.image_colors import rgb_to_grayscale as rgb_to_grayscale
-from kit.tf1.image_colors import rgb_to_hsv as rgb_to_hsv
-from kit.tf1.image_files import decode_bmp as decode_bmp
-from kit.tf1.image_files import decode_gif as decode_gif
-from kit.tf1.image_files import decode_image as decode_image
-from kit.tf1.image_files import decode_jpeg as decode_jpeg
-from kit.tf1.image_files import decode_png as decode_png
-from kit.tf1.image_files import draw_bounding_boxes as draw_bounding_boxes
-from kit.tf1.image_files import (
-    sample_distorted_bounding_box as sample_distorted_bounding_box,
-)
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops import arithmetic, random
 from kit.tf1.ops.arithmetic import cast, minimum
@@ -42,45 +19,16 @@ from kit.tf1.ops.index import slice as slice_of
 from kit.tf1.ops.random import random_crop as random_crop
 from kit.tf1.ops.shape import expand_dims, pad, reshape, reverse, squeeze
 from kit.tf1.ops.shape import shape as shape_of
+from kit.tf1.public import offer
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 from kit.tf1.tensor.dtypes import float32, float64, int32
 
-__all__ = [
-    "ResizeMethod",
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_hue",
-    "adjust_saturation",
-    "central_crop",
-    "convert_image_dtype",
-    "crop_to_bounding_box",
-    "decode_bmp",
-    "decode_gif",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "draw_bounding_boxes",
-    "flip_left_right",
-    "flip_up_down",
-    "grayscale_to_rgb",
-    "hsv_to_rgb",
-    "pad_to_bounding_box",
-    "per_image_standardization",
-    "random_brightness",
-    "random_contrast",
-    "random_crop",
-    "random_flip_left_right",
-    "random_flip_up_down",
-    "random_hue",
-    "random_saturation",
-    "resize_bilinear",
-    "resize_image_with_crop_or_pad",
-    "resize_images",
-    "resize_nearest_neighbor",
-    "rgb_to_grayscale",
-    "rgb_to_hsv",
-    "sample_distorted_bounding_box",
-]
+offer(
+    __name__,
+    "kit.tf1.image_colors",
+    "kit.tf1.image_files",
+    without=["SampleDistortedBoundingBoxV2"],
+)
 
 
 class ResizeMethod(enum.IntEnum):

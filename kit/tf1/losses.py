@@ -25,25 +25,6 @@ from kit.tf1.ops.write import one_of
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 from kit.tf1.tensor.dtypes import float32
 
-__all__ = [
-    "Reduction",
-    "absolute_difference",
-    "add_loss",
-    "compute_weighted_loss",
-    "cosine_distance",
-    "get_losses",
-    "get_regularization_loss",
-    "get_regularization_losses",
-    "get_total_loss",
-    "hinge_loss",
-    "huber_loss",
-    "log_loss",
-    "mean_squared_error",
-    "sigmoid_cross_entropy",
-    "softmax_cross_entropy",
-    "sparse_softmax_cross_entropy",
-]
-
 
 class Reduction:
     """How the weighted losses of the elements become one number."""

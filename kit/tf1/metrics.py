@@ -29,8 +29,6 @@ from kit.tf1.variables.assigning import assign_add
 from kit.tf1.variables.scopes import variable_scope
 from kit.tf1.variables.variables import Variable
 
-__all__ = ["accuracy", "auc", "mean", "mean_squared_error"]
-
 
 def mean(
     values: Any,

@@ -9,34 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.graph.collections import GraphKeys
-from kit.tf1.ops.arithmetic import matmul
-from kit.tf1.ops.arithmetic import multiply as mul
-from kit.tf1.ops.arithmetic import negative as neg
-from kit.tf1.ops.arithmetic import reciprocal as inv
-from kit.tf1.ops.arithmetic import subtract as sub
+from kit.tf1.ops.arithmetic import matmul, multiply, negative, reciprocal, subtract
 from kit.tf1.ops.index import where
-from kit.tf1.ops.join import stack as pack
-from kit.tf1.ops.join import unstack as unpack
-from kit.tf1.summary.ops import merge as merge_summary
-from kit.tf1.summary.ops import merge_all, of_tag
+from kit.tf1.ops.join import stack, unstack
+from kit.tf1.summary.ops import merge, merge_all, of_tag
 from kit.tf1.variables.scopes import name_scope
 
-__all__ = [
-    "batch_matmul",
-    "histogram_summary",
-    "image_summary",
-    "inv",
-    "merge_all_summaries",
-    "merge_summary",
-    "mul",
-    "neg",
-    "op_scope",
-    "pack",
-    "scalar_summary",
-    "select",
-    "sub",
-    "unpack",
-]
+mul, neg, sub, inv = multiply, negative, subtract, reciprocal
+pack, unpack, merge_summary = stack, unstack, merge
 
 
 def op_scope(values: Any, name: Any, default_name: str | None = None) -> Any:

@@ -13,15 +13,6 @@ from kit.tf1.tensor.dtypes import as_dtype, string
 from kit.tf1.tensor.shape import as_shape
 from kit.tf1.tensor.sparse import SparseTensor
 
-__all__ = [
-    "FixedLenFeature",
-    "VarLenFeature",
-    "decode_csv",
-    "decode_raw",
-    "parse_example",
-    "parse_single_example",
-]
-
 
 class FixedLenFeature(NamedTuple):
     """A feature with as many values as `shape` has; without a default it must be."""

@@ -16,13 +16,6 @@ from kit.regular_file import write_error
 from kit.session.worker.record_files import masked, records
 from kit.tf1.not_offered import refuse
 
-__all__ = [
-    "TFRecordCompressionType",
-    "TFRecordOptions",
-    "TFRecordWriter",
-    "tf_record_iterator",
-]
-
 
 class TFRecordCompressionType:
     """How a file is compressed."""

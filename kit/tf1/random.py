@@ -5,25 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.not_offered import refuse
-from kit.tf1.ops.random import categorical as categorical
-from kit.tf1.ops.random import get_seed as get_seed
-from kit.tf1.ops.random import multinomial as multinomial
-from kit.tf1.ops.random import random_normal as normal
-from kit.tf1.ops.random import random_shuffle as shuffle
-from kit.tf1.ops.random import random_uniform as uniform
-from kit.tf1.ops.random import set_random_seed as set_random_seed
-from kit.tf1.ops.random import truncated_normal as truncated_normal
+from kit.tf1.ops.random import random_normal, random_shuffle, random_uniform
+from kit.tf1.public import offer
 
-__all__ = [
-    "categorical",
-    "get_seed",
-    "multinomial",
-    "normal",
-    "set_random_seed",
-    "shuffle",
-    "truncated_normal",
-    "uniform",
-]
+offer(
+    __name__,
+    "kit.tf1.ops.random",
+    without=["random_crop", "random_normal", "random_shuffle", "random_uniform"],
+)
+normal, shuffle, uniform = random_normal, random_shuffle, random_uniform
 
 
 def __getattr__(name: str) -> Any:

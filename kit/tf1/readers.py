@@ -11,17 +11,6 @@ from kit.tf1.queues import QueueBase
 from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import int64, string
 
-__all__ = [
-    "FixedLengthRecordReader",
-    "IdentityReader",
-    "ReaderBase",
-    "TFRecordReader",
-    "TextLineReader",
-    "WholeFileReader",
-    "matching_files",
-    "read_file",
-]
-
 
 class ReaderBase:
     """What all readers have in common."""

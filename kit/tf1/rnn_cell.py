@@ -5,25 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.not_offered import refuse
-from kit.tf1.rnn.cells import BasicLSTMCell as BasicLSTMCell
-from kit.tf1.rnn.cells import BasicRNNCell as BasicRNNCell
-from kit.tf1.rnn.cells import DropoutWrapper as DropoutWrapper
-from kit.tf1.rnn.cells import GRUCell as GRUCell
-from kit.tf1.rnn.cells import LSTMCell as LSTMCell
-from kit.tf1.rnn.cells import MultiRNNCell as MultiRNNCell
-from kit.tf1.rnn.cells import RNNCell as RNNCell
-from kit.tf1.rnn.states import LSTMStateTuple as LSTMStateTuple
+from kit.tf1.public import offer
 
-__all__ = [
-    "BasicLSTMCell",
-    "BasicRNNCell",
-    "DropoutWrapper",
-    "GRUCell",
-    "LSTMCell",
-    "LSTMStateTuple",
-    "MultiRNNCell",
-    "RNNCell",
-]
+offer(
+    __name__,
+    "kit.tf1.rnn.cells",
+    "kit.tf1.rnn.states",
+    without=["check_cell", "like", "mapped"],
+)
 
 
 def __getattr__(name: str) -> Any:

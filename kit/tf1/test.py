@@ -7,8 +7,6 @@ from typing import Any
 from kit.tf1.not_offered import refuse
 from kit.tf1.python.client.device_lib import list_local_devices
 
-__all__ = ["gpu_device_name", "is_built_with_cuda", "is_gpu_available"]
-
 
 def gpu_device_name() -> str:
     """Return '/device:GPU:0', or '' where there is none."""

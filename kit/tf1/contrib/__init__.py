@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1 import older as deprecated
+from kit.tf1 import older
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learn as learn
@@ -21,23 +21,7 @@ from kit.tf1.contrib import training as training
 from kit.tf1.not_offered import refuse
 from kit.tf1.python.submodules import importable
 
-__all__ = [
-    "deprecated",
-    "framework",
-    "layers",
-    "learn",
-    "legacy_seq2seq",
-    "losses",
-    "metrics",
-    "nn",
-    "rnn",
-    "seq2seq",
-    "session_bundle",
-    "slim",
-    "staging",
-    "training",
-]
-
+deprecated = older
 importable(
     f"{__name__}.layers",
     ["python", "python.layers", "python.layers.initializers"],

@@ -27,37 +27,13 @@ from kit.tf1.train import get_or_create_global_step as get_or_create_global_step
 from kit.tf1.train import list_variables as list_variables
 from kit.tf1.train import load_checkpoint as load_checkpoint
 from kit.tf1.train import load_variable as load_variable
-from kit.tf1.variables.variable_lists import global_variables as get_variables
-from kit.tf1.variables.variable_lists import local_variables as get_local_variables
-from kit.tf1.variables.variable_lists import model_variables as get_model_variables
-from kit.tf1.variables.variable_lists import (
-    trainable_variables as get_trainable_variables,
-)
+from kit.tf1.variables import variable_lists
 from kit.tf1.variables.variables import Variable
 
-__all__ = [
-    "VariableDeviceChooser",
-    "add_arg_scope",
-    "add_model_variable",
-    "arg_scope",
-    "assert_global_step",
-    "assign_from_checkpoint",
-    "assign_from_checkpoint_fn",
-    "create_global_step",
-    "get_global_step",
-    "get_local_variables",
-    "get_model_variables",
-    "get_or_create_global_step",
-    "get_trainable_variables",
-    "get_variables",
-    "get_variables_to_restore",
-    "list_variables",
-    "load_checkpoint",
-    "load_variable",
-    "local_variable",
-    "model_variable",
-    "variable",
-]
+get_variables = variable_lists.global_variables
+get_local_variables = variable_lists.local_variables
+get_model_variables = variable_lists.model_variables
+get_trainable_variables = variable_lists.trainable_variables
 
 
 class VariableDeviceChooser:

@@ -15,16 +15,7 @@ from typing import Any
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.named_outputs import collect_named_outputs
-from kit.tf1.contrib.regularizers import apply_regularization as apply_regularization
-from kit.tf1.contrib.regularizers import l1_l2_regularizer as l1_l2_regularizer
-from kit.tf1.contrib.regularizers import l1_regularizer as l1_regularizer
-from kit.tf1.contrib.regularizers import l2_regularizer as l2_regularizer
-from kit.tf1.contrib.regularizers import sum_regularizer as sum_regularizer
-from kit.tf1.contrib.regularizers import (
-    variance_scaling_initializer as variance_scaling_initializer,
-)
-from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer
-from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer_conv2d
+from kit.tf1.contrib.regularizers import xavier_initializer
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization
@@ -34,43 +25,14 @@ from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.creation import one_hot
 from kit.tf1.ops.nn_activation import relu as _relu
 from kit.tf1.ops.nn_activation import softmax as _softmax
+from kit.tf1.public import offer
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import float32
 from kit.tf1.variables.initial_values import Zeros
 from kit.tf1.variables.scopes import get_variable, variable_scope
 
-__all__ = [
-    "add_arg_scope",
-    "add_model_variable",
-    "apply_regularization",
-    "arg_scope",
-    "avg_pool2d",
-    "batch_norm",
-    "bias_add",
-    "conv2d",
-    "convolution2d",
-    "dropout",
-    "flatten",
-    "fully_connected",
-    "l1_l2_regularizer",
-    "l1_regularizer",
-    "l2_regularizer",
-    "linear",
-    "max_pool2d",
-    "model_variable",
-    "one_hot_encoding",
-    "relu",
-    "repeat",
-    "separable_conv2d",
-    "separable_convolution2d",
-    "softmax",
-    "stack",
-    "sum_regularizer",
-    "variable",
-    "variance_scaling_initializer",
-    "xavier_initializer",
-    "xavier_initializer_conv2d",
-]
+offer(__name__, "kit.tf1.contrib.regularizers")
+xavier_initializer_conv2d = xavier_initializer
 
 
 @add_arg_scope

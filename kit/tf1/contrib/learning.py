@@ -24,15 +24,6 @@ from kit.tf1.train.optimizers.optimizer import Optimizer
 from kit.tf1.variables.scopes import name_scope
 from kit.tf1.variables.variable_lists import local_variables_initializer
 
-__all__ = [
-    "add_gradients_summaries",
-    "clip_gradient_norms",
-    "create_train_op",
-    "multiply_gradients",
-    "train",
-    "train_step",
-]
-
 _USE_DEFAULT: Final = 0  # the original's; compared by identity
 
 

@@ -14,8 +14,6 @@ from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 from kit.tf1.variables.scopes import get_variable_scope, variable_scope
 
-__all__ = ["rnn_decoder", "sequence_loss", "sequence_loss_by_example"]
-
 
 def sequence_loss_by_example(
     logits: Sequence[Any],

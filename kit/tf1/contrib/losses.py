@@ -15,22 +15,6 @@ from kit.tf1.losses import get_regularization_losses as get_regularization_losse
 from kit.tf1.losses import get_total_loss as get_total_loss
 from kit.tf1.not_offered import refuse
 
-__all__ = [
-    "absolute_difference",
-    "add_loss",
-    "compute_weighted_loss",
-    "cosine_distance",
-    "get_losses",
-    "get_regularization_losses",
-    "get_total_loss",
-    "hinge_loss",
-    "log_loss",
-    "mean_squared_error",
-    "sigmoid_cross_entropy",
-    "softmax_cross_entropy",
-    "sparse_softmax_cross_entropy",
-]
-
 
 def softmax_cross_entropy(
     logits: Any,

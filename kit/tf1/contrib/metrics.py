@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1 import metrics
-from kit.tf1.metrics import mean as streaming_mean
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import cast, equal
 from kit.tf1.ops.reduce import reduce_mean
 from kit.tf1.tensor.convert import op_scope
 from kit.tf1.tensor.dtypes import float32
 
-__all__ = [
-    "accuracy",
-    "aggregate_metric_map",
-    "aggregate_metrics",
-    "streaming_accuracy",
-    "streaming_auc",
-    "streaming_mean",
-]
+streaming_mean = metrics.mean
 
 
 def accuracy(

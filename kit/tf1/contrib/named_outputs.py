@@ -7,13 +7,6 @@ from typing import Any
 from kit.tf1.graph.collections import add_to_collections, get_collection
 from kit.tf1.tensor.shape import as_shape
 
-__all__ = [
-    "append_tensor_alias",
-    "collect_named_outputs",
-    "convert_collection_to_dict",
-    "last_dimension",
-]
-
 
 def append_tensor_alias(tensor: Any, alias: str) -> Any:
     """Give a tensor one more name in the dicts of `convert_collection_to_dict`."""

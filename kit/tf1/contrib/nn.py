@@ -7,12 +7,6 @@ from typing import Any
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops import nn_loss
 
-__all__ = [
-    "deprecated_flipped_sigmoid_cross_entropy_with_logits",
-    "deprecated_flipped_softmax_cross_entropy_with_logits",
-    "deprecated_flipped_sparse_softmax_cross_entropy_with_logits",
-]
-
 
 def deprecated_flipped_softmax_cross_entropy_with_logits(
     logits: Any, labels: Any, dim: int = -1, name: str | None = None

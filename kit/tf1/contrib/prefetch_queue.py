@@ -12,8 +12,6 @@ from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.train.queues.queue_runner import QueueRunner, add_queue_runner
 from kit.tf1.variables.scopes import name_scope
 
-__all__ = ["prefetch_queue"]
-
 
 def prefetch_queue(
     tensors: Any,

@@ -6,30 +6,16 @@ from typing import Any
 
 from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refuse
-from kit.tf1.rnn.cells import BasicLSTMCell as BasicLSTMCell
-from kit.tf1.rnn.cells import BasicRNNCell as BasicRNNCell
-from kit.tf1.rnn.cells import DropoutWrapper as DropoutWrapper
-from kit.tf1.rnn.cells import GRUCell as GRUCell
-from kit.tf1.rnn.cells import LSTMCell as LSTMCell
-from kit.tf1.rnn.cells import MultiRNNCell as MultiRNNCell
-from kit.tf1.rnn.cells import RNNCell as RNNCell
-from kit.tf1.rnn.states import LSTMStateTuple as LSTMStateTuple
+from kit.tf1.public import offer
 from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn
 from kit.tf1.rnn.unroll import static_rnn as static_rnn
 
-__all__ = [
-    "BasicLSTMCell",
-    "BasicRNNCell",
-    "DropoutWrapper",
-    "GRUCell",
-    "LSTMCell",
-    "LSTMStateTuple",
-    "MultiRNNCell",
-    "RNNCell",
-    "rnn_cell",
-    "static_bidirectional_rnn",
-    "static_rnn",
-]
+offer(
+    __name__,
+    "kit.tf1.rnn.cells",
+    "kit.tf1.rnn.states",
+    without=["check_cell", "like", "mapped"],
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,6 @@ from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 from kit.tf1.tensor.dtypes import float32
 
-__all__ = ["sequence_loss"]
-
 
 def sequence_loss(
     logits: Any,

@@ -7,8 +7,6 @@ from typing import Any
 from kit.tf1.not_offered import refuse
 from kit.tf1.queues import FIFOQueue
 
-__all__ = ["StagingArea"]
-
 _UNLIMITED = 2**31 - 1
 
 

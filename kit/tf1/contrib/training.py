@@ -25,17 +25,6 @@ from kit.tf1.train.optimizers.optimizer import Optimizer
 from kit.tf1.variables.scopes import name_scope
 from kit.tf1.variables.variable_lists import trainable_variables
 
-__all__ = [
-    "GreedyLoadBalancingStrategy",
-    "HParams",
-    "RandomStrategy",
-    "add_gradients_summaries",
-    "byte_size_load_fn",
-    "clip_gradient_norms",
-    "create_train_op",
-    "multiply_gradients",
-]
-
 Pairs = list[tuple[Any, Any]]  # of a gradient, or None, and its variable
 USE_GLOBAL_STEP = object()
 

@@ -1,5 +1,3 @@
 """`tensorflow.core`: types and messages, which programs import from inside."""
 
 from kit.tf1.core import framework as framework
-
-__all__ = ["framework"]

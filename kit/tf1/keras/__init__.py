@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.keras import categories as utils
+from kit.tf1.keras import categories
 from kit.tf1.keras import datasets as datasets
 from kit.tf1.not_offered import refuse
 from kit.tf1.python.submodules import importable
 
-__all__ = ["datasets", "utils"]
-
+utils = categories
 importable(__name__, ["utils"])
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from kit.tf1.not_offered import refuse
 
-__all__ = ["to_categorical"]
-
 
 def to_categorical(
     y: Any, num_classes: int | None = None, dtype: str = "float32"

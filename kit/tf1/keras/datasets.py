@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.examples.tutorials.mnist import input_data as mnist
+from kit.tf1.examples.tutorials.mnist import input_data
 from kit.tf1.not_offered import refuse
 
-__all__ = ["mnist"]
+mnist = input_data
 
 
 def __getattr__(name: str) -> Any:

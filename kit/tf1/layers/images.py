@@ -45,7 +45,7 @@ class Conv2D(Layer):
         self._how: dict[str, Any] = {
             "strides": pair("strides", strides),
             "padding": padding.upper(),
-            "data_format": format_of(data_format),
+            "data_format": _format_of(data_format),
             "dilations": pair("dilation_rate", dilation_rate),
         }
         self._of_kernel = (kernel_initializer, kernel_regularizer)
@@ -143,7 +143,7 @@ class _Pooling2D(Layer):
             "ksize": [1, *pair("pool_size", pool_size), 1],
             "strides": pair("strides", strides),
             "padding": padding.upper(),
-            "data_format": format_of(data_format),
+            "data_format": _format_of(data_format),
         }
 
     def call(self, inputs: Any) -> Any:
@@ -285,7 +285,7 @@ def pair(name: str, numbers: Any) -> list[int]:
     return sizes
 
 
-def format_of(data_format: str) -> str:
+def _format_of(data_format: str) -> str:
     """Return the short name of a format, which the operations take."""
     if data_format not in _FORMATS:
         raise ValueError(

@@ -96,7 +96,7 @@ def to_int64(x: Any, name: str | None = "ToInt64") -> Any:
     return cast(x, int64, name)
 
 
-class Unary(Protocol):
+class _Unary(Protocol):
     """A function of one number."""
 
     def __call__(self, x: Any, name: str | None = None) -> Any:
@@ -110,7 +110,7 @@ class Binary(Protocol):
         """Return its value for each pair of elements; shapes are broadcast."""
 
 
-def _unary(op_type: str, doc: str) -> Unary:
+def _unary(op_type: str, doc: str) -> _Unary:
     def function(x: Any, name: str | None = None) -> Any:
         return unary(op_type, x, name)
 

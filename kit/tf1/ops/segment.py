@@ -9,14 +9,14 @@ from kit.tf1.ops.write import index
 from kit.tf1.tensor.convert import argument, create, op_scope
 
 
-class OfSegments(Protocol):
+class _OfSegments(Protocol):
     """Reduces rows of ascending segments."""
 
     def __call__(self, data: Any, segment_ids: Any, name: str | None = None) -> Any:
         """Return a row for each segment up to the last one."""
 
 
-class OfUnsorted(Protocol):
+class _OfUnsorted(Protocol):
     """Reduces rows of segments in any order."""
 
     def __call__(
@@ -25,7 +25,7 @@ class OfUnsorted(Protocol):
         """Return a row for each segment; negative numbers are left out."""
 
 
-class OfSparse(Protocol):
+class _OfSparse(Protocol):
     """Reduces rows that are gathered first."""
 
     def __call__(
@@ -51,7 +51,7 @@ def _reduced(
         return create(op_type.removeprefix("Sparse"), *inputs, name=scope)
 
 
-def _of_segments(kind: str) -> OfSegments:
+def _of_segments(kind: str) -> _OfSegments:
     def function(data: Any, segment_ids: Any, name: str | None = None) -> Any:
         return _reduced(f"Segment{kind}", data, segment_ids, None, name)
 
@@ -59,7 +59,7 @@ def _of_segments(kind: str) -> OfSegments:
     return function
 
 
-def _of_unsorted(kind: str) -> OfUnsorted:
+def _of_unsorted(kind: str) -> _OfUnsorted:
     def function(
         data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
     ) -> Any:
@@ -69,7 +69,7 @@ def _of_unsorted(kind: str) -> OfUnsorted:
     return function
 
 
-def _of_sparse(kind: str) -> OfSparse:
+def _of_sparse(kind: str) -> _OfSparse:
     def function(
         data: Any,
         indices: Any,

@@ -12,15 +12,6 @@ from typing import Any
 from kit.tf1.saved_model import signature_constants as names
 from kit.tf1.summary.messages import message
 
-__all__ = [
-    "build_signature_def",
-    "build_tensor_info",
-    "classification_signature_def",
-    "get_tensor_from_tensor_info",
-    "predict_signature_def",
-    "regression_signature_def",
-]
-
 
 def build_tensor_info(tensor: Any) -> Any:
     """Return name, dtype and shape of a tensor as a `TensorInfo`."""

@@ -21,17 +21,6 @@ from kit.tf1.summary.ops import merge_all as merge_all
 from kit.tf1.summary.ops import scalar as scalar
 from kit.tf1.summary.ops import text as text
 
-__all__ = [
-    "FileWriter",
-    "FileWriterCache",
-    "histogram",
-    "image",
-    "merge",
-    "merge_all",
-    "scalar",
-    "text",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name in MESSAGES["summary"]:

@@ -9,8 +9,6 @@ import numpy as np
 
 from kit.graph.examples import KINDS, decode, encode
 
-__all__ = ["BytesList", "Example", "Feature", "Features", "FloatList", "Int64List"]
-
 
 class _List:
     """Values of a kind; `value` is a list, to be read and changed."""

@@ -72,7 +72,7 @@ def scatter(
         return create(op_type, target, where, rows, name=scope)
 
 
-class Scatter(Protocol):
+class _Scatter(Protocol):
     """Changes a variable at indices."""
 
     def __call__(
@@ -86,7 +86,7 @@ class Scatter(Protocol):
         """Return a tensor that changes `ref` when it is run; see `scatter`."""
 
 
-def _scatter(op_type: str, doc: str) -> Scatter:
+def _scatter(op_type: str, doc: str) -> _Scatter:
     def function(
         ref: Any,
         indices: Any,

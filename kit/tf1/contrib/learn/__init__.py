@@ -8,8 +8,6 @@ from kit.tf1.contrib.learn import datasets as datasets
 from kit.tf1.contrib.learn import python as python
 from kit.tf1.not_offered import refuse
 
-__all__ = ["ModeKeys", "datasets"]
-
 
 class ModeKeys:
     """What a model is made for."""

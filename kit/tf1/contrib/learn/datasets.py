@@ -8,8 +8,6 @@ from kit.errors import NotFoundError
 from kit.tf1.examples.tutorials.mnist import input_data as mnist
 from kit.tf1.python.submodules import importable
 
-__all__ = ["load_dataset", "mnist"]
-
 importable(__name__, ["mnist"])
 
 

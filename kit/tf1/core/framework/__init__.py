@@ -1,5 +1,3 @@
 """`tensorflow.core.framework`: the numbers of types."""
 
 from kit.tf1.core.framework import types_pb2 as types_pb2
-
-__all__ = ["types_pb2"]

@@ -3,6 +3,4 @@
 from kit.tf1.contrib.learn import datasets as datasets
 from kit.tf1.python.submodules import importable
 
-__all__ = ["datasets"]
-
 importable(__name__, ["datasets", "datasets.mnist"])
