@@ -139,9 +139,8 @@ offer(
     "kit.tf1.variables.variable_lists",
     "kit.tf1.variables.variables",
     without=[
-        "Binary",
         "PartitionInfo",
-        "Reduction",
+        "reduction",
         "SparseAccumulatorTakeGradient",
         "TopKV2",
         "bool_",

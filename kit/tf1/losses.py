@@ -8,6 +8,10 @@ element out, also of the count that the sum is divided by.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
@@ -22,6 +26,7 @@ from kit.tf1.ops.shape import expand_dims, squeeze
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.shape import size as size_of
 from kit.tf1.ops.write import one_of
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 from kit.tf1.tensor.dtypes import float32
 
@@ -165,201 +170,153 @@ def _check_weights(weights: Any, values: Any) -> None:
 # The losses.
 
 
+@dataclass
+class _Options:
+    """What all losses take behind their own arguments."""
+
+    scope: str | None = None
+    loss_collection: Any = GraphKeys.LOSSES
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS
+
+
+def _loss(scope_name: str, *, of_rows: bool = False) -> Callable[..., Any]:
+    """Make a loss of a function that computes it for each element.
+
+    With `of_rows` the result lacks the last axis, and weights may.
+    """
+
+    def decorate(of_each: Callable[..., Any]) -> Any:
+        labels_name, x_name, *_ = inspect.signature(of_each).parameters
+
+        @with_options(_Options)
+        @functools.wraps(of_each)
+        def loss(*, options: Any, **values: Any) -> Any:
+            labels, x = values[labels_name], values[x_name]
+            for name in (labels_name, x_name):
+                if values[name] is None:
+                    raise ValueError(f"{name} must not be None.")
+            weights = values.pop("weights", 1.0)
+            with op_scope(options.scope, scope_name, [x, labels, weights]) as scope:
+                losses = of_each(**values)
+                if of_rows:
+                    weights = _rows(weights, losses)
+                to, reduction = options.loss_collection, options.reduction
+                return compute_weighted_loss(losses, weights, scope, to, reduction)
+
+        return loss
+
+    return decorate
+
+
+@_loss("softmax_cross_entropy_loss", of_rows=True)
 def softmax_cross_entropy(
-    onehot_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    label_smoothing: Any = 0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: Any = 0
 ) -> Any:
     """Return the cross-entropy of logits with distributions over classes.
 
     `label_smoothing` moves that share of each label evenly to all classes.
     """
-    _check_given(onehot_labels=onehot_labels, logits=logits)
-    values = [logits, onehot_labels, weights]
-    with op_scope(scope, "softmax_cross_entropy_loss", values) as scope:
-        x = convert_to_tensor(logits)
-        y = cast(convert_to_tensor(onehot_labels), x.dtype.base_dtype)
-        x.shape.assert_is_compatible_with(y.shape)
-        if label_smoothing > 0:
-            classes = cast(shape_of(y)[1], y.dtype)
-            y = y * (1.0 - label_smoothing) + label_smoothing / classes
-        losses = nn_loss.softmax_cross_entropy_with_logits_v2(
-            labels=stop_gradient(y), logits=x, name="xentropy"
-        )
-        weights = _rows(weights, losses)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    x = convert_to_tensor(logits)
+    y = cast(convert_to_tensor(onehot_labels), x.dtype.base_dtype)
+    x.shape.assert_is_compatible_with(y.shape)
+    if label_smoothing > 0:
+        classes = cast(shape_of(y)[1], y.dtype)
+        y = y * (1.0 - label_smoothing) + label_smoothing / classes
+    return nn_loss.softmax_cross_entropy_with_logits_v2(
+        labels=stop_gradient(y), logits=x, name="xentropy"
+    )
 
 
-def sparse_softmax_cross_entropy(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
+@_loss("sparse_softmax_cross_entropy_loss", of_rows=True)
+def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0) -> Any:
     """Return the cross-entropy of logits with the numbers of the true classes.
 
     Labels may have a last axis of size 1 too many.
     """
-    _check_given(labels=labels, logits=logits)
-    values = [logits, labels, weights]
-    with op_scope(scope, "sparse_softmax_cross_entropy_loss", values) as scope:
-        x, y = convert_to_tensor(logits), convert_to_tensor(labels)
-        ranks = (x.shape.ndims, y.shape.ndims)
-        if None not in ranks and ranks[0] == ranks[1] and y.shape.as_list()[-1] == 1:
-            y = squeeze(y, [-1])
-        losses = nn_loss.sparse_softmax_cross_entropy_with_logits(
-            labels=y, logits=x, name="xentropy"
-        )
-        weights = _rows(weights, losses)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    x, y = convert_to_tensor(logits), convert_to_tensor(labels)
+    ranks = (x.shape.ndims, y.shape.ndims)
+    if None not in ranks and ranks[0] == ranks[1] and y.shape.as_list()[-1] == 1:
+        y = squeeze(y, [-1])
+    return nn_loss.sparse_softmax_cross_entropy_with_logits(
+        labels=y, logits=x, name="xentropy"
+    )
 
 
+@_loss("sigmoid_cross_entropy_loss")
 def sigmoid_cross_entropy(
-    multi_class_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    label_smoothing: Any = 0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: Any = 0
 ) -> Any:
     """Return the cross-entropy of each logit with a probability.
 
     `label_smoothing` moves the labels by that share towards 1/2.
     """
-    _check_given(multi_class_labels=multi_class_labels, logits=logits)
-    values = [logits, multi_class_labels, weights]
-    with op_scope(scope, "sigmoid_cross_entropy_loss", values) as scope:
-        x = convert_to_tensor(logits)
-        y = cast(convert_to_tensor(multi_class_labels), x.dtype.base_dtype)
-        x.shape.assert_is_compatible_with(y.shape)
-        if label_smoothing > 0:
-            y = y * (1 - label_smoothing) + 0.5 * label_smoothing
-        losses = nn_loss.sigmoid_cross_entropy_with_logits(
-            labels=y, logits=x, name="xentropy"
-        )
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    x = convert_to_tensor(logits)
+    y = cast(convert_to_tensor(multi_class_labels), x.dtype.base_dtype)
+    x.shape.assert_is_compatible_with(y.shape)
+    if label_smoothing > 0:
+        y = y * (1 - label_smoothing) + 0.5 * label_smoothing
+    return nn_loss.sigmoid_cross_entropy_with_logits(
+        labels=y, logits=x, name="xentropy"
+    )
 
 
-def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
+@_loss("mean_squared_error")
+def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0) -> Any:
     """Return (prediction - label)**2."""
-    _check_given(labels=labels, predictions=predictions)
-    with op_scope(scope, "mean_squared_error", [predictions, labels, weights]) as scope:
-        y, x = _pair(labels, predictions)
-        losses = arithmetic.squared_difference(x, y)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    y, x = _pair(labels, predictions)
+    return arithmetic.squared_difference(x, y)
 
 
-def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
+@_loss("absolute_difference")
+def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0) -> Any:
     """Return |prediction - label|."""
-    _check_given(labels=labels, predictions=predictions)
-    with op_scope(
-        scope, "absolute_difference", [predictions, labels, weights]
-    ) as scope:
-        y, x = _pair(labels, predictions)
-        return _weighted(absolute(x - y), weights, scope, loss_collection, reduction)
+    y, x = _pair(labels, predictions)
+    return absolute(x - y)
 
 
+@_loss("log_loss")
 def log_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    epsilon: float = 1e-7,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float = 1e-7
 ) -> Any:
     """Return the cross-entropy of probabilities; epsilon guards against log(0)."""
-    _check_given(labels=labels, predictions=predictions)
-    with op_scope(scope, "log_loss", [predictions, labels, weights]) as scope:
-        y, x = _pair(labels, predictions)
-        losses = -y * arithmetic.log(x + epsilon)
-        losses = losses - (1 - y) * arithmetic.log(1 - x + epsilon)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    y, x = _pair(labels, predictions)
+    losses = -y * arithmetic.log(x + epsilon)
+    return losses - (1 - y) * arithmetic.log(1 - x + epsilon)
 
 
-def hinge_loss(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
+@_loss("hinge_loss")
+def hinge_loss(labels: Any, logits: Any, weights: Any = 1.0) -> Any:
     """Return max(0, 1 - y * logit), where y is -1 for the label 0, and 1 for 1."""
-    _check_given(labels=labels, logits=logits)
-    with op_scope(scope, "hinge_loss", [logits, labels, weights]) as scope:
-        y, x = _pair(labels, logits)
-        losses = relu(1 - (2 * y - 1) * x)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    y, x = _pair(labels, logits)
+    return relu(1 - (2 * y - 1) * x)
 
 
+@_loss("huber_loss")
 def huber_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    delta: float = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0
 ) -> Any:
     """Return half the squared difference up to `delta`, and a line beyond."""
-    _check_given(labels=labels, predictions=predictions)
-    with op_scope(scope, "huber_loss", [predictions, labels, weights]) as scope:
-        y, x = _pair(labels, predictions)
-        error = absolute(x - y)
-        near = minimum(error, delta)
-        losses = 0.5 * square(near) + delta * (error - near)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
+    y, x = _pair(labels, predictions)
+    error = absolute(x - y)
+    near = minimum(error, delta)
+    return 0.5 * square(near) + delta * (error - near)
 
 
+@_loss("cosine_distance_loss")
 def cosine_distance(
     labels: Any,
     predictions: Any,
     axis: int | None = None,
     weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: Any = GraphKeys.LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    *,
     dim: int | None = None,
 ) -> Any:
     """Return 1 - the inner product of vectors of length 1 along an axis."""
     axis = one_of("axis", axis, "dim", dim)
     if axis is None:
         raise ValueError("You must specify 'axis'.")
-    _check_given(labels=labels, predictions=predictions)
-    with op_scope(
-        scope, "cosine_distance_loss", [predictions, labels, weights]
-    ) as scope:
-        y, x = _pair(labels, predictions)
-        losses = 1 - reduce.reduce_sum(multiply(x, y), [axis], keepdims=True)
-        return _weighted(losses, weights, scope, loss_collection, reduction)
-
-
-def _weighted(
-    losses: Any, weights: Any, scope: str, collection: Any, reduction: str
-) -> Any:
-    return compute_weighted_loss(losses, weights, scope, collection, reduction)
+    y, x = _pair(labels, predictions)
+    return 1 - reduce.reduce_sum(multiply(x, y), [axis], keepdims=True)
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
@@ -379,12 +336,6 @@ def _rows(weights: Any, losses: Any) -> Any:
     if ranks[0] == ranks[1] + 1:
         return squeeze(factors, [-1])
     return expand_dims(factors, [-1]) if ranks[0] == ranks[1] - 1 else factors
-
-
-def _check_given(**values: Any) -> None:
-    for name, value in values.items():
-        if value is None:
-            raise ValueError(f"{name} must not be None.")
 
 
 def __getattr__(name: str) -> Any:

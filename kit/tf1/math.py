@@ -22,8 +22,7 @@ offer(
     "kit.tf1.ops.reduce",
     "kit.tf1.ops.segment",
     without=[
-        "Binary",
-        "Reduction",
+        "reduction",
         "TopKV2",
         "arg_max",
         "arg_min",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from kit.tf1.ops.creation import one_hot
 from kit.tf1.ops.nn_activation import relu as _relu
 from kit.tf1.ops.nn_activation import softmax as _softmax
 from kit.tf1.public import offer
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import float32
 from kit.tf1.variables.initial_values import Zeros
@@ -91,45 +93,56 @@ def add_model_variable(var: Any) -> None:
     _add_once(GraphKeys.MODEL_VARIABLES, var)
 
 
+@dataclass
+class _Options:
+    """What the layers with weights and biases take behind their own arguments."""
+
+    activation_fn: Any = _relu
+    normalizer_fn: Any = None
+    normalizer_params: Any = None
+    weights_initializer: Any = None
+    weights_regularizer: Any = None
+    biases_initializer: Any = Zeros
+    biases_regularizer: Any = None
+    reuse: Any = None
+    variables_collections: Any = None
+    outputs_collections: Any = None
+    trainable: bool = True
+    scope: Any = None
+
+    def variable(self, name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
+        """Return a new model variable, named `weights`, `biases` or otherwise."""
+        is_bias = name == "biases"
+        cost = self.biases_regularizer if is_bias else self.weights_regularizer
+        own = self.variables_collections
+        listed = own.get(name) if isinstance(own, dict) else own
+        names = [listed] if isinstance(listed, str) else list(listed or ())
+        listed = [GraphKeys.GLOBAL_VARIABLES, *names]
+        return model_variable(
+            name, shape, dtype, initializer, cost, self.trainable, listed
+        )
+
+    def finished(self, outputs: Any, scope: Any) -> Any:
+        """Return the outputs normalized, activated and collected."""
+        if self.normalizer_fn is not None:
+            outputs = self.normalizer_fn(outputs, **(self.normalizer_params or {}))
+        if self.activation_fn is not None:
+            outputs = self.activation_fn(outputs)
+        return collect_named_outputs(self.outputs_collections, scope.name, outputs)
+
+
 @add_arg_scope
-def fully_connected(
-    inputs: Any,
-    num_outputs: int,
-    activation_fn: Any = _relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = None,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = Zeros,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
-) -> Any:
+@with_options(_Options)
+def fully_connected(inputs: Any, num_outputs: int, options: Any) -> Any:
     """Return activation_fn(inputs @ weights + biases), along the last axis.
 
     With `normalizer_fn`, such as `batch_norm`, that takes the place of the biases.
     """
-    layer = _Dense(num_outputs, use_bias=normalizer_fn is None)
-    return _layer(
-        layer,
-        "fully_connected",
-        inputs,
-        (activation_fn, normalizer_fn, normalizer_params),
-        {
-            "weights": (weights_initializer, weights_regularizer),
-            "biases": (biases_initializer, biases_regularizer),
-        },
-        reuse=reuse,
-        collections=(variables_collections, outputs_collections),
-        trainable=trainable,
-        scope=scope,
-    )
+    return _layer(_Dense(num_outputs), "fully_connected", inputs, options)
 
 
 @add_arg_scope
+@with_options(_Options)
 def conv2d(
     inputs: Any,
     num_outputs: int,
@@ -138,46 +151,17 @@ def conv2d(
     padding: str = "SAME",
     data_format: str | None = None,
     rate: Any = 1,
-    activation_fn: Any = _relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = None,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = Zeros,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
+    *,
+    options: Any,
 ) -> Any:
     """Return activation_fn(images * weights + biases), a correlation."""
-    layer = _Conv2D(
-        num_outputs,
-        kernel_size,
-        stride,
-        padding,
-        _format(data_format),
-        rate,
-        use_bias=normalizer_fn is None,
-    )
-    return _layer(
-        layer,
-        "Conv",
-        inputs,
-        (activation_fn, normalizer_fn, normalizer_params),
-        {
-            "weights": (weights_initializer, weights_regularizer),
-            "biases": (biases_initializer, biases_regularizer),
-        },
-        reuse=reuse,
-        collections=(variables_collections, outputs_collections),
-        trainable=trainable,
-        scope=scope,
-    )
+    form = _format(data_format)
+    layer = _Conv2D(num_outputs, kernel_size, stride, padding, form, rate)
+    return _layer(layer, "Conv", inputs, options)
 
 
 @add_arg_scope
+@with_options(_Options)
 def separable_conv2d(
     inputs: Any,
     num_outputs: int | None,
@@ -187,19 +171,9 @@ def separable_conv2d(
     padding: str = "SAME",
     data_format: str = "NHWC",
     rate: Any = 1,
-    activation_fn: Any = _relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = None,
+    *,
     pointwise_initializer: Any = None,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = Zeros,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
+    options: Any,
 ) -> Any:
     """Return a correlation of each channel, and of these one of places.
 
@@ -209,65 +183,41 @@ def separable_conv2d(
     if data_format != "NHWC":
         raise ValueError(f"data_format is {data_format!r}; only 'NHWC' is taken.")
     x = convert_to_tensor(inputs)
-
-    def made(name: str, shape: list[int], initializer: Any, regularizer: Any) -> Any:
-        own = variables_collections
-        listed = _collections(own.get(name) if isinstance(own, dict) else own)
-        dtype = x.dtype.base_dtype
-        how = (dtype, initializer, regularizer, trainable, listed)
-        return model_variable(name, shape, *how)
-
-    with variable_scope(scope, "SeparableConv2d", [x], reuse=reuse) as within:
+    dtype, begin = x.dtype.base_dtype, options.weights_initializer
+    with variable_scope(
+        options.scope, "SeparableConv2d", [x], reuse=options.reuse
+    ) as within:
         n_channels = x.shape.as_list()[-1]
         n_between = depth_multiplier * n_channels
         sizes = [*images.pair("kernel_size", kernel_size), n_channels, depth_multiplier]
         how = ([1, *images.pair("stride", stride), 1], padding)
         rates = images.pair("rate", rate)
-        depthwise = made(
-            "depthwise_weights", sizes, weights_initializer, weights_regularizer
-        )
+        depthwise = options.variable("depthwise_weights", sizes, dtype, begin)
         if num_outputs is None:
             outputs = nn_conv.depthwise_conv2d(x, depthwise, *how, rates)
         else:
-            start = pointwise_initializer or weights_initializer
+            begin = pointwise_initializer or begin
             sizes = [1, 1, n_between, num_outputs]
-            places = made("pointwise_weights", sizes, start, weights_regularizer)
+            places = options.variable("pointwise_weights", sizes, dtype, begin)
             outputs = nn_conv.separable_conv2d(x, depthwise, places, *how, rates)
-        if normalizer_fn is not None:
-            outputs = normalizer_fn(outputs, **(normalizer_params or {}))
-        elif biases_initializer is not None:
+        begin = options.biases_initializer
+        if options.normalizer_fn is None and begin is not None:
             size = [num_outputs or n_between]
-            biases = made("biases", size, biases_initializer, biases_regularizer)
+            biases = options.variable("biases", size, dtype, begin)
             outputs = nn_layer.bias_add(outputs, biases)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, within.name, outputs)
-
-
-# What these layers call the variables of those of `tf.layers`.
-_NAMES = {"kernel": "weights", "bias": "biases"}
+        return options.finished(outputs, within)
 
 
 class _Named:
     """Makes the variables of a layer under their names here."""
 
-    made_with: dict[str, Any]
-    listed: Any
-    is_trainable: bool
+    options: _Options
 
     def add_variable(self, name: str, shape: Any, *_: Any, **__: Any) -> Any:
-        called = _NAMES[name]
-        initializer, regularizer = self.made_with[called]
-        own = self.listed
-        return model_variable(
-            called,
-            shape,
-            self._dtype,  # type: ignore[attr-defined]  # of the layer
-            initializer,
-            regularizer,
-            self.is_trainable,
-            _collections(own.get(called) if isinstance(own, dict) else own),
-        )
+        options, dtype = self.options, self._dtype  # type: ignore[attr-defined]
+        if name == "bias":
+            return options.variable("biases", shape, dtype, options.biases_initializer)
+        return options.variable("weights", shape, dtype, options.weights_initializer)
 
 
 class _Dense(_Named, core.Dense):
@@ -278,33 +228,16 @@ class _Conv2D(_Named, images.Conv2D):
     pass
 
 
-def _layer(
-    layer: Any,
-    default: str,
-    inputs: Any,
-    after: tuple[Any, Any, Any],
-    made_with: dict[str, Any],
-    *,
-    reuse: Any,
-    collections: tuple[Any, Any],
-    trainable: bool,
-    scope: Any,
-) -> Any:
-    activation, normalizer, settings = after
-    layer.made_with, layer.listed = made_with, collections[0]
-    layer.is_trainable = trainable
+def _layer(layer: Any, default: str, inputs: Any, options: _Options) -> Any:
+    layer.options = options
+    layer.use_bias = options.normalizer_fn is None and (
+        options.biases_initializer is not None
+    )
     x = convert_to_tensor(inputs)
-    if made_with["biases"][0] is None:
-        layer.use_bias = False
-    with variable_scope(scope, default, [x], reuse=reuse) as own:
+    with variable_scope(options.scope, default, [x], reuse=options.reuse) as own:
         layer._dtype = x.dtype.base_dtype
         layer.build(x.shape)
-        outputs = layer.call(x)
-        if normalizer is not None:
-            outputs = normalizer(outputs, **(settings or {}))
-        if activation is not None:
-            outputs = activation(outputs)
-        return collect_named_outputs(collections[1], own.name, outputs)
+        return options.finished(layer.call(x), own)
 
 
 @add_arg_scope
@@ -373,34 +306,26 @@ def batch_norm(
         return collect_named_outputs(outputs_collections, own.name, outputs)
 
 
-@add_arg_scope
-def max_pool2d(
-    inputs: Any,
-    kernel_size: Any,
-    stride: Any = 2,
-    padding: str = "VALID",
-    data_format: str = "NHWC",
-    outputs_collections: Any = None,
-    scope: str | None = None,
-) -> Any:
-    """Return the greatest of each window of the images."""
-    layer = images.MaxPooling2D(kernel_size, stride, padding, _format(data_format))
-    return _without_variables(layer, "MaxPool2D", inputs, outputs_collections, scope)
+def _pool(name: str, layer: Any, default: str, doc: str) -> Any:
+    def pool(
+        inputs: Any,
+        kernel_size: Any,
+        stride: Any = 2,
+        padding: str = "VALID",
+        data_format: str = "NHWC",
+        outputs_collections: Any = None,
+        scope: str | None = None,
+    ) -> Any:
+        made = layer(kernel_size, stride, padding, _format(data_format))
+        return _without_variables(made, default, inputs, outputs_collections, scope)
+
+    pool.__name__ = name
+    pool.__doc__ = f"Return the {doc} of each window of the images."
+    return add_arg_scope(pool)
 
 
-@add_arg_scope
-def avg_pool2d(
-    inputs: Any,
-    kernel_size: Any,
-    stride: Any = 2,
-    padding: str = "VALID",
-    data_format: str = "NHWC",
-    outputs_collections: Any = None,
-    scope: str | None = None,
-) -> Any:
-    """Return the mean of each window of the images."""
-    layer = images.AveragePooling2D(kernel_size, stride, padding, _format(data_format))
-    return _without_variables(layer, "AvgPool2D", inputs, outputs_collections, scope)
+max_pool2d = _pool("max_pool2d", images.MaxPooling2D, "MaxPool2D", "greatest")
+avg_pool2d = _pool("avg_pool2d", images.AveragePooling2D, "AvgPool2D", "mean")
 
 
 @add_arg_scope
@@ -509,11 +434,6 @@ def _without_variables(
 
 def _format(data_format: str | None) -> str:
     return {"NCHW": "channels_first"}.get(data_format or "", "channels_last")
-
-
-def _collections(own: Any) -> list[Any]:
-    names = [own] if isinstance(own, str) else list(own or ())
-    return [GraphKeys.GLOBAL_VARIABLES, *names]
 
 
 def _add_once(name: Any, variable: Any) -> None:

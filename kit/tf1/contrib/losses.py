@@ -5,6 +5,8 @@ Pure. What is not here is the same under `tf.losses`.
 
 from __future__ import annotations
 
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from kit.tf1 import losses
@@ -14,83 +16,38 @@ from kit.tf1.losses import get_losses as get_losses
 from kit.tf1.losses import get_regularization_losses as get_regularization_losses
 from kit.tf1.losses import get_total_loss as get_total_loss
 from kit.tf1.not_offered import refuse
+from kit.tf1.signature import arguments_of
 
 
-def softmax_cross_entropy(
-    logits: Any,
-    onehot_labels: Any,
-    weights: Any = 1.0,
-    label_smoothing: Any = 0,
-    scope: str | None = None,
-) -> Any:
-    """Return the mean cross entropy of classes, one number for each."""
-    return losses.softmax_cross_entropy(
-        onehot_labels, logits, weights, label_smoothing, scope
-    )
+def _predictions_first(loss: Any, labels: Any = Parameter.empty) -> Any:
+    """Return a loss of `tf.losses` with its first two arguments exchanged.
+
+    It is added to the usual collection, and reduced in the usual way.
+    """
+    rest = dict(signature(loss).parameters)
+    first, second = list(rest)[:2]
+    ordered = [rest.pop(second), rest.pop(first).replace(default=labels)]
+    for name in ("loss_collection", "reduction"):
+        del rest[name]
+    own = Signature([*ordered, *rest.values()])
+
+    @wraps(loss)
+    def exchanged(*args: Any, **kwargs: Any) -> Any:
+        values = arguments_of(loss.__name__, own, args, kwargs)
+        return loss(**{first: labels, **values})
+
+    exchanged.__signature__ = own  # type: ignore[attr-defined]
+    return exchanged
 
 
-def sparse_softmax_cross_entropy(
-    logits: Any, labels: Any, weights: Any = 1.0, scope: str | None = None
-) -> Any:
-    """Return the mean cross entropy of classes that are numbered."""
-    return losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)
-
-
-def sigmoid_cross_entropy(
-    logits: Any,
-    multi_class_labels: Any,
-    weights: Any = 1.0,
-    label_smoothing: Any = 0,
-    scope: str | None = None,
-) -> Any:
-    """Return the mean cross entropy of labels that do not exclude each other."""
-    return losses.sigmoid_cross_entropy(
-        multi_class_labels, logits, weights, label_smoothing, scope
-    )
-
-
-def mean_squared_error(
-    predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None
-) -> Any:
-    """Return the mean of the squared differences."""
-    return losses.mean_squared_error(labels, predictions, weights, scope)
-
-
-def absolute_difference(
-    predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None
-) -> Any:
-    """Return the mean of the differences without their signs."""
-    return losses.absolute_difference(labels, predictions, weights, scope)
-
-
-def log_loss(
-    predictions: Any,
-    labels: Any = None,
-    weights: Any = 1.0,
-    epsilon: float = 1e-7,
-    scope: str | None = None,
-) -> Any:
-    """Return the mean log loss of probabilities."""
-    return losses.log_loss(labels, predictions, weights, epsilon, scope)
-
-
-def hinge_loss(
-    logits: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None
-) -> Any:
-    """Return the mean hinge loss; labels are 0 and 1."""
-    return losses.hinge_loss(labels, logits, weights, scope)
-
-
-def cosine_distance(
-    predictions: Any,
-    labels: Any = None,
-    axis: int | None = None,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    dim: int | None = None,
-) -> Any:
-    """Return the mean of 1 - cos of the angle between vectors of length 1."""
-    return losses.cosine_distance(labels, predictions, axis, weights, scope, dim=dim)
+softmax_cross_entropy = _predictions_first(losses.softmax_cross_entropy)
+sparse_softmax_cross_entropy = _predictions_first(losses.sparse_softmax_cross_entropy)
+sigmoid_cross_entropy = _predictions_first(losses.sigmoid_cross_entropy)
+mean_squared_error = _predictions_first(losses.mean_squared_error, None)
+absolute_difference = _predictions_first(losses.absolute_difference, None)
+log_loss = _predictions_first(losses.log_loss, None)
+hinge_loss = _predictions_first(losses.hinge_loss, None)
+cosine_distance = _predictions_first(losses.cosine_distance, None)
 
 
 def __getattr__(name: str) -> Any:

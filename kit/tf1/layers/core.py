@@ -6,54 +6,34 @@ import math
 from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.tf1.layers.layer import Layer, as_scalar, size_of_axis
+from kit.tf1.layers.layer import (
+    KernelLayer,
+    KernelOptions,
+    Layer,
+    as_scalar,
+    function_of,
+    size_of_axis,
+)
 from kit.tf1.ops import nn_layer
 from kit.tf1.ops.arithmetic import cast, identity, matmul
 from kit.tf1.ops.join import stack
 from kit.tf1.ops.shape import reshape
 from kit.tf1.ops.shape import shape as shape_of
-from kit.tf1.variables.initial_values import Zeros
+from kit.tf1.signature import with_options
 
 
-class Dense(Layer):
+class Dense(KernelLayer):
     """activation(inputs @ kernel + bias) along the last axis."""
 
-    def __init__(
-        self,
-        units: int,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            trainable, name, activity_regularizer=activity_regularizer, **kwargs
-        )
-        self.units, self.activation, self.use_bias = int(units), activation, use_bias
-        self._of_kernel = (kernel_initializer, kernel_regularizer)
-        self._of_bias = (bias_initializer, bias_regularizer)
-        self._constraints = (kernel_constraint, bias_constraint)
-        self.bias: Any = None
+    @with_options(KernelOptions)
+    def __init__(self, units: int, options: Any, **kwargs: Any) -> None:
+        super().__init__(options, **kwargs)
+        self.units = int(units)
 
     def build(self, input_shape: Any) -> None:
         """Make kernel [inputs, units] and bias [units]."""
         n_inputs = size_of_axis(self, input_shape, -1)
-        of_kernel, of_bias = self._constraints
-        self.kernel = self.add_variable(
-            "kernel", [n_inputs, self.units], *self._of_kernel, constraint=of_kernel
-        )
-        if self.use_bias:
-            self.bias = self.add_variable(
-                "bias", [self.units], *self._of_bias, constraint=of_bias
-            )
+        self.add_kernel([n_inputs, self.units], self.units)
 
     def call(self, inputs: Any) -> Any:
         """Return the outputs, with as many axes as the inputs."""
@@ -65,9 +45,7 @@ class Dense(Layer):
             lead = [whole[i] if n is None else n for i, n in enumerate(sizes[:-1])]
             outputs = reshape(outputs, [*lead, self.units])
             outputs.set_shape([*sizes[:-1], self.units])
-        if self.use_bias:
-            outputs = nn_layer.bias_add(outputs, self.bias)
-        return outputs if self.activation is None else self.activation(outputs)
+        return self.finished(outputs)
 
 
 class Dropout(Layer):
@@ -107,38 +85,7 @@ class Flatten(Layer):
         return reshape(inputs, stack([shape_of(inputs)[0], -1]))
 
 
-def dense(
-    inputs: Any,
-    units: int,
-    activation: Any = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Any:
-    """Return activation(inputs @ kernel + bias); see `Dense`."""
-    return Dense(
-        units,
-        activation,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activity_regularizer,
-        kernel_constraint,
-        bias_constraint,
-        trainable,
-        name,
-        _reuse=reuse,
-    )(inputs)
+dense = function_of(Dense, "dense")
 
 
 def dropout(

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kit.tf1.layers.layer import Layer, size_of_axis
+from kit.tf1.layers.layer import (
+    KernelLayer,
+    KernelOptions,
+    Layer,
+    function_of,
+    size_of_axis,
+)
 from kit.tf1.ops import nn_conv, nn_layer
 from kit.tf1.ops.shape import shape as shape_of
-from kit.tf1.variables.initial_values import Zeros
+from kit.tf1.signature import with_options
 
 _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
 
 
-class Conv2D(Layer):
+class Conv2D(KernelLayer):
     """activation(inputs * kernel + bias), a correlation of rows and columns."""
 
+    @with_options(KernelOptions)
     def __init__(
         self,
         filters: int,
@@ -24,23 +31,12 @@ class Conv2D(Layer):
         padding: str = "valid",
         data_format: str = "channels_last",
         dilation_rate: Any = (1, 1),
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
+        *,
+        options: Any,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            trainable, name, activity_regularizer=activity_regularizer, **kwargs
-        )
-        self.filters, self.activation, self.use_bias = filters, activation, use_bias
+        super().__init__(options, **kwargs)
+        self.filters = filters
         self.kernel_size = pair("kernel_size", kernel_size)
         self._how: dict[str, Any] = {
             "strides": pair("strides", strides),
@@ -48,27 +44,16 @@ class Conv2D(Layer):
             "data_format": _format_of(data_format),
             "dilations": pair("dilation_rate", dilation_rate),
         }
-        self._of_kernel = (kernel_initializer, kernel_regularizer)
-        self._of_bias = (bias_initializer, bias_regularizer)
-        self._constraints = (kernel_constraint, bias_constraint)
-        self.bias: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Make kernel [rows, columns, channels, filters] and bias [filters]."""
         n_channels = size_of_axis(self, input_shape, 1 if self._is_first else -1)
-        of_kernel, of_bias = self._constraints
-        shape = self._kernel_shape(n_channels)
-        self.kernel = self.add_variable(
-            "kernel", shape, *self._of_kernel, constraint=of_kernel
-        )
-        if self.use_bias:
-            self.bias = self.add_variable(
-                "bias", [self.filters], *self._of_bias, constraint=of_bias
-            )
+        self.add_kernel(self._kernel_shape(n_channels), self.filters)
 
     def call(self, inputs: Any) -> Any:
         """Return the images of the filters."""
-        return self._finished(nn_conv.conv2d(inputs, self.kernel, **self._how))
+        outputs = nn_conv.conv2d(inputs, self.kernel, **self._how)
+        return self.finished(outputs, self._how["data_format"])
 
     @property
     def _is_first(self) -> bool:
@@ -77,15 +62,11 @@ class Conv2D(Layer):
     def _kernel_shape(self, n_channels: int) -> list[int]:
         return [*self.kernel_size, n_channels, self.filters]
 
-    def _finished(self, outputs: Any) -> Any:
-        if self.use_bias:
-            outputs = nn_layer.bias_add(outputs, self.bias, self._how["data_format"])
-        return outputs if self.activation is None else self.activation(outputs)
-
 
 class Conv2DTranspose(Conv2D):
     """activation(inputs spread by kernel + bias): larger images."""
 
+    @with_options(KernelOptions)
     def __init__(
         self,
         filters: int,
@@ -93,14 +74,12 @@ class Conv2DTranspose(Conv2D):
         strides: Any = (1, 1),
         padding: str = "valid",
         data_format: str = "channels_last",
-        *args: Any,
+        *,
+        options: Any,
         **kwargs: Any,
     ) -> None:
-        """Take what `Conv2D` takes, without `dilation_rate`."""
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, (1, 1), *args),
-            **kwargs,
-        )
+        how = {**vars(options), **kwargs}
+        super().__init__(filters, kernel_size, strides, padding, data_format, **how)
 
     def _kernel_shape(self, n_channels: int) -> list[int]:
         return [*self.kernel_size, self.filters, n_channels]
@@ -123,7 +102,7 @@ class Conv2DTranspose(Conv2D):
         outputs = nn_conv.conv2d_transpose(inputs, self.kernel, wanted, **how)
         known = [one if isinstance(one, int) else None for one in wanted]
         outputs.set_shape(known)
-        return self._finished(outputs)
+        return self.finished(outputs, self._how["data_format"])
 
 
 class _Pooling2D(Layer):
@@ -163,114 +142,10 @@ class AveragePooling2D(_Pooling2D):
     _pool = staticmethod(nn_layer.avg_pool)
 
 
-def conv2d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1),
-    activation: Any = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Any:
-    """Return the images of filters; see `Conv2D`."""
-    return Conv2D(
-        filters,
-        kernel_size,
-        strides,
-        padding,
-        data_format,
-        dilation_rate,
-        activation,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activity_regularizer,
-        kernel_constraint,
-        bias_constraint,
-        trainable,
-        name,
-        _reuse=reuse,
-    )(inputs)
-
-
-def conv2d_transpose(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    activation: Any = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Any:
-    """Return larger images; see `Conv2DTranspose`."""
-    return Conv2DTranspose(
-        filters,
-        kernel_size,
-        strides,
-        padding,
-        data_format,
-        activation,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activity_regularizer,
-        kernel_constraint,
-        bias_constraint,
-        trainable,
-        name,
-        _reuse=reuse,
-    )(inputs)
-
-
-def max_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Any:
-    """Return the greatest of each window of the images."""
-    return MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
-
-
-def average_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Any:
-    """Return the mean of each window of the images."""
-    return AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
+conv2d = function_of(Conv2D, "conv2d")
+conv2d_transpose = function_of(Conv2DTranspose, "conv2d_transpose")
+max_pooling2d = function_of(MaxPooling2D, "max_pooling2d")
+average_pooling2d = function_of(AveragePooling2D, "average_pooling2d")
 
 
 def pair(name: str, numbers: Any) -> list[int]:

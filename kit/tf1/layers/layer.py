@@ -6,15 +6,20 @@ after it, with a number if it has been given no name. Called again, it uses the 
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kit.tf1.graph.collections import GraphKeys, add_to_collection
+from kit.tf1.ops.nn_layer import bias_add
 from kit.tf1.ops.shape import reshape
+from kit.tf1.signature import arguments_of
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.variables.initial_values import Zeros
 from kit.tf1.variables.scopes import (
     VariableScope,
     get_variable,
@@ -181,6 +186,86 @@ class Layer:
         if isinstance(inputs, list | tuple):
             return [convert_to_tensor(part) for part in inputs]
         return convert_to_tensor(inputs)
+
+
+@dataclass
+class KernelOptions:
+    """What layers take that multiply by a kernel and add a bias."""
+
+    activation: Any = None
+    use_bias: bool = True
+    kernel_initializer: Any = None
+    bias_initializer: Any = Zeros
+    kernel_regularizer: Any = None
+    bias_regularizer: Any = None
+    activity_regularizer: Any = None
+    kernel_constraint: Any = None
+    bias_constraint: Any = None
+    trainable: bool = True
+    name: str | None = None
+
+
+class KernelLayer(Layer):
+    """A layer with a kernel, a bias unless `use_bias` is False, and an activation."""
+
+    def __init__(self, options: KernelOptions, **kwargs: Any) -> None:
+        kwargs["activity_regularizer"] = options.activity_regularizer
+        super().__init__(options.trainable, options.name, **kwargs)
+        self.activation, self.use_bias = options.activation, options.use_bias
+        self._options = options
+        self.bias: Any = None
+
+    def add_kernel(self, shape: list[int], n_outputs: int) -> None:
+        """Make the kernel, and the bias of `n_outputs` numbers."""
+        of = self._options
+        self.kernel = self.add_variable(
+            "kernel",
+            shape,
+            of.kernel_initializer,
+            of.kernel_regularizer,
+            constraint=of.kernel_constraint,
+        )
+        if self.use_bias:
+            self.bias = self.add_variable(
+                "bias",
+                [n_outputs],
+                of.bias_initializer,
+                of.bias_regularizer,
+                constraint=of.bias_constraint,
+            )
+
+    def finished(self, outputs: Any, data_format: str | None = None) -> Any:
+        """Return outputs of the kernel with the bias added, and activated."""
+        if self.use_bias:
+            outputs = bias_add(outputs, self.bias, data_format)
+        return outputs if self.activation is None else self.activation(outputs)
+
+
+def function_of(layer: Any, name: str) -> Callable[..., Any]:
+    """Return a function of inputs that makes a layer and calls it, once.
+
+    It takes what the layer takes, what its `call` takes besides, and `reuse`.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    _, _, *of_call = inspect.signature(layer.call).parameters.values()
+    *own, _ = inspect.signature(layer).parameters.values()  # without **kwargs
+    added = [
+        *(one.replace(kind=keyword) for one in of_call),
+        inspect.Parameter("reuse", keyword, default=None),
+    ]
+    inputs = inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([inputs, *own, *added])
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        values = arguments_of(name, signature, args, kwargs)
+        x, reuse = values.pop("inputs"), values.pop("reuse", None)
+        how = {one.name: values.pop(one.name) for one in of_call if one.name in values}
+        return layer(**values, _reuse=reuse)(x, **how)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = layer.__module__, layer.__doc__
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
 def _dtype_of(inputs: Any) -> Any:

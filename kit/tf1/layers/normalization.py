@@ -11,7 +11,7 @@ from typing import Any
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys, add_to_collection
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.layers.layer import Layer, as_scalar, size_of_axis
+from kit.tf1.layers.layer import Layer, as_scalar, function_of, size_of_axis
 from kit.tf1.ops import nn_layer
 from kit.tf1.ops.arithmetic import cast, maximum, stop_gradient
 from kit.tf1.ops.index import where
@@ -45,8 +45,19 @@ class BatchNormalization(Layer):
         trainable: bool = True,
         name: str | None = None,
         fused: bool | None = None,
+        renorm: bool = False,
+        renorm_clipping: Any = None,
+        renorm_momentum: float = 0.99,
+        virtual_batch_size: int | None = None,
+        adjustment: Any = None,
         **kwargs: Any,
     ) -> None:
+        """Raise `ValueError` for renormalization, virtual batches and adjustments."""
+        if renorm or virtual_batch_size is not None or adjustment is not None:
+            raise ValueError(
+                "batch_normalization takes no renorm, virtual_batch_size or adjustment "
+                "here; leave them out."
+            )
         super().__init__(trainable, name, **kwargs)
         self.axis, self.momentum, self.epsilon = axis, momentum, epsilon
         self._has = {"gamma": scale, "beta": center}
@@ -122,57 +133,4 @@ class BatchNormalization(Layer):
                 add_to_collection(self.update_collections, update)
 
 
-def batch_normalization(
-    inputs: Any,
-    axis: int = -1,
-    momentum: float = 0.99,
-    epsilon: float = 1e-3,
-    center: bool = True,
-    scale: bool = True,
-    beta_initializer: Any = Zeros,
-    gamma_initializer: Any = Ones,
-    moving_mean_initializer: Any = Zeros,
-    moving_variance_initializer: Any = Ones,
-    beta_regularizer: Any = None,
-    gamma_regularizer: Any = None,
-    beta_constraint: Any = None,
-    gamma_constraint: Any = None,
-    training: Any = False,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-    renorm: bool = False,
-    renorm_clipping: Any = None,
-    renorm_momentum: float = 0.99,
-    fused: bool | None = None,
-    virtual_batch_size: int | None = None,
-    adjustment: Any = None,
-) -> Any:
-    """Return the inputs normalized channel by channel; see `BatchNormalization`.
-
-    Raises `ValueError` for renormalization, virtual batches and adjustments.
-    """
-    if renorm or virtual_batch_size is not None or adjustment is not None:
-        raise ValueError(
-            "batch_normalization takes no renorm, virtual_batch_size or adjustment "
-            "here; leave them out."
-        )
-    return BatchNormalization(
-        axis,
-        momentum,
-        epsilon,
-        center,
-        scale,
-        beta_initializer,
-        gamma_initializer,
-        moving_mean_initializer,
-        moving_variance_initializer,
-        beta_regularizer,
-        gamma_regularizer,
-        beta_constraint,
-        gamma_constraint,
-        trainable,
-        name,
-        fused,
-        _reuse=reuse,
-    )(inputs, training=training)
+batch_normalization = function_of(BatchNormalization, "batch_normalization")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
 from kit.graph.array_protocol import ArrayProtocol
@@ -96,21 +96,7 @@ def to_int64(x: Any, name: str | None = "ToInt64") -> Any:
     return cast(x, int64, name)
 
 
-class _Unary(Protocol):
-    """A function of one number."""
-
-    def __call__(self, x: Any, name: str | None = None) -> Any:
-        """Return its value for each element of `x`."""
-
-
-class Binary(Protocol):
-    """A function of two numbers."""
-
-    def __call__(self, x: Any, y: Any, name: str | None = None) -> Any:
-        """Return its value for each pair of elements; shapes are broadcast."""
-
-
-def _unary(op_type: str, doc: str) -> _Unary:
+def _unary(op_type: str, doc: str) -> Callable[..., Any]:
     def function(x: Any, name: str | None = None) -> Any:
         return unary(op_type, x, name)
 
@@ -118,7 +104,7 @@ def _unary(op_type: str, doc: str) -> _Unary:
     return function
 
 
-def _binary(op_type: str, doc: str) -> Binary:
+def _binary(op_type: str, doc: str) -> Callable[..., Any]:
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         return binary(op_type, x, y, name)
 

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from kit.tf1.ops import arithmetic
-from kit.tf1.ops.arithmetic import Binary
 from kit.tf1.ops.creation import ones_like, zeros_like
 from kit.tf1.ops.index import where
-from kit.tf1.ops.reduce import Reduction, reduce_max, reduce_mean, reduce_sum
+from kit.tf1.ops.reduce import reduce_max, reduce_mean, reduce_sum, reduction
 from kit.tf1.ops.write import one_of
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 
 
-def _pair(name: str, combine: Callable[[Any, Any], Any], doc: str) -> Binary:
+def _pair(name: str, combine: Callable[[Any, Any], Any], doc: str) -> Any:
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         with op_scope(name, default, [x, y]) as scope:
             left = convert_to_tensor(x, name="x")
@@ -96,25 +95,15 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
         return arithmetic.identity(total, name=scope)
 
 
-def _spread(name: str, combine: Callable[[Any, Any, bool], Any], doc: str) -> Reduction:
-    def function(
-        input_tensor: Any,
-        axis: Any = None,
-        keepdims: bool | None = None,
-        name: str | None = None,
-        reduction_indices: Any = None,
-        keep_dims: bool | None = None,
-    ) -> Any:
-        axis = one_of("axis", axis, "reduction_indices", reduction_indices)
-        keep = one_of("keepdims", keepdims, "keep_dims", keep_dims)
-        with op_scope(name, default, [input_tensor]) as scope:
-            found = convert_to_tensor(input_tensor)
-            made = combine(found, axis, bool(keep))
+def _spread(name: str, combine: Callable[[Any, Any, bool], Any], doc: str) -> Any:
+    default = name
+
+    def reduce(x: Any, axis: Any, keep: Any, name: str | None) -> Any:
+        with op_scope(name, default, [x]) as scope:
+            made = combine(convert_to_tensor(x), axis, bool(keep))
             return arithmetic.identity(made, name=scope)
 
-    default = name
-    function.__doc__ = f"Return {doc} along some axes, or of all elements."
-    return function
+    return reduction(reduce, doc)
 
 
 def _variance(x: Any, axis: Any, keep: bool) -> Any:

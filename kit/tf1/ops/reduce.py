@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,26 +18,14 @@ from kit.tf1.tensor.convert import argument, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, bool_, float32, int64, string
 
 
-class Reduction(Protocol):
-    """Reduces all elements along some axes."""
+def reduction(
+    reduce: Callable[[Any, Any, Any, str | None], Any], doc: str
+) -> Callable[..., Any]:
+    """Return a function that reduces all elements along some axes.
 
-    def __call__(
-        self,
-        input_tensor: Any,
-        axis: Any = None,
-        keepdims: bool | None = None,
-        name: str | None = None,
-        reduction_indices: Any = None,
-        keep_dims: bool | None = None,
-    ) -> Any:
-        """Return its value; `axis` is an int, several, or None for all axes.
+    `reduce` gets the tensor, the axis, whether reduced axes stay, and a name.
+    """
 
-        With `keepdims` a reduced axis stays, of size 1. The last two arguments are
-        older names of `axis` and `keepdims`.
-        """
-
-
-def _reduction(op_type: str, doc: str, default: str | None = None) -> Reduction:
     def function(
         input_tensor: Any,
         axis: Any = None,
@@ -47,12 +36,23 @@ def _reduction(op_type: str, doc: str, default: str | None = None) -> Reduction:
     ) -> Any:
         axis = one_of("axis", axis, "reduction_indices", reduction_indices)
         keepdims = one_of("keepdims", keepdims, "keep_dims", keep_dims)
-        if axis is None:
-            _name_all_axes(input_tensor)
-        return _reduced(op_type, default or op_type, input_tensor, axis, keepdims, name)
+        return reduce(input_tensor, axis, keepdims, name)
 
-    function.__doc__ = f"Return {doc} along some axes, or of all elements."
+    function.__doc__ = (
+        f"Return {doc} along some axes, or of all elements.\n\n"
+        f"`axis` is an int, several, or None for all. With `keepdims` a reduced axis "
+        f"stays, of size 1. The last two arguments are older names of these."
+    )
     return function
+
+
+def _of_type(op_type: str, doc: str, default: str | None = None) -> Callable[..., Any]:
+    def reduce(x: Any, axis: Any, keepdims: Any, name: str | None) -> Any:
+        if axis is None:
+            _name_all_axes(x)
+        return _reduced(op_type, default or op_type, x, axis, keepdims, name)
+
+    return reduction(reduce, doc)
 
 
 def _reduced(
@@ -119,53 +119,47 @@ def _name_all_axes(x: Any) -> None:
             reserve("Rank", "range")
 
 
-reduce_sum = _reduction("Sum", "the sum")
-reduce_mean = _reduction("Mean", "the mean")
-reduce_prod = _reduction("Prod", "the product")
-reduce_max = _reduction("Max", "the greatest element")
-reduce_min = _reduction("Min", "the least element")
-reduce_all = _reduction("All", "whether all are true")
-reduce_any = _reduction("Any", "whether any is true")
-reduce_logsumexp = _reduction("LogSumExp", "log(sum(exp(x)))", "ReduceLogSumExp")
+reduce_sum = _of_type("Sum", "the sum")
+reduce_mean = _of_type("Mean", "the mean")
+reduce_prod = _of_type("Prod", "the product")
+reduce_max = _of_type("Max", "the greatest element")
+reduce_min = _of_type("Min", "the least element")
+reduce_all = _of_type("All", "whether all are true")
+reduce_any = _of_type("Any", "whether any is true")
+reduce_logsumexp = _of_type("LogSumExp", "log(sum(exp(x)))", "ReduceLogSumExp")
 
 
-def argmax(
-    input: Any,
-    axis: Any = None,
-    name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = int64,
-) -> Any:
-    """Return the index of the first greatest element along an axis, by default 0."""
-    axis = one_of("axis", axis, "dimension", dimension)
-    return _place("ArgMax", input, axis, name, output_type)
+def _index_of(op_type: str, doc: str) -> Callable[..., Any]:
+    def function(
+        input: Any,
+        axis: Any = None,
+        name: str | None = None,
+        dimension: Any = None,
+        output_type: Any = int64,
+    ) -> Any:
+        axis = one_of("axis", axis, "dimension", dimension)
+        return _place(op_type, input, axis, name, output_type)
+
+    function.__doc__ = f"Return the index of {doc} along an axis, by default 0."
+    return function
 
 
-def argmin(
-    input: Any,
-    axis: Any = None,
-    name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = int64,
-) -> Any:
-    """Return the index of the first least element along an axis, by default 0."""
-    axis = one_of("axis", axis, "dimension", dimension)
-    return _place("ArgMin", input, axis, name, output_type)
+def _index_of_old(op_type: str, doc: str) -> Callable[..., Any]:
+    """Return the function of the first versions, which had no default for the axis."""
+
+    def function(
+        input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
+    ) -> Any:
+        return _place(op_type, input, dimension, name, output_type)
+
+    function.__doc__ = f"Return the index of {doc} along an axis."
+    return function
 
 
-# The names of the first versions, which had no default for the axis.
-def arg_max(
-    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
-) -> Any:
-    """Return the index of the first greatest element along an axis."""
-    return _place("ArgMax", input, dimension, name, output_type)
-
-
-def arg_min(
-    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
-) -> Any:
-    """Return the index of the first least element along an axis."""
-    return _place("ArgMin", input, dimension, name, output_type)
+argmax = _index_of("ArgMax", "the first greatest element")
+argmin = _index_of("ArgMin", "the first least element")
+arg_max = _index_of_old("ArgMax", "the first greatest element")
+arg_min = _index_of_old("ArgMin", "the first least element")
 
 
 def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from kit.tf1.ops.index import gather
 from kit.tf1.ops.write import index
 from kit.tf1.tensor.convert import argument, create, op_scope
-
-
-class _OfSegments(Protocol):
-    """Reduces rows of ascending segments."""
-
-    def __call__(self, data: Any, segment_ids: Any, name: str | None = None) -> Any:
-        """Return a row for each segment up to the last one."""
-
-
-class _OfUnsorted(Protocol):
-    """Reduces rows of segments in any order."""
-
-    def __call__(
-        self, data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
-    ) -> Any:
-        """Return a row for each segment; negative numbers are left out."""
-
-
-class _OfSparse(Protocol):
-    """Reduces rows that are gathered first."""
-
-    def __call__(
-        self,
-        data: Any,
-        indices: Any,
-        segment_ids: Any,
-        name: str | None = None,
-        num_segments: Any = None,
-    ) -> Any:
-        """Return a row for each segment of `tf.gather(data, indices)`."""
 
 
 def _reduced(
@@ -51,7 +22,7 @@ def _reduced(
         return create(op_type.removeprefix("Sparse"), *inputs, name=scope)
 
 
-def _of_segments(kind: str) -> _OfSegments:
+def _of_segments(kind: str) -> Callable[..., Any]:
     def function(data: Any, segment_ids: Any, name: str | None = None) -> Any:
         return _reduced(f"Segment{kind}", data, segment_ids, None, name)
 
@@ -59,17 +30,20 @@ def _of_segments(kind: str) -> _OfSegments:
     return function
 
 
-def _of_unsorted(kind: str) -> _OfUnsorted:
+def _of_unsorted(kind: str) -> Callable[..., Any]:
     def function(
         data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
     ) -> Any:
         return _reduced(f"UnsortedSegment{kind}", data, segment_ids, num_segments, name)
 
-    function.__doc__ = f"Return the {kind.lower()} of each segment, in any order."
+    function.__doc__ = (
+        f"Return the {kind.lower()} of each segment, in any order; negative numbers "
+        f"are left out."
+    )
     return function
 
 
-def _of_sparse(kind: str) -> _OfSparse:
+def _of_sparse(kind: str) -> Callable[..., Any]:
     def function(
         data: Any,
         indices: Any,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kit.graph.op import Op
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
@@ -72,21 +72,7 @@ def scatter(
         return create(op_type, target, where, rows, name=scope)
 
 
-class _Scatter(Protocol):
-    """Changes a variable at indices."""
-
-    def __call__(
-        self,
-        ref: Any,
-        indices: Any,
-        updates: Any,
-        use_locking: bool = False,
-        name: Any = None,
-    ) -> Any:
-        """Return a tensor that changes `ref` when it is run; see `scatter`."""
-
-
-def _scatter(op_type: str, doc: str) -> _Scatter:
+def _scatter(op_type: str, doc: str) -> Callable[..., Any]:
     def function(
         ref: Any,
         indices: Any,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kit.tf1.ops.arithmetic import (
@@ -27,24 +29,63 @@ from kit.tf1.ops.random import random_normal
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 
 
-def exponential_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
-    staircase: bool = False,
-    name: str | None = None,
-) -> Any:
-    """Return learning_rate * decay_rate ** (global_step / decay_steps).
+@contextmanager
+def _schedule(
+    name: str | None, default: str, learning_rate: Any, global_step: Any, *more: Any
+) -> Iterator[tuple[Any, Any, str]]:
+    """Enter the scope of a schedule; yields its name, the rate and the step.
 
-    With `staircase` the exponent is rounded down. Raises `ValueError` without a step.
+    Both are of the rate's dtype. Raises `ValueError` without a step.
     """
-    given = [learning_rate, global_step, decay_steps, decay_rate]
-    _check_step(global_step, "exponential_decay")
-    with op_scope(name, "ExponentialDecay", given) as scope:
-        rate, progress = _progress(learning_rate, global_step, decay_steps, staircase)
-        factor = cast(decay_rate, rate.dtype)
-        return multiply(rate, pow(factor, progress), name=scope)
+    if global_step is None:
+        raise ValueError(f"global_step is required for {default}.")
+    with op_scope(name, default, [learning_rate, global_step, *more]) as scope:
+        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
+        yield rate, cast(global_step, rate.dtype.base_dtype), scope
+
+
+def _decay(default: str, decayed: Callable[[Any, Any, Any, str], Any], doc: str) -> Any:
+    def function(
+        learning_rate: Any,
+        global_step: Any,
+        decay_steps: Any,
+        decay_rate: Any,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        more = (decay_steps, decay_rate)
+        with _schedule(name, default, learning_rate, global_step, *more) as (
+            rate,
+            step,
+            scope,
+        ):
+            progress = divide(step, cast(decay_steps, step.dtype))
+            progress = floor(progress) if staircase else progress
+            return decayed(rate, progress, decay_rate, scope)
+
+    function.__doc__ = (
+        f"Return {doc}.\n\n"
+        f"The progress is global_step / decay_steps, with `staircase` rounded down. "
+        f"Raises `ValueError` without a step."
+    )
+    return function
+
+
+def _exponential(rate: Any, progress: Any, decay_rate: Any, scope: str) -> Any:
+    return multiply(rate, pow(cast(decay_rate, rate.dtype), progress), name=scope)
+
+
+def _inverse_time(rate: Any, progress: Any, decay_rate: Any, scope: str) -> Any:
+    slowed = multiply(cast(decay_rate, rate.dtype), progress)
+    return divide(rate, add(cast(1, rate.dtype), slowed), name=scope)
+
+
+exponential_decay = _decay(
+    "ExponentialDecay", _exponential, "learning_rate * decay_rate ** progress"
+)
+inverse_time_decay = _decay(
+    "InverseTimeDecay", _inverse_time, "learning_rate / (1 + decay_rate * progress)"
+)
 
 
 def natural_exp_decay(
@@ -56,31 +97,9 @@ def natural_exp_decay(
     name: str | None = None,
 ) -> Any:
     """Return learning_rate * e ** (-decay_rate * global_step / decay_steps)."""
-    return exponential_decay(
-        learning_rate,
-        global_step,
-        decay_steps,
-        exp(negative(decay_rate)),
-        staircase,
-        name,
-    )
-
-
-def inverse_time_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
-    staircase: bool = False,
-    name: str | None = None,
-) -> Any:
-    """Return learning_rate / (1 + decay_rate * global_step / decay_steps)."""
-    given = [learning_rate, global_step, decay_steps, decay_rate]
-    _check_step(global_step, "inverse_time_decay")
-    with op_scope(name, "InverseTimeDecay", given) as scope:
-        rate, progress = _progress(learning_rate, global_step, decay_steps, staircase)
-        slowed = multiply(cast(decay_rate, rate.dtype), progress)
-        return divide(rate, add(cast(1, rate.dtype), slowed), name=scope)
+    factor = exp(negative(decay_rate))
+    given = (learning_rate, global_step, decay_steps, factor)
+    return exponential_decay(*given, staircase, name)
 
 
 def polynomial_decay(
@@ -97,12 +116,11 @@ def polynomial_decay(
     (learning_rate - end) * (1 - progress) ** power + end. With `cycle` it falls again
     and again, each time over a longer span.
     """
-    _check_step(global_step, "polynomial_decay")
-    with op_scope(name, "PolynomialDecay", [learning_rate, global_step]) as scope:
-        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
-        dtype = rate.dtype.base_dtype
+    given = (learning_rate, global_step)
+    with _schedule(name, "PolynomialDecay", *given) as (rate, step, scope):
+        dtype = step.dtype
         end, exponent = cast(end_learning_rate, dtype), cast(power, dtype)
-        step, span = cast(global_step, dtype), cast(decay_steps, dtype)
+        span = cast(decay_steps, dtype)
         if cycle:
             times = where(equal(step, 0), cast(1, dtype), ceil(step / span))
             span = multiply(span, times)
@@ -120,13 +138,10 @@ def cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return a rate that falls by half a cosine wave to alpha * learning_rate."""
-    _check_step(global_step, "cosine_decay")
-    with op_scope(name, "CosineDecay", [learning_rate, global_step]):
-        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
-        dtype = rate.dtype.base_dtype
-        span = cast(decay_steps, dtype)
-        progress = minimum(cast(global_step, dtype), span) / span
-        wave = 0.5 * (1.0 + cos(math.pi * progress))
+    given = (learning_rate, global_step)
+    with _schedule(name, "CosineDecay", *given) as (rate, step, _):
+        span = cast(decay_steps, step.dtype)
+        wave = 0.5 * (1.0 + cos(math.pi * (minimum(step, span) / span)))
         return multiply(rate, (1 - alpha) * wave + alpha)
 
 
@@ -143,19 +158,17 @@ def cosine_decay_restarts(
 
     Each time takes `t_mul` as many steps, and begins with `m_mul` of the rate before.
     """
-    _check_step(global_step, "cosine decay restarts")
-    with op_scope(name, "SGDRDecay", [learning_rate, global_step]):
-        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
-        dtype = rate.dtype.base_dtype
-        gone = cast(global_step, dtype) / cast(first_decay_steps, dtype)
+    given = (learning_rate, global_step)
+    with _schedule(name, "SGDRDecay", *given) as (rate, step, _):
+        gone = step / cast(first_decay_steps, step.dtype)
         if t_mul == 1.0:
             times = floor(gone)
             part = gone - times
         else:
             times = floor(log(1.0 - gone * (1.0 - t_mul)) / math.log(t_mul))
-            longer = pow(convert_to_tensor(t_mul, dtype), times)
+            longer = pow(convert_to_tensor(t_mul, step.dtype), times)
             part = (gone - (1.0 - longer) / (1.0 - t_mul)) / longer
-        share = pow(convert_to_tensor(m_mul, dtype), times)
+        share = pow(convert_to_tensor(m_mul, step.dtype), times)
         wave = 0.5 * share * (1.0 + cos(math.pi * part))
         return multiply(rate, (1 - alpha) * wave + alpha)
 
@@ -170,9 +183,9 @@ def linear_cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return rate * ((alpha + what is left) * a cosine of `num_periods` + beta)."""
-    _check_step(global_step, "linear cosine decay")
-    with op_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
-        rate, left, wave = _waved(learning_rate, global_step, decay_steps, num_periods)
+    given = (learning_rate, global_step)
+    with _schedule(name, "LinearCosineDecay", *given) as (rate, step, scope):
+        step, left, wave = _waved(step, decay_steps, num_periods)
         return multiply(rate, (alpha + left) * wave + beta, name=scope)
 
 
@@ -188,41 +201,20 @@ def noisy_linear_cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return `linear_cosine_decay` with normal noise, which falls with the steps."""
-    _check_step(global_step, "noisy linear cosine decay")
-    name_or = name, "NoisyLinearCosineDecay"
-    with op_scope(*name_or, [learning_rate, global_step]) as scope:
-        rate, left, wave = _waved(learning_rate, global_step, decay_steps, num_periods)
-        step = minimum(cast(global_step, rate.dtype), cast(decay_steps, rate.dtype))
+    given = (learning_rate, global_step)
+    with _schedule(name, "NoisyLinearCosineDecay", *given) as (rate, step, scope):
+        step, left, wave = _waved(step, decay_steps, num_periods)
         spread = sqrt(initial_variance / pow(1.0 + step, variance_decay))
         noisy = left + random_normal(left.shape, stddev=spread, dtype=rate.dtype)
         return multiply(rate, (alpha + noisy) * wave + beta, name=scope)
 
 
-def _waved(
-    learning_rate: Any, global_step: Any, decay_steps: Any, num_periods: float
-) -> tuple[Any, Any, Any]:
-    """Return the rate, the share of steps that is left, and the height of the wave."""
-    rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
-    dtype = rate.dtype.base_dtype
-    span = cast(decay_steps, dtype)
-    step = minimum(cast(global_step, dtype), span)
+def _waved(step: Any, decay_steps: Any, num_periods: float) -> tuple[Any, Any, Any]:
+    """Return the step, the share of steps that is left, and the height of the wave."""
+    span = cast(decay_steps, step.dtype)
+    step = minimum(step, span)
     wave = 0.5 * (1.0 + cos(2.0 * math.pi * num_periods * (step / span)))
-    return rate, (span - step) / span, wave
-
-
-def _check_step(global_step: Any, function: str) -> None:
-    if global_step is None:
-        raise ValueError(f"global_step is required for {function}.")
-
-
-def _progress(
-    learning_rate: Any, global_step: Any, decay_steps: Any, staircase: bool
-) -> tuple[Any, Any]:
-    """Return the rate as a tensor, and the number of spans of steps that passed."""
-    rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
-    dtype = rate.dtype.base_dtype
-    gone = divide(cast(global_step, dtype), cast(decay_steps, dtype))
-    return rate, floor(gone) if staircase else gone
+    return step, (span - step) / span, wave
 
 
 def piecewise_constant(
