@@ -39,35 +39,12 @@ xavier_initializer_conv2d = xavier_initializer
 
 @add_arg_scope
 def variable(
-    name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool = True,
-    collections: Any = None,
-    caching_device: Any = None,
-    device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
-    **how: Any,
+    name: str, *args: Any, device: Any = None, collections: Any = None, **how: Any
 ) -> Any:
     """Return the variable of `tf.get_variable` with a name, on `device`."""
     listed = list(dict.fromkeys(collections or [GraphKeys.GLOBAL_VARIABLES]))
     with get_default_graph().device(device) if device else nullcontext():
-        return get_variable(
-            name,
-            shape,
-            dtype,
-            initializer,
-            regularizer,
-            trainable,
-            listed,
-            caching_device=caching_device,
-            partitioner=partitioner,
-            custom_getter=custom_getter,
-            **how,
-        )
+        return get_variable(name, *args, collections=listed, **how)
 
 
 @add_arg_scope
@@ -75,17 +52,13 @@ def model_variable(
     name: str,
     shape: Any = None,
     dtype: Any = float32,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool = True,
+    *args: Any,
     collections: Any = None,
     **how: Any,
 ) -> Any:
     """Return a variable as `variable` does that is a model variable too."""
     listed = [*(collections or [GraphKeys.GLOBAL_VARIABLES]), GraphKeys.MODEL_VARIABLES]
-    return variable(
-        name, shape, dtype, initializer, regularizer, trainable, listed, **how
-    )
+    return variable(name, shape, dtype, *args, collections=listed, **how)
 
 
 def add_model_variable(var: Any) -> None:
@@ -119,7 +92,8 @@ class _Options:
         names = [listed] if isinstance(listed, str) else list(listed or ())
         listed = [GraphKeys.GLOBAL_VARIABLES, *names]
         return model_variable(
-            name, shape, dtype, initializer, cost, self.trainable, listed
+            *(name, shape, dtype, initializer, cost, self.trainable),
+            collections=listed,
         )
 
     def finished(self, outputs: Any, scope: Any) -> Any:

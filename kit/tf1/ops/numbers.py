@@ -103,7 +103,9 @@ def _spread(name: str, combine: Callable[[Any, Any, bool], Any], doc: str) -> An
             made = combine(convert_to_tensor(x), axis, bool(keep))
             return arithmetic.identity(made, name=scope)
 
-    return reduction(reduce, doc)
+    function = reduction(reduce, doc)
+    function.__module__ = __name__  # it is offered as one of this module's
+    return function
 
 
 def _variance(x: Any, axis: Any, keep: bool) -> Any:

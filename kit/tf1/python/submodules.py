@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from operator import attrgetter
+from types import ModuleType
 
 
 def importable(package: str, names: Iterable[str]) -> None:
@@ -15,3 +16,10 @@ def importable(package: str, names: Iterable[str]) -> None:
     module = sys.modules[package]
     for name in names:
         sys.modules.setdefault(f"{package}.{name}", attrgetter(name)(module))
+
+
+def alias(package: str, module: ModuleType, names: str) -> None:
+    """Let submodules of a package, named in a text, be a module that lies elsewhere."""
+    for name in names.split():
+        setattr(sys.modules[package], name, module)
+        sys.modules.setdefault(f"{package}.{name}", module)

@@ -10,12 +10,14 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import graph_for
 from kit.tf1.tensor.dtypes import as_dtype, float32
 from kit.tf1.tensor.shape import TensorShape
@@ -31,6 +33,26 @@ _INHERITED = (
     *("initializer", "regularizer", "caching_device", "partitioner"),
     *("custom_getter", "dtype", "use_resource", "constraint", "reuse"),
 )
+
+
+@dataclass
+class VariableOptions:
+    """What `get_variable` takes besides a name."""
+
+    shape: Any = None
+    dtype: Any = None
+    initializer: Any = None
+    regularizer: Any = None
+    trainable: bool | None = None
+    collections: Any = None
+    caching_device: Any = None
+    partitioner: Any = None
+    validate_shape: bool = True
+    use_resource: bool | None = None
+    custom_getter: Callable[..., Any] | None = None
+    constraint: Any = None
+    synchronization: Any = VariableSynchronization.AUTO
+    aggregation: Any = VariableAggregation.NONE
 
 
 class VariableScope:
@@ -115,25 +137,14 @@ class VariableScope:
         """Return the trainable variables below this scope."""
         return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
 
+    @with_options(VariableOptions)
     def get_variable(
         self,
         var_store: VariableStore | None,
         name: str,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
+        options: Any,
+        *,
         reuse: Any = None,
-        trainable: bool | None = None,
-        collections: Any = None,
-        caching_device: Any = None,
-        partitioner: Any = None,
-        validate_shape: bool = True,
-        use_resource: bool | None = None,
-        custom_getter: Callable[..., Any] | None = None,
-        constraint: Any = None,
-        synchronization: Any = VariableSynchronization.AUTO,
-        aggregation: Any = VariableAggregation.NONE,
     ) -> Any:
         """Return a variable below this scope; see `tf.get_variable`."""
         if not isinstance(name, str):
@@ -141,31 +152,24 @@ class VariableScope:
         graph = get_default_graph()
         store = store_of(graph) if var_store is None else var_store
         full = f"{self.name}/{name}" if self.name else name
-        explicit = initializer if initializer is not None else self.initializer
-        is_value = explicit is not None and (
-            isinstance(explicit, ArrayProtocol) or not callable(explicit)
+        arguments = vars(options) | {"reuse": self.reuse if reuse is None else reuse}
+        getter = arguments.pop("custom_getter") or self.custom_getter
+        if options.initializer is None:
+            arguments["initializer"] = self.initializer
+        start = arguments["initializer"]
+        is_value = start is not None and (
+            isinstance(start, ArrayProtocol) or not callable(start)
         )
-        arguments = {
-            "shape": shape,
-            "dtype": dtype if dtype is not None or is_value else self.dtype,
-            "initializer": explicit,
-            "regularizer": regularizer or self.regularizer,
-            "reuse": self.reuse if reuse is None else reuse,
-            "trainable": trainable,
-            "collections": collections,
-            "caching_device": caching_device or self.caching_device,
-            "partitioner": partitioner or self.partitioner,
-            "validate_shape": validate_shape,
-            "use_resource": self.use_resource if use_resource is None else use_resource,
-            "constraint": constraint or self.constraint,
-            "synchronization": synchronization,
-            "aggregation": aggregation,
-        }
+        if options.dtype is None and not is_value:
+            arguments["dtype"] = self.dtype
+        if options.use_resource is None:
+            arguments["use_resource"] = self.use_resource
+        for key in ("regularizer", "caching_device", "partitioner", "constraint"):
+            arguments[key] = arguments[key] or getattr(self, key)
 
         def plain(name: str, **given: Any) -> Any:
             return _found(store, name, **given)
 
-        getter = custom_getter or self.custom_getter
         if getter is not None and not callable(getter):
             raise ValueError(f"Given custom_getter is not callable: {getter!r}")
         # Variable scopes alone name variables, whichever name scope is open.
@@ -413,23 +417,8 @@ def _entered(
             store.reset_opened(counts)
 
 
-def get_variable(
-    name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    custom_getter: Callable[..., Any] | None = None,
-    constraint: Any = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
-) -> Any:
+@with_options(VariableOptions)
+def get_variable(name: str, options: Any) -> Any:
     """Return the variable with a name in the current variable scope, new or shared.
 
     Without an initializer it starts with `glorot_uniform_initializer`, or at zero for
@@ -437,24 +426,7 @@ def get_variable(
     `variable_scope`) or the reverse, and for a shape that is unknown or differs from
     that of the existing variable.
     """
-    return get_variable_scope().get_variable(
-        None,
-        name,
-        shape=shape,
-        dtype=dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        trainable=trainable,
-        collections=collections,
-        caching_device=caching_device,
-        partitioner=partitioner,
-        validate_shape=validate_shape,
-        use_resource=use_resource,
-        custom_getter=custom_getter,
-        constraint=constraint,
-        synchronization=synchronization,
-        aggregation=aggregation,
-    )
+    return get_variable_scope().get_variable(None, name, **vars(options))
 
 
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:

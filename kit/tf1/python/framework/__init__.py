@@ -1,30 +1,19 @@
 """`tensorflow.python.framework`: its modules; each is `tf`, which has their names."""
 
-from kit import tf1 as constant_op
-from kit import tf1 as device
-from kit import tf1 as dtypes
-from kit import tf1 as ops
-from kit import tf1 as random_seed
-from kit import tf1 as sparse_tensor
-from kit import tf1 as tensor_shape
+from typing import Any
+
+from kit import tf1
 from kit.tf1 import errors as errors
-from kit.tf1 import errors as errors_impl
 from kit.tf1 import graph_util as graph_util
+from kit.tf1.not_offered import refuse
 from kit.tf1.python.framework import tensor_util as tensor_util
-from kit.tf1.python.submodules import importable
+from kit.tf1.python.submodules import alias
 
-__all__ = [
-    "constant_op",
-    "device",
-    "dtypes",
-    "errors",
-    "errors_impl",
-    "graph_util",
-    "ops",
-    "random_seed",
-    "sparse_tensor",
-    "tensor_shape",
-    "tensor_util",
-]
+alias(__name__, tf1, "constant_op device dtypes ops random_seed sparse_tensor")
+alias(__name__, tf1, "tensor_shape")
+alias(__name__, errors, "errors errors_impl")
+alias(__name__, graph_util, "graph_util")
 
-importable(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    refuse("python.framework", name)

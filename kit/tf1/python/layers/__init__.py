@@ -1,18 +1,13 @@
 """`tensorflow.python.layers`: its modules; each is `tf.layers`, with their names."""
 
-from kit.tf1 import layers as convolutional
-from kit.tf1 import layers as core
+from typing import Any
+
 from kit.tf1 import layers as layers
-from kit.tf1 import layers as normalization
-from kit.tf1 import layers as pooling
-from kit.tf1.python.submodules import importable
+from kit.tf1.not_offered import refuse
+from kit.tf1.python.submodules import alias
 
-__all__ = [
-    "convolutional",
-    "core",
-    "layers",
-    "normalization",
-    "pooling",
-]
+alias(__name__, layers, "convolutional core layers normalization pooling")
 
-importable(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    refuse("python.layers", name)

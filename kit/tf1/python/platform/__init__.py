@@ -1,16 +1,19 @@
 """`tensorflow.python.platform`: modules that `tf` itself has too, where they lie."""
 
+from typing import Any
+
 from kit.tf1 import app as app
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
-from kit.tf1 import logging as tf_logging
-from kit.tf1.python.submodules import importable
+from kit.tf1 import logging
+from kit.tf1.not_offered import refuse
+from kit.tf1.python.submodules import alias
 
-__all__ = [
-    "app",
-    "flags",
-    "gfile",
-    "tf_logging",
-]
+alias(__name__, app, "app")
+alias(__name__, flags, "flags")
+alias(__name__, gfile, "gfile")
+alias(__name__, logging, "tf_logging")
 
-importable(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    refuse("python.platform", name)

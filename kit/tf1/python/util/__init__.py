@@ -1,10 +1,13 @@
 """`tensorflow.python.util`: texts and bytes of both Pythons."""
 
+from typing import Any
+
 from kit.tf1 import compat as compat
-from kit.tf1.python.submodules import importable
+from kit.tf1.not_offered import refuse
+from kit.tf1.python.submodules import alias
 
-__all__ = [
-    "compat",
-]
+alias(__name__, compat, "compat")
 
-importable(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    refuse("python.util", name)

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.gfile import Copy as copy
-from kit.tf1.gfile import DeleteRecursively as delete_recursively
-from kit.tf1.gfile import Exists as file_exists
+from kit.tf1 import gfile
 from kit.tf1.gfile import FileStatistics as FileStatistics
-from kit.tf1.gfile import GFile as FileIO
 from kit.tf1.gfile import Glob
-from kit.tf1.gfile import IsDirectory as is_directory
-from kit.tf1.gfile import ListDirectory as list_directory
-from kit.tf1.gfile import MakeDirs as recursive_create_dir
-from kit.tf1.gfile import MkDir as create_dir
-from kit.tf1.gfile import Remove as delete_file
-from kit.tf1.gfile import Rename as rename
-from kit.tf1.gfile import Stat as stat
-from kit.tf1.gfile import Walk as walk
 
-__all__ = [
-    "FileIO",
-    "FileStatistics",
-    "copy",
-    "create_dir",
-    "delete_file",
-    "delete_recursively",
-    "file_exists",
-    "get_matching_files",
-    "is_directory",
-    "list_directory",
-    "read_file_to_string",
-    "recursive_create_dir",
-    "rename",
-    "stat",
-    "walk",
-    "write_string_to_file",
-]
+copy = gfile.Copy
+delete_recursively = gfile.DeleteRecursively
+file_exists = gfile.Exists
+FileIO = gfile.GFile
+is_directory = gfile.IsDirectory
+list_directory = gfile.ListDirectory
+recursive_create_dir = gfile.MakeDirs
+create_dir = gfile.MkDir
+delete_file = gfile.Remove
+rename = gfile.Rename
+stat = gfile.Stat
+walk = gfile.Walk
 
 
 def get_matching_files(filename: Any) -> list[str]:
