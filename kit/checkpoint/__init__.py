@@ -20,21 +20,3 @@ from kit.checkpoint.reading import read_manifest as read_manifest
 from kit.checkpoint.shards import SUFFIX as SUFFIX
 from kit.checkpoint.shards import ShardEntry as ShardEntry
 from kit.checkpoint.shards import write_shard as write_shard
-
-__all__ = [
-    "FILES",
-    "SUFFIX",
-    "Files",
-    "Folder",
-    "FoundCheckpoint",
-    "Manifest",
-    "Piece",
-    "ShardEntry",
-    "TensorEntry",
-    "differences",
-    "graph_hash",
-    "load",
-    "read_manifest",
-    "shard_from_plain",
-    "write_shard",
-]

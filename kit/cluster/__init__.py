@@ -11,15 +11,3 @@ from kit.cluster.processes.bootstrap import Bootstrap as Bootstrap
 from kit.cluster.report import ClusterState as ClusterState
 from kit.cluster.report import TaskStatus as TaskStatus
 from kit.cluster.running import current as current
-
-__all__ = [
-    "Bootstrap",
-    "CellFailed",
-    "CellInterrupted",
-    "Cluster",
-    "ClusterState",
-    "Outcome",
-    "TaskStatus",
-    "current",
-    "launchers",
-]

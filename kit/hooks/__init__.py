@@ -23,25 +23,3 @@ from kit.hooks.values import NanLossDuringTrainingError as NanLossDuringTraining
 from kit.hooks.values import NanTensorHook as NanTensorHook
 from kit.hooks.writers import ProfilerHook as ProfilerHook
 from kit.hooks.writers import SummarySaverHook as SummarySaverHook
-
-__all__ = [
-    "CheckpointSaverHook",
-    "CheckpointSaverListener",
-    "EarlyStoppingHook",
-    "FeedFnHook",
-    "FinalOpsHook",
-    "GlobalStepWaiterHook",
-    "LoggingTensorHook",
-    "NanLossDuringTrainingError",
-    "NanTensorHook",
-    "ProfilerHook",
-    "SecondOrStepTimer",
-    "SessionRunArgs",
-    "SessionRunContext",
-    "SessionRunHook",
-    "SessionRunValues",
-    "StepCounterHook",
-    "StopAtStepHook",
-    "SummarySaverHook",
-    "ValidationHook",
-]

@@ -143,6 +143,7 @@ offer(
         "reduction",
         "SparseAccumulatorTakeGradient",
         "TopKV2",
+        "VariableOptions",
         "bool_",
         "categorical",
         "constant_value_as_shape",

@@ -8,5 +8,3 @@ if find_spec("torch") is None:
 from kit.torch.compressing import Compress as Compress
 from kit.torch.start import init as init
 from kit.torch.start import traffic as traffic
-
-__all__ = ["Compress", "init", "traffic"]

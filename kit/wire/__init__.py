@@ -30,29 +30,3 @@ from kit.wire.local.descriptors import recv_fds as recv_fds
 from kit.wire.local.descriptors import send_fds as send_fds
 from kit.wire.stream import Clock as Clock
 from kit.wire.stream import Stream as Stream
-
-__all__ = [
-    "Acceptor",
-    "Address",
-    "Arena",
-    "Bounds",
-    "Clock",
-    "Credentials",
-    "FrameKind",
-    "Header",
-    "Hello",
-    "Link",
-    "Listener",
-    "Role",
-    "Stream",
-    "TcpAddress",
-    "UnixAddress",
-    "connect",
-    "dial",
-    "is_local",
-    "listen",
-    "parse_address",
-    "recv_fds",
-    "send_fds",
-    "welcome",
-]
