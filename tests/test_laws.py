@@ -50,6 +50,7 @@ LAYERS = {
     "kit.experiments": 5,
     "kit.puzzles": 5,
     "kit.torch": 5,
+    "kit.data": 5,
     "widgets": 6,
 }
 

@@ -23,14 +23,25 @@ from kit.training.data.splits import check_seed, check_step, shuffled, split_bou
 
 @runtime_checkable
 class Source(Protocol):
-    """One worker's examples, step by step."""
+    """One worker's examples, step by step.
+
+    What it gives depends on the step alone: a training that resumes begins with a later
+    one, and one that repeats steps after a loss asks for them again. A third method,
+    `total(step)`, says how many examples all workers have in a step, where that is not
+    `batch` of `kit.train`; a worker's gradient counts by its part of them.
+    """
 
     def batch(self, step: int) -> Batch:
-        """Return this worker's rows of the mini-batch of `step`, one array per part."""
+        """Return this worker's rows of the mini-batch of `step`, one array per part.
+
+        Steps come in their order, from whichever the training begins with; without
+        `sync` they are the worker's own mini-batches, and with `local_steps` those of
+        the training, H for each exchange.
+        """
         ...
 
     def examples(self, step: int) -> int:
-        """Return how many rows that is."""
+        """Return how many rows that is; called after `batch`."""
         ...
 
 
@@ -51,7 +62,15 @@ class Divided(Protocol):
     """Data that decide what each worker's part of a mini-batch is."""
 
     def source(self, batch: int, seed: int, worker: int, n_workers: int) -> Source:
-        """Return one worker's source; see `make_source`."""
+        """Return one worker's source; called in the worker's task.
+
+        Parameters
+        ----------
+        batch, seed : int
+            As given to `kit.train`; the mini-batch is that of all workers.
+        worker, n_workers : int
+            Which worker it is for, counted from 0, and of how many.
+        """
         ...
 
 
