@@ -19,7 +19,7 @@ from benchmarks.results import Table, arguments, median, report
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.trace.trace import Trace
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.wire.shaping import LinkSettings
 
 SPEED = "20mbit"

@@ -31,7 +31,7 @@ from kit.errors import KitError, UnknownError
 from kit.session.transport.message import Act
 from kit.settings import Settings, current
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.member.member import Member
+from kit.training.core.member import Member
 from kit.wire.frame import FrameKind
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link

@@ -24,8 +24,8 @@ from kit.graph.ops.nn.softmax import sparse_softmax_cross_entropy
 from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.training.graph_step.loss import work_of
-from kit.training.graph_step.step import GraphStep
+from kit.training.features.graph_step.loss import work_of
+from kit.training.features.graph_step.step import GraphStep
 
 Step = Callable[..., Any]
 _STEPS = {"small": 200, "large": 8}

@@ -29,7 +29,7 @@ from kit.exchange.topologies.counting import hops_in_a_row
 from kit.exchange.topologies.topology import between_hosts, by_name
 from kit.testing.processes import process_cluster
 from kit.trace.trace import Trace
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.wire.shaping import LinkSettings
 
 TOPOLOGIES = ("ring", "hierarchical")

@@ -1,7 +1,7 @@
 """One task of the scaling benchmark: `python -m benchmarks.scaling_rank`.
 
 Arguments: rank, number of ranks, number of parameter servers. The task goes through the
-very steps of a training (`kit.training.member.epoch_runner`): it reads its rows, calls
+very steps of a training (`kit.training.core.epoch`): it reads its rows, calls
 a step function whose gradient is ready, checks and copies it, exchanges, updates,
 commits.
 Only the coordinator is missing: the benchmark says when steps are done.
@@ -32,10 +32,10 @@ from kit.faults.history import History
 from kit.settings import Settings
 from kit.task import Task
 from kit.trace.traffic import Meter, TransferKind
-from kit.training.coordination.epoch import Epoch
-from kit.training.job import Job, Work
-from kit.training.member.context import MemberContext
-from kit.training.member.epoch_runner import EpochRunner
+from kit.training.core.context import MemberContext
+from kit.training.core.epoch import EpochRunner
+from kit.training.core.job import Job, Work
+from kit.training.core.log import Epoch
 from kit.training.optimizers.rules import GradientDescent
 
 # The mean of all gradients is 1 and the parameters begin at 1, so after s steps all of

@@ -19,7 +19,7 @@ from benchmarks.rank_group import RankGroup, rank_group
 from kit.exchange.layout import specs_of
 from kit.settings import Settings
 from kit.task import Task
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.training.optimizers.rules import GradientDescent
 from kit.wire.handshake.credentials import Credentials
 

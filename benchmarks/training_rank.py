@@ -62,7 +62,7 @@ class KitTask:
 
         The step function hands its gradients over, or it `writes` them in place.
         """
-        from kit.training.job import Job, Work
+        from kit.training.core.job import Job, Work
 
         agreed = Job.from_plain(job)
         self._member = None
@@ -106,7 +106,7 @@ class KitTask:
 
     def look(self) -> dict[str, Any]:
         """Read the news of the training, as an observer does, and the memory."""
-        from kit.training.member.snapshot import poll
+        from kit.training.core.news import poll
 
         member = self._member
         if member is None:

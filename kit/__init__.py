@@ -106,14 +106,16 @@ with features.if_there():
     from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
     from kit.rehearsal.rehearse import rehearse as rehearse
 with features.if_there():
-    from kit.training.checkpointing.loading import load_checkpoint as load_checkpoint
-    from kit.training.checkpointing.policy import Checkpoints as Checkpoints
+    from kit.training.features.checkpointing.loading import (
+        load_checkpoint as load_checkpoint,
+    )
+    from kit.training.features.checkpointing.policy import Checkpoints as Checkpoints
 with features.if_there():
-    from kit.training.elastic.options import Elastic as Elastic
+    from kit.training.features.elastic.options import Elastic as Elastic
 with features.if_there():
-    from kit.training.evolve import evolve as evolve
+    from kit.training.features.evolve import evolve as evolve
 with features.if_there():
-    from kit.training.graph_step.loss import load_variables as load_variables
+    from kit.training.features.graph_step.loss import load_variables as load_variables
 
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster

@@ -47,36 +47,37 @@ FEATURES: Final = (
     ),
     Feature(
         "asynchronous training",
-        "kit.training.member.async_steps",
+        "kit.training.features.asynchronous",
         "training/test_training_async.py",
     ),
     Feature(
         "backup workers",
-        "kit.training.backup_workers",
+        "kit.training.features.backup_workers",
         "training/test_backup_workers.py training/test_quorum.py",
+        needs=("asynchronous training",),
     ),
     Feature(
         "local steps",
-        "kit.training.worker.local_steps",
+        "kit.training.features.local_steps",
         "training/test_local_steps.py",
     ),
     Feature(
         "compression",
         "kit.exchange.compression.feedback kit.exchange.compression.top_k "
         "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
-        "kit.training.member.compressed_steps kit.testing.contracts.compressor",
+        "kit.training.features.compressed_steps kit.testing.contracts.compressor",
         "training/test_compression.py training/test_compression_refusals.py",
         "PowerSGD TopK testing.check_compressor",
     ),
     Feature(
         "hooks in trainings",
-        "kit.training.hooks",
+        "kit.training.features.hooks",
         "training/test_hooks.py training/test_hook_failures.py",
         needs=("checkpoints", "graphs in trainings"),
     ),
     Feature(
         "graphs in trainings",
-        "kit.training.graph_step",
+        "kit.training.features.graph_step",
         "training/test_graph_step.py training/test_graph_training.py",
         "load_variables",
     ),
@@ -96,20 +97,20 @@ FEATURES: Final = (
     ),
     Feature(
         "evolution",
-        "kit.training.evolve",
+        "kit.training.features.evolve",
         "training/test_evolve.py training/test_evolution.py",
         "evolve",
         needs=("checkpoints", "elastic trainings"),
     ),
     Feature(
         "checkpoints",
-        "kit.training.checkpointing",
+        "kit.training.features.checkpointing",
         "training/test_checkpoints.py training/test_save_coordinator.py",
         "Checkpoints load_checkpoint",
     ),
     Feature(
         "elastic trainings",
-        "kit.training.elastic kit.server.elastic",
+        "kit.training.features.elastic kit.server.elastic",
         "elastic",
         "Elastic",
     ),
@@ -121,7 +122,7 @@ class FeatureOptions:
 
 
 def load(where: str) -> Any:
-    """Return what is called so: "kit.training.evolve:evolve".
+    """Return what is called so: "kit.training.features.evolve:evolve".
 
     Raises `UnimplementedError` if it is of a feature that this copy does not have.
     """

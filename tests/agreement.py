@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kit.errors import PeerLost
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.membership import Agreement, Verdict
+from kit.training.core.agreement import Agreement, Verdict
+from kit.training.core.log import Epoch
 
 WORKERS = (0, 1)
 IDLE = 2  # a server without a part in the topology: always at the next boundary

@@ -27,9 +27,9 @@ from kit.settings import current
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
-from kit.training.job import Job
-from kit.training.member.epoch_runner import EpochRunner
-from kit.training.member.member import Member
+from kit.training.core.epoch import EpochRunner
+from kit.training.core.job import Job
+from kit.training.core.member import Member
 from kit.wire.message import pack_message, unpack_message
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 

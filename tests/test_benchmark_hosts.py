@@ -18,7 +18,7 @@ from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP
-from kit.training.job import Job
+from kit.training.core.job import Job
 from tests.hosts.two_hosts import missing
 from tests.zygote import forking
 

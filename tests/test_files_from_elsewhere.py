@@ -52,7 +52,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
 )
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
-from kit.training.checkpointing.resume import FolderLock
+from kit.training.features.checkpointing.resume import FolderLock
 from kit.wire.handshake.credentials import Credentials
 from tests.cases import for_each
 

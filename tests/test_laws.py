@@ -118,9 +118,9 @@ PURE = (
     "kit/exchange/topologies/*",
     "kit/graph/*",
     "kit/picture/*",
-    *_pure("kit/training/coordination", "membership suspicions member_errors"),
+    *_pure("kit/training/core", "agreement suspicions member_errors"),
     *_pure("kit/training/optimizers", "rule rules"),
-    *_pure("kit/training", "data/splits evolve"),
+    *_pure("kit/training", "data/splits features/evolve"),
     *_pure("kit/session", "client/options"),
     *_pure("kit/session", "transport/serialization"),
     *_pure("kit/wire", "frame"),
@@ -295,7 +295,7 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
     imports_are_absolute: [("kit/x.py", "from . import task")],
     topology_is_known_by_name_to_itself_alone: [
         ("widgets/x.py", '_TITLES = {"ring": "Ring all-reduce"}'),
-        ("kit/training/job.py", "if name != 'mesh':\n    pass"),
+        ("kit/training/core/job.py", "if name != 'mesh':\n    pass"),
     ],
     our_package_is_not_hidden: [("widgets/x.py", "import ipywidgets as " + "widgets")],
     file_is_short: [

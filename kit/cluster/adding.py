@@ -30,7 +30,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Work
+from kit.training.core.job import Work
 
 _CHECK_S = 0.02
 

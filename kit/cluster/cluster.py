@@ -69,7 +69,7 @@ from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.training.arguments import whole
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.shaping import LinkSettings
 
 

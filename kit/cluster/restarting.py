@@ -19,7 +19,7 @@ from kit.errors import ClusterBusy, KitError, ResourceExhaustedError, StartFaile
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Work
+from kit.training.core.job import Work
 
 _CHECK_S = 0.01
 SHOW_AGAIN = (

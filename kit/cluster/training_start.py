@@ -18,7 +18,7 @@ from kit.errors import noted_at
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 

@@ -60,8 +60,8 @@ from kit.regular_file import read_regular, user_path
 from kit.trace.log import Rows, encoded_name, rows
 from kit.trace.named_rows import Change, EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
-from kit.training import conflicts
-from kit.training.job import Job
+from kit.training.core import conflicts
+from kit.training.core.job import Job
 
 _MOST: Final = 2**31
 _SHARD: Final = {"shard": table_of(anything())}

@@ -25,7 +25,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError
 from kit.training.data.dask_source import is_dask
-from kit.training.graph_step.step import GraphStep
+from kit.training.features.graph_step.step import GraphStep
 
 Facts = Mapping[str, Any]
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))

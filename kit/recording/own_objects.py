@@ -32,10 +32,10 @@ from kit.message_fields import (
 )
 from kit.message_fields import record as record_of
 from kit.recording.facts import PYTHON, Facts, digest_of_object, referred
-from kit.training.job import Job, Work, told
+from kit.training.core.axes import LocalTraining, OwnWork
+from kit.training.core.job import Job, Work, told
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Slot
-from kit.training.own_work import LocalTraining, OwnWork
 
 OPTIMIZER: Final = "optimizer"
 OUTER: Final = "outer"

@@ -33,8 +33,8 @@ from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from kit.training.client.recorded import Cursors
-from kit.training.job import Job, Work
-from kit.training.snapshot.shard import Shard, is_whole, values_of
+from kit.training.core.job import Job, Work
+from kit.training.core.snapshot import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:

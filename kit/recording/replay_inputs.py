@@ -34,8 +34,8 @@ from kit.recording.own_objects import (
     ours,
 )
 from kit.recording.stored_step import unpickled
-from kit.training.graph_step.loss import work_of
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
+from kit.training.features.graph_step.loss import work_of
 from kit.training.optimizers import rules
 
 Own = Mapping[str, Any]  # by the argument of `kit.train`; None where nothing is given

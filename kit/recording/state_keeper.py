@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from kit.errors import UnavailableError
-from kit.training.member.context import MemberContext
-from kit.training.member.member import Member
-from kit.training.member.step_events import StepObserver
-from kit.training.snapshot.buffers import private
-from kit.training.snapshot.shard import Shard, take, writers_of
+from kit.training.core.axes import writers_of
+from kit.training.core.context import MemberContext
+from kit.training.core.member import Member
+from kit.training.core.snapshot import Shard, private, take
+from kit.training.core.step_events import StepObserver
 
 
 class StateKeeper(StepObserver):

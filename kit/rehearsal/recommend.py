@@ -26,7 +26,7 @@ from kit.rehearsal.sizes import (
 )
 from kit.task import Task
 from kit.training.arguments import whole
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.training.optimizers.rule import Optimizer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kit.exchange.topologies.topology import by_name
 from kit.markup import Html, joined, markup
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -62,7 +62,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.trace.traffic import TransferKind
 from kit.training.arguments import optimizer_of, whole
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.training.optimizers.rule import MeanUpdate, Optimizer
 from kit.training.optimizers.rules import GradientDescent
 from kit.wire.shaping import LinkSettings

@@ -30,7 +30,7 @@ from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.listening.address import parse_address

@@ -17,7 +17,7 @@ from kit.errors import AddressInUse, FailedPreconditionError
 from kit.server import task_log
 from kit.server.server import Server
 from kit.settings import Settings
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
 

@@ -1,6 +1,6 @@
 """The questions that a task answers, in one table: a function for each.
 
-run.*                 of members, as `kit.training.coordination.questions` has them
+run.*                 of members, as `kit.training.core.questions` has them
 run.fail                                               of members and of observers
 run.begun                                    of members that wait for the coordinator
 run.join                                                             of workers
@@ -37,12 +37,11 @@ from kit.message_fields import (
 from kit.server import watchers
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.membership import Verdict
-from kit.training.coordination.patience import HungUp, Patience, never
-from kit.training.coordination.questions import FAIL, QUESTIONS, MemberQuestion
-from kit.training.job import Job
-from kit.training.member.snapshot import MOST_ROWS, N_CURSORS, parameters, poll
+from kit.training.core.agreement import Verdict
+from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator, never
+from kit.training.core.job import Job
+from kit.training.core.news import MOST_ROWS, N_CURSORS, parameters, poll
+from kit.training.core.questions import FAIL, QUESTIONS, MemberQuestion
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler
 

@@ -2,7 +2,7 @@
 
 An engine's own streams send all text to the notebook, as the output of a cell. What a
 step function or a hook writes belongs to no cell: it is written to the log, and some of
-it comes to the notebook with the news of the training (`kit.training.member.printed`).
+it comes to the notebook with the news of the training (`kit.training.core.printed`).
 What a cell prints is shown below it, and is not in the log.
 """
 
@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from kit.training.member import printed
+from kit.training.core import printed
 
 _log = -1  # the descriptor of the log; an engine is one task
 

@@ -37,15 +37,15 @@ from kit.server.directory import Directory
 from kit.server.watchers import Watchers
 from kit.settings import Settings
 from kit.task import Task
-from kit.training.coordination.client import (
+from kit.training.core.client import (
     CoordinatorClient,
     OverLinks,
     SameProcess,
 )
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.job import Job, Work
-from kit.training.member.member import Member
-from kit.training.snapshot.shard import Beginning
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job, Work
+from kit.training.core.member import Member
+from kit.training.core.snapshot import Beginning
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -121,8 +121,8 @@ class Trainings:
         """Start this task's part in a training, in threads of its own.
 
         `incarnation`: how often the task has come back to this training; see
-        `kit.training.member.rejoining`. Waits a moment for the observers of the last
-        training, which is then let go of.
+        `kit.training.features.backup_workers.rejoining`. Waits a moment for the
+        observers of the last training, which is then let go of.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """

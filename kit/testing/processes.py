@@ -26,7 +26,7 @@ from kit.task import Task
 from kit.testing.cluster import BareCluster
 from kit.testing.task_process import END_S, TaskProcess
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 
 

@@ -62,7 +62,7 @@ from kit.training.arguments import (
     whole,
 )
 from kit.training.client.run import Run, TrainingRecorder
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
@@ -323,8 +323,8 @@ def train(
     """
     work = _work(step, params, data, session, seed)
     policy, adapters = (
-        "kit.training.checkpointing.policy",
-        "kit.training.hooks.adapters",
+        "kit.training.features.checkpointing.policy",
+        "kit.training.features.hooks.adapters",
     )
     checkpoints = _made(f"{policy}:checkpoints_of", checkpoint)
     if not isinstance(hooks, tuple) or hooks:
@@ -385,7 +385,7 @@ def _begin(
     run_id = secrets.token_hex(16)
     tasks, hosts, generation = tuple(cluster.tasks), tuple(cluster.hosts), None
     if elastic is not False:
-        members_of = load("kit.training.elastic.options:members_of")
+        members_of = load("kit.training.features.elastic.options:members_of")
         tasks, hosts, generation = members_of(elastic, tasks, hosts, run_id)
     specs, compressor = specs_of(work.params or {}), work.compressor
     stage_specs = _stage_specs(compressor, specs, tasks)
@@ -451,7 +451,7 @@ def _work(
 ) -> Work:
     if isinstance(step, ArrayProtocol):
         given = data if params is None else params
-        made = load("kit.training.graph_step.loss:work_of")
+        made = load("kit.training.features.graph_step.loss:work_of")
         work = made(step, given, session, whole("seed", seed))
         return Work(work.step, work.data, checked_params(work.params))
     if session is not None:

@@ -8,7 +8,7 @@ from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableErr
 from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.succession import STANDBY
 from kit.settings import Settings
-from kit.training.elastic.asking import Ask, Pause
+from kit.training.features.elastic.asking import Ask, Pause
 
 if TYPE_CHECKING:
     from tests.elastic.world import Machine

@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
-from kit.training.job import Job
+from kit.training.core.job import Job
 from tests.elastic.world import Event, Machine, World
 
 KINDS = ("kill", "restart", "stop", "isolate", "cut")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.server.elastic.standing import Ballot
-from kit.training.elastic.asking import Ask
-from kit.training.elastic.generation import newest_whole
-from kit.training.snapshot.shard import CopyPoint
+from kit.training.core.snapshot import CopyPoint
+from kit.training.features.elastic.asking import Ask
+from kit.training.features.elastic.generation import newest_whole
 from tests.elastic.coroutines import ORIGIN, SETTINGS
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import numpy as np
 
 from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
-from kit.training.coordination.coordinator import log_of
-from kit.training.coordination.log import DecisionLog
-from kit.training.elastic.asking import Coroutine
-from kit.training.job import Job
-from kit.training.snapshot.shard import Beginning, CopyPoint, Shard
+from kit.training.core.coordinator import log_of
+from kit.training.core.job import Job
+from kit.training.core.log import DecisionLog
+from kit.training.core.snapshot import Beginning, CopyPoint, Shard
+from kit.training.features.elastic.asking import Coroutine
 
 if TYPE_CHECKING:
     from tests.elastic.world import Machine, StandIn, World

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from kit.errors import DeadlineExceededError
-from kit.training.elastic.asking import Told, Unanswered, ask_all
+from kit.training.features.elastic.asking import Told, Unanswered, ask_all
 
 
 def test_a_silent_process_is_asked_once_however_often_the_others_are() -> None:

@@ -14,10 +14,10 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
-from kit.training.coordination.coordinator import log_of
-from kit.training.coordination.log import DecisionLog
-from kit.training.member.member import Member
-from kit.training.snapshot.shard import CopyPoint
+from kit.training.core.coordinator import log_of
+from kit.training.core.log import DecisionLog
+from kit.training.core.member import Member
+from kit.training.core.snapshot import CopyPoint
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,

@@ -16,8 +16,8 @@ from kit.errors import LinkLost, NotFoundError
 from kit.server.elastic import succession
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
-from kit.training.elastic import generation as rules
-from kit.training.elastic.asking import Ask, Pause
+from kit.training.features.elastic import generation as rules
+from kit.training.features.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play
 from tests.elastic.world import World
 

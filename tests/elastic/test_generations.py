@@ -20,17 +20,17 @@ from kit.trace.log import rows
 from kit.trace.named_rows import Change
 from kit.trace.traffic import MEASURE, STEP
 from kit.training.client.watched import Once, Watched
-from kit.training.elastic.copies import Copies
-from kit.training.elastic.generation import (
+from kit.training.core.news import LOGS
+from kit.training.core.snapshot import CopyPoint, Held, Shard, restore, values_of
+from kit.training.features.elastic.copies import Copies
+from kit.training.features.elastic.generation import (
     Generation,
     Holder,
     may_go_on,
     newest_whole,
     run_of,
 )
-from kit.training.elastic.placing import Placing
-from kit.training.member.snapshot import LOGS
-from kit.training.snapshot.shard import CopyPoint, Held, Shard, restore, values_of
+from kit.training.features.elastic.placing import Placing
 from tests.exchange.models import models
 from tests.training.shards import shard_of
 

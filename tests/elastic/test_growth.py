@@ -21,7 +21,7 @@ from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,

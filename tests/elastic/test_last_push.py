@@ -12,13 +12,13 @@ from kit.exchange.ports import endpoint as endpoints
 from kit.faults.history import History
 from kit.task import Task
 from kit.testing.group import LocalMember, local_group
-from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import Placing
-from kit.training.job import Job
-from kit.training.member.async_steps import AsyncServer
-from kit.training.member.context import MemberContext
-from kit.training.member.part import PartRole
-from kit.training.member.step_events import StepEvents
+from kit.training.core.context import MemberContext
+from kit.training.core.job import Job
+from kit.training.core.part import PartRole
+from kit.training.core.step_events import StepEvents
+from kit.training.features.asynchronous.async_steps import AsyncServer
+from kit.training.features.elastic.generation import Generation
+from kit.training.features.elastic.placing import Placing
 
 RUN = "ab" * 16
 TASKS = (Task("ps", 0), Task("worker", 0), Task("worker", 1))

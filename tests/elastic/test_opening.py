@@ -21,8 +21,8 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.group import local_group
 from kit.testing.task_process import until
-from kit.training.elastic.asking import Ask
-from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.training.core.snapshot import CopyPoint, Shard
+from kit.training.features.elastic.asking import Ask
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train

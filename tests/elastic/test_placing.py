@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from kit.errors import InvalidArgumentError
 from kit.task import Task
 from kit.trace.named_rows import Change
-from kit.training.elastic.generation import (
+from kit.training.features.elastic.generation import (
     MOST_CHANGES,
     Generation,
     next_generation,
 )
-from kit.training.elastic.options import Elastic
-from kit.training.elastic.placing import (
+from kit.training.features.elastic.options import Elastic
+from kit.training.features.elastic.placing import (
     Placing,
     check_leaves,
     check_shares,

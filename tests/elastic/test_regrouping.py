@@ -9,11 +9,11 @@ import kit
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.membership import Verdict
-from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import Placing
-from kit.training.job import Job
+from kit.training.core.agreement import Verdict
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job
+from kit.training.features.elastic.generation import Generation
+from kit.training.features.elastic.placing import Placing
 
 RUN = "ab" * 16
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))

@@ -23,9 +23,8 @@ from kit.server.elastic.shared_copies import CopyLink
 from kit.task import Task
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
-from kit.training.elastic.copies import Copies
-from kit.training.snapshot.buffers import Buffer, Buffers, private
-from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.training.core.snapshot import Buffer, Buffers, CopyPoint, Shard, private
+from kit.training.features.elastic.copies import Copies
 from kit.wire import Bounds, Link, Role
 from kit.wire.local.arena import Arena
 from kit.wire.rpc import Caller, serve

@@ -22,11 +22,11 @@ from kit.exchange.layout import Spec
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.training import ElasticTraining
 from kit.task import Task
-from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import Placing
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
+from kit.training.core.snapshot import Beginning
+from kit.training.features.elastic.generation import Generation
+from kit.training.features.elastic.placing import Placing
 from kit.training.optimizers.rules import GradientDescent
-from kit.training.snapshot.shard import Beginning
 from tests.elastic.coroutines import ORIGIN, SETTINGS, Caller, ModelProcesses
 from tests.elastic.invariants import Invariants
 from tests.elastic.runs import N_STEPS, Member, Run, found_in, start

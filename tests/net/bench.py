@@ -17,7 +17,7 @@ from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller

@@ -19,7 +19,7 @@ from kit.errors import KitError, to_plain
 from kit.settings import Settings
 from kit.testing.task_process import until
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.wire import sockets
 from kit.wire.handshake.credentials import Credentials
 from tests.net.models import MODELS

@@ -8,7 +8,7 @@ import pytest
 
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.settings import Settings
-from kit.training.member.moves import first_partners
+from kit.training.core.epoch import first_partners
 from kit.wire.records import HEAD_BYTES, TAG_BYTES
 from tests.net.bench import net_cluster
 from tests.net.models import MARK

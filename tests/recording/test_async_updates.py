@@ -22,7 +22,7 @@ from kit.testing.processes import process_cluster
 from kit.trace.log import Rows
 from kit.trace.named_rows import Change, EpochRow
 from kit.trace.traffic import STEP
-from kit.training.job import Job
+from kit.training.core.job import Job
 from tests.cases import for_each
 from tests.elastic.scene import kill, slowly
 from tests.elastic.scene import train as train_elastic

@@ -13,7 +13,7 @@ from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Add, Apply, Op, Receive, Send
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import by_name
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 
 

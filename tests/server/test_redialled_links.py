@@ -14,7 +14,7 @@ from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.coordination import client
+from kit.training.core import client
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import ReconnectingCaller

@@ -14,7 +14,7 @@ import kit
 from kit.server import trainings
 from kit.server.spmd import TrainingRendezvous
 from kit.training.client.observer import Observer
-from kit.training.member.member import Member
+from kit.training.core.member import Member
 from kit.wire.handshake.credentials import Credentials
 from tests.server.spmd_stage import Stage, program, stage
 from tests.training.toy import Params, fit, replayed, same_bits

@@ -12,8 +12,8 @@ from kit.errors import ClusterBusy, FailedPreconditionError
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.job import Job, Work
-from kit.training.member.member import Member
+from kit.training.core.job import Job, Work
+from kit.training.core.member import Member
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster

@@ -19,7 +19,7 @@ from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL
 from kit.training.client.recorded import News, Recorded
-from kit.training.member.snapshot import LOGS
+from kit.training.core.news import LOGS
 from tests.trace.events import EPOCHS, SMALL, TASKS, events_of
 
 TABLES = ("transfers", "spans", "steps", "totals")

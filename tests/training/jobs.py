@@ -8,7 +8,7 @@ import kit
 from kit.exchange.layout import Spec
 from kit.settings import Settings
 from kit.task import Task
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 TASKS = (Task("worker", 0), Task("worker", 1))
 EXAMPLES = 8

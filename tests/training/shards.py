@@ -9,8 +9,7 @@ from typing import Any
 from kit.exchange.plan import NOW, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.ports.port import Stamp
-from kit.training.snapshot.buffers import private
-from kit.training.snapshot.shard import Shard, take
+from kit.training.core.snapshot import Shard, private, take
 
 
 def shard_of(

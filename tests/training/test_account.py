@@ -14,7 +14,7 @@ from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import TOTAL, TransferKind
 from kit.training.client.metrics import account, once_only
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 SIZE = 4 * 12  # a ring of three cuts it evenly
 TASKS = (Task("ps", 0), *(Task("worker", n) for n in range(3)))

@@ -17,10 +17,10 @@ from kit.checkpoint import Files, write_shard
 from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.checkpointing import writer as checkpoint_writer
-from kit.training.checkpointing.resume import FolderLock
-from kit.training.coordination.questions import HeartbeatReply
-from kit.training.member.member import Member
+from kit.training.core.member import Member
+from kit.training.core.questions import HeartbeatReply
+from kit.training.features.checkpointing import writer as checkpoint_writer
+from kit.training.features.checkpointing.resume import FolderLock
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits
 

@@ -19,14 +19,9 @@ from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
-from kit.training.snapshot import shard
-from kit.training.snapshot.shard import (
-    empty_pieces,
-    fill,
-    pieces,
-    ranges_of,
-    writers_of,
-)
+from kit.training.core import snapshot
+from kit.training.core.axes import ranges_of, writers_of
+from kit.training.core.snapshot import empty_pieces, fill, pieces
 from tests.training.shards import shard_of
 from tests.training.toy import (
     BATCH,
@@ -210,7 +205,7 @@ def test_thousands_of_parameters_are_not_looked_through_for_each_range(
         looked_at.append(b)
         return layout.intersect(a, b)
 
-    monkeypatch.setattr(shard, "intersect", intersect)
+    monkeypatch.setattr(snapshot, "intersect", intersect)
     found = [*pieces(held, memory.layout, SLOTS)]
 
     assert len(held.ranges) > 100

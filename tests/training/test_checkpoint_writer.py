@@ -22,17 +22,17 @@ from kit.faults.history import History
 from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
-from kit.training.checkpointing import writer
-from kit.training.coordination.client import CoordinatorClient
-from kit.training.coordination.questions import (
+from kit.training.core.client import CoordinatorClient
+from kit.training.core.context import MemberContext
+from kit.training.core.job import Job
+from kit.training.core.questions import (
     WHERE,
     WROTE,
     Key,
     MemberQuestion,
     ShardPath,
 )
-from kit.training.job import Job
-from kit.training.member.context import MemberContext
+from kit.training.features.checkpointing import writer
 from kit.wire.frame import Buffer
 
 ME, FILE = 1, "worker-1.safetensors"

@@ -16,9 +16,9 @@ import kit
 from kit.checkpoint import Files, Piece, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError
 from kit.testing.cluster import LocalCluster
-from kit.training.checkpointing import resume
-from kit.training.checkpointing import writer as checkpoint_writer
-from kit.training.checkpointing.collected import CollectedFile, SentFile
+from kit.training.features.checkpointing import resume
+from kit.training.features.checkpointing import writer as checkpoint_writer
+from kit.training.features.checkpointing.collected import CollectedFile, SentFile
 from tests.training.saved import MOMENTUM, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits
 

@@ -12,10 +12,10 @@ from kit.exchange.layout import Spec
 from kit.exchange.topologies import topology
 from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
-from kit.training import conflicts
-from kit.training.checkpointing.policy import Checkpoints
-from kit.training.conflicts import CONFLICTS, Configuration
-from kit.training.elastic.options import Elastic
+from kit.training.core import conflicts
+from kit.training.core.conflicts import CONFLICTS, Configuration
+from kit.training.features.checkpointing.policy import Checkpoints
+from kit.training.features.elastic.options import Elastic
 from tests.cases import for_each
 from tests.training.test_job import COMPRESSED, PS, WORKERS, made
 

@@ -17,11 +17,11 @@ from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.testing import check_coordinator, check_optimizer
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.membership import Answer, Verdict
-from kit.training.job import Job
-from kit.training.member.member import Member
+from kit.training.core.agreement import Answer, Verdict
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job
+from kit.training.core.log import Epoch
+from kit.training.core.member import Member
 from kit.training.optimizers.rule import Flat, Rule, Slot
 from tests.cases import for_each
 

@@ -20,9 +20,9 @@ from kit.errors import (
 )
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.coordination.membership import Verdict
-from kit.training.job import Job
+from kit.training.core.agreement import Verdict
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job
 
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
 EVERYBODY = range(len(TASKS))

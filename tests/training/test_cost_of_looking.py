@@ -32,9 +32,9 @@ from kit.trace.window import Window
 from kit.training.client.recorded import Recorded
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
-from kit.training.member.member import Member
-from kit.training.member.printed import PrintedLines
-from kit.training.member.snapshot import poll
+from kit.training.core.member import Member
+from kit.training.core.news import poll
+from kit.training.core.printed import PrintedLines
 from tests.training.jobs import EXAMPLES, TASKS, job
 
 MANY = 1000  # steps in an answer

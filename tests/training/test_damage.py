@@ -14,7 +14,7 @@ from kit.errors import DataLossError
 from kit.exchange.layout import Range
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.member.context import MemberContext
+from kit.training.core.context import MemberContext
 from tests.training.saved import names, train
 from tests.training.toy import Params, fit, quick_cluster
 

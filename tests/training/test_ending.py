@@ -13,7 +13,7 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.training.client.ending import Ending, note_silent
 from kit.training.client.watched import Watched
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 LIMITS = Settings(dead_after_s=10.0, suspect_after_s=2.0)
 TASKS = (Task("ps", 0), Task("worker", 0), Task("worker", 1))

@@ -9,7 +9,7 @@ import pytest
 
 from kit.errors import NotFinite, StepFailed
 from kit.training.data.sources import Divided, Source, make_source
-from kit.training.evolve import (
+from kit.training.features.evolve import (
     EvolutionShare,
     EvolutionStep,
     Population,

@@ -15,8 +15,8 @@ from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_step.loss import work_of
-from kit.training.graph_step.step import GraphStep
+from kit.training.features.graph_step.loss import work_of
+from kit.training.features.graph_step.step import GraphStep
 from tests.training.graph_models import (
     Array,
     Params,

@@ -15,7 +15,7 @@ from kit.graph.op import Tensor
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_step.loss import work_of
+from kit.training.features.graph_step.loss import work_of
 from tests.cases import for_each
 from tests.training.toy import DATA, fit
 

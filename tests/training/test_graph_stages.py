@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.graph.node import Edge, Node
-from kit.training.graph_step.step import GraphStage, cut, grouped
+from kit.training.features.graph_step.step import GraphStage, cut, grouped
 
 
 def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:

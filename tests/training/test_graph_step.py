@@ -15,8 +15,8 @@ from kit.graph.ops.state.function import py_function
 from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.training.graph_step.loss import work_of
-from kit.training.graph_step.step import GraphStep
+from kit.training.features.graph_step.loss import work_of
+from kit.training.features.graph_step.step import GraphStep
 from tests.training.graph_models import (
     Array,
     Params,

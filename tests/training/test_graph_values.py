@@ -11,7 +11,7 @@ from kit.graph.ops.math import random
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_step.loss import load_variables
+from kit.training.features.graph_step.loss import load_variables
 from tests.training.graph_models import (
     START,
     Model,

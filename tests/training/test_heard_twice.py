@@ -28,9 +28,9 @@ from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.job import Job, terms_of
-from kit.training.member.member import Member
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job, terms_of
+from kit.training.core.member import Member
 from kit.wire.message import pack_text
 
 RUN = "ab" * 16

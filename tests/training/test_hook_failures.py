@@ -18,7 +18,7 @@ from kit.hooks import (
     SessionRunHook,
 )
 from kit.testing.cluster import LocalCluster
-from kit.training.checkpointing import writer
+from kit.training.features.checkpointing import writer
 from tests.training.hook_scene import Event, Told, begin
 from tests.training.toy import initial, replayed, same_bits
 

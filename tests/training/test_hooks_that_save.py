@@ -12,7 +12,7 @@ from kit.checkpoint import Files, write_shard
 from kit.errors import CheckpointFailed
 from kit.hooks import CheckpointSaverHook, CheckpointSaverListener, StopAtStepHook
 from kit.testing.cluster import LocalCluster
-from kit.training.checkpointing import writer
+from kit.training.features.checkpointing import writer
 from tests.training.hook_scene import Event, Listener, begin
 from tests.training.saved import Patient, names
 from tests.training.toy import replayed, same_bits

@@ -9,7 +9,7 @@ import pytest
 import kit
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.core.coordinator import TrainingCoordinator
 from tests.training.saved import MANY, train
 
 

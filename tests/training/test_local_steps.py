@@ -24,7 +24,7 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.job import Job, Work
+from kit.training.core.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each

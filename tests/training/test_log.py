@@ -9,10 +9,9 @@ import pytest
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import AbortedError, InvalidArgumentError
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.log import DecisionLog, Decisions
-from kit.training.coordination.membership import Agreement, Verdict
-from kit.training.elastic.placing import Placing
+from kit.training.core.agreement import Agreement, Verdict
+from kit.training.core.log import DecisionLog, Decisions, Epoch
+from kit.training.features.elastic.placing import Placing
 from tests.cases import for_each
 
 

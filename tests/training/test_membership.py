@@ -23,9 +23,8 @@ from kit.errors import (
     InvalidArgumentError,
     PeerLost,
 )
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.log import DecisionLog
-from kit.training.coordination.membership import Agreement, Verdict
+from kit.training.core.agreement import Agreement, Verdict
+from kit.training.core.log import DecisionLog, Epoch
 from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 from tests.cases import for_each
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.errors import PeerLost
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.membership import Agreement, Verdict
+from kit.training.core.agreement import Agreement, Verdict
+from kit.training.core.log import Epoch
 from tests.agreement import Game
 
 

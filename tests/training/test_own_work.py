@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kit
-from kit.training.own_work import LocalTraining, OwnWork
+from kit.training.core.axes import LocalTraining, OwnWork
 from tests.cases import for_each
 from tests.training.test_job import made
 

@@ -17,9 +17,9 @@ from kit.progress import Line, NotebookLine, PlainLines, TerminalLine
 from kit.task import Task
 from kit.training.client.task_lines import task_lines
 from kit.training.client.watched import Watched
-from kit.training.job import Job
-from kit.training.member import printed as module
-from kit.training.member.printed import MOST_A_SECOND, PrintedLines
+from kit.training.core import printed as module
+from kit.training.core.job import Job
+from kit.training.core.printed import MOST_A_SECOND, PrintedLines
 
 
 class Clock:

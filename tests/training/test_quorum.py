@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InternalError
 from kit.exchange.plan import chain
-from kit.training.backup_workers.policy import Quorum, QuorumUpdate, order_of
-from kit.training.member.loops import Fate
+from kit.training.core.loops import Fate
+from kit.training.features.backup_workers.policy import Quorum, QuorumUpdate, order_of
 
 END = 5
 

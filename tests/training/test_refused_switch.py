@@ -8,8 +8,8 @@ import pytest
 
 import kit
 from kit.testing.cluster import LocalCluster
-from kit.training.coordination.epoch import Epoch
-from kit.training.member.epoch_runner import EpochRunner
+from kit.training.core.epoch import EpochRunner
+from kit.training.core.log import Epoch
 from tests.training.paced import Held, begin, how
 from tests.training.toy import replayed, same_bits
 

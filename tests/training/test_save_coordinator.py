@@ -15,9 +15,9 @@ import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.checkpointing.save_coordinator import SaveCoordinator
-from kit.training.coordination.questions import Key
-from kit.training.job import Job
+from kit.training.core.job import Job
+from kit.training.core.questions import Key
+from kit.training.features.checkpointing.save_coordinator import SaveCoordinator
 
 WRITERS = (0, 1)
 BUSY = "it was still writing the checkpoint before."

@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.training.coordination.save_schedule import SaveSchedule
+from kit.training.core.agreement import SaveSchedule
 
 # What may happen next: a step that is due to be saved, one that is not, the writer
 # completes what it writes, the news of that is heard.

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from kit.exchange.topologies.topology import by_name
 from kit.task import Task
-from kit.training.schedule import Asynchronous, FirstArrivals, Schedule, Synchronous
+from kit.training.core.axes import Asynchronous, FirstArrivals, Schedule, Synchronous
 from tests.cases import for_each
 from tests.training.test_job import made
 

@@ -12,9 +12,9 @@ import pytest
 from kit.errors import DeadlineExceededError
 from kit.exchange.ports.port import Stamp
 from kit.task import Task
-from kit.training.member.context import MemberContext
-from kit.training.member.member import Member
-from kit.training.member.snapshot import parameters
+from kit.training.core.context import MemberContext
+from kit.training.core.member import Member
+from kit.training.core.news import parameters
 
 
 @dataclass

@@ -14,7 +14,7 @@ from kit.errors import InvalidArgumentError, StepFailed, UnimplementedError
 from kit.hooks import EarlyStoppingHook, ValidationHook
 from kit.pickling import dumps
 from kit.testing.cluster import LocalCluster
-from kit.training.hooks.adapters import hooks_of
+from kit.training.features.hooks.adapters import hooks_of
 from tests.cases import for_each
 from tests.training.hook_scene import begin
 from tests.training.toy import Params, fit, initial, quick_cluster, replayed, same_bits

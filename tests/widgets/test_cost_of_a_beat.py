@@ -13,8 +13,8 @@ from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TransferKind
 from kit.training.client.recorded import Cursors, News, Recorded
-from kit.training.job import Job
-from kit.training.member.snapshot import LOGS
+from kit.training.core.job import Job
+from kit.training.core.news import LOGS
 from tests.training.jobs import job
 from widgets.board import snapshot, watcher
 from widgets.board.board import TrafficBoard

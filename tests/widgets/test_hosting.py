@@ -19,7 +19,7 @@ from kit.trace.log import rows
 from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
-from kit.training.elastic.generation import Generation
+from kit.training.features.elastic.generation import Generation
 from tests.cases import for_each
 from tests.elastic.scene import train
 from tests.widgets.live import columns

@@ -17,8 +17,8 @@ import ipywidgets as ipw
 from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
 from kit.markup import markup
-from kit.training import conflicts
 from kit.training.client.run import Run
+from kit.training.core import conflicts
 from kit.wire.shaping import LinkSettings
 from widgets.board.run_state import Moment
 from widgets.drawing.front_end import button

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from kit.task import Task
 from kit.trace.named_rows import listed
-from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import is_server
+from kit.training.features.elastic.generation import Generation
+from kit.training.features.elastic.placing import is_server
 
 GONE, LEFT, STANDS_BY = "is gone", "has left", "stands by"
 _FATES = {GONE: "are gone", LEFT: "have left", STANDS_BY: "stand by"}

@@ -66,10 +66,20 @@ PRELOAD = (
     "kit.cluster.cells.remote",
     "kit.server.engine",
     # What the first training loads by name.
-    *("kit.training.member.sync_steps", "kit.training.member.async_steps"),
-    *("kit.training.checkpointing.writer", "kit.training.hooks.bridge"),
-    *("kit.server.elastic.training", "kit.training.elastic.regrouping"),
-    *("kit.training.elastic.copier", "kit.training.backup_workers.steps"),
+    "kit.training.core.sync_steps",
+    "kit.server.elastic.training",
+    *(
+        f"kit.training.features.{name}"
+        for name in (
+            "asynchronous.async_steps",
+            "backup_workers.rejoining",
+            "backup_workers.steps",
+            "checkpointing.writer",
+            "elastic.copier",
+            "elastic.regrouping",
+            "hooks.bridge",
+        )
+    ),
 )
 
 # What the client raises for an engine that the controller no longer knows.

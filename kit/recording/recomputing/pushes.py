@@ -20,7 +20,7 @@ from kit.errors import FailedPreconditionError, UnimplementedError
 from kit.recording.recomputing.stretches import Stretch
 from kit.trace.log import Rows
 from kit.trace.named_rows import Change
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 #: By asynchronous epoch and server, the workers whose pushes it took, in order.
 Orders = Mapping[tuple[int, int], Sequence[int]]

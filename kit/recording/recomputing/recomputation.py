@@ -1,13 +1,13 @@
 """All members of a recorded training in one thread: the same parts, without a cluster.
 
 Theory of operation. Each member has the loop and the part that it had in the training
-(`kit.training.member`), over links that hold their messages. Here a loop goes on until
-it wants a phase for which others are needed. Members that exchange together stand there
-until all do, and then all messages arrive at once. Where servers serve workers in their
-turn, a worker computes when its push is due by the recorded order, and the servers take
-it. A change of configuration moves the same state as in the training, and begins new
-loops. So every bit is computed again: only the state to begin with and the order of
-pushes come from the recording.
+(`kit.training.core.part`), over links that hold their messages. Here a loop goes on
+until it wants a phase for which others are needed. Members that exchange together stand
+there until all do, and then all messages arrive at once. Where servers serve workers in
+their turn, a worker computes when its push is due by the recorded order, and the
+servers take it. A change of configuration moves the same state as in the training, and
+begins new loops. So every bit is computed again: only the state to begin with and the
+order of pushes come from the recording.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ from kit.recording.recomputing.pushes import (
 from kit.recording.recomputing.stretches import Stretch
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
-from kit.training.job import Job, Work
-from kit.training.member.context import MemberContext
-from kit.training.member.epoch_runner import part_of
-from kit.training.member.loops import Playing, StepPhase
-from kit.training.member.part import MemberPart, PartRole
-from kit.training.member.step_events import StepEvents
-from kit.training.member.sync_steps import SyncServer
-from kit.training.snapshot.shard import fill, ranges_of
+from kit.training.core.axes import ranges_of
+from kit.training.core.context import MemberContext
+from kit.training.core.epoch import part_of
+from kit.training.core.job import Job, Work
+from kit.training.core.loops import Playing, StepPhase
+from kit.training.core.part import MemberPart, PartRole
+from kit.training.core.snapshot import fill
+from kit.training.core.step_events import StepEvents
+from kit.training.core.sync_steps import SyncServer
 from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker
 

@@ -19,9 +19,9 @@ from kit.message_fields import (
 )
 from kit.server.elastic.shared_copies import ShownArenas
 from kit.server.elastic.standing import Ballot, Plain
-from kit.training.coordination.log import DecisionLog
-from kit.training.elastic.generation import Holder
-from kit.training.snapshot.shard import CopyPoint, Shard
+from kit.training.core.log import DecisionLog
+from kit.training.core.snapshot import CopyPoint, Shard
+from kit.training.features.elastic.generation import Holder
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler

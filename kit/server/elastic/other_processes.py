@@ -12,9 +12,9 @@ from kit.errors import InternalError
 from kit.server.elastic.shared_copies import CopyLink
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
-from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
-from kit.training.elastic.generation import Holder
-from kit.training.snapshot.shard import Shard
+from kit.training.core.snapshot import Shard
+from kit.training.features.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
+from kit.training.features.elastic.generation import Holder
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Answer, Caller
 
@@ -82,7 +82,7 @@ class OtherProcesses:
         return {}
 
     def ask_all(self, wanted: Ask) -> Told:
-        """Ask processes at the same time; see `kit.training.elastic.asking`."""
+        """Ask processes at the same time; see `elastic.asking`."""
         question = self._about(wanted.values)
         limit_s = wanted.limit_s or self._now.job.settings.step_deadline_s
 

@@ -12,7 +12,7 @@ import time
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.training.snapshot.shard import Shard
+from kit.training.core.snapshot import Shard
 from kit.wire.frame import Buffer
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds

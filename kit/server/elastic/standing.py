@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import AbortedError, Fenced, KitError
-from kit.training.coordination.log import DecisionLog
-from kit.training.elastic.generation import Generation
-from kit.training.job import Job
+from kit.training.core.job import Job
+from kit.training.core.log import DecisionLog
+from kit.training.features.elastic.generation import Generation
 
 #: Attempts to begin a generation are numbered; of two equal ones, the higher name wins.
 Ballot = tuple[int, str]

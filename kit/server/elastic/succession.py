@@ -1,8 +1,8 @@
 """How one generation of an elastic training follows another: who leads, who joins.
 
-`kit.training.elastic.generation` has the rules and their theory. Leading and joining
-are coroutines: they decide what to ask of which process, and `OtherProcesses` asks it.
-So tests can play all histories of a few processes without threads or links.
+`kit.training.features.elastic.generation` has the rules and their theory. Leading and
+joining are coroutines: they decide what to ask of which process, and `OtherProcesses`
+asks it. So tests can play all histories of a few processes without threads or links.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from kit.errors import (
 from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.trace.named_rows import Change
-from kit.training.coordination.log import DecisionLog
-from kit.training.elastic import generation as rules
-from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
-from kit.training.elastic.generation import Generation, Holder
-from kit.training.elastic.placing import Placing, in_order, is_server
-from kit.training.job import Job
-from kit.training.snapshot.shard import CopyPoint, Held
+from kit.training.core.job import Job
+from kit.training.core.log import DecisionLog
+from kit.training.core.snapshot import CopyPoint, Held
+from kit.training.features.elastic import generation as rules
+from kit.training.features.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
+from kit.training.features.elastic.generation import Generation, Holder
+from kit.training.features.elastic.placing import Placing, in_order, is_server
 
 # A member that could not begin because of one of these would fail at every other try.
 _FINAL: Final = (

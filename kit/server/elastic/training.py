@@ -31,14 +31,13 @@ from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.other_processes import Neighbours, OtherProcesses
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
-from kit.training.coordination.log import DecisionLog
-from kit.training.elastic.asking import Ask
-from kit.training.elastic.copies import Copies, ToldRows
-from kit.training.elastic.generation import Holder
-from kit.training.job import Job, Work
-from kit.training.member.member import Member
-from kit.training.snapshot.buffers import BuffersByMember
-from kit.training.snapshot.shard import Beginning, CopyPoint, Shard
+from kit.training.core.job import Job, Work
+from kit.training.core.log import DecisionLog
+from kit.training.core.member import Member
+from kit.training.core.snapshot import Beginning, BuffersByMember, CopyPoint, Shard
+from kit.training.features.elastic.asking import Ask
+from kit.training.features.elastic.copies import Copies, ToldRows
+from kit.training.features.elastic.generation import Holder
 from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What the members of a training rely on in its coordinator, as one check.
 
 No task is started and nothing waits: the check asks what members ask, with no patience,
-and sets the clock itself. The theory is in `kit.training.coordination.membership`.
+and sets the clock itself. The theory is in `kit.training.core.agreement`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kit.errors import Fenced, KitError, StepFailed
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import registered
 from kit.task import Task
-from kit.training.coordination.epoch import Epoch
-from kit.training.coordination.membership import Answer, Verdict
-from kit.training.job import Job
+from kit.training.core.agreement import Answer, Verdict
+from kit.training.core.job import Job
+from kit.training.core.log import Epoch
 from kit.training.optimizers.rules import GradientDescent
 
 _TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
@@ -88,7 +88,7 @@ def check_coordinator(make: Make) -> None:
     Examples
     --------
     >>> from kit.testing import check_coordinator
-    >>> from kit.training.coordination.coordinator import TrainingCoordinator
+    >>> from kit.training.core.coordinator import TrainingCoordinator
     >>> check_coordinator(TrainingCoordinator)
     """
     for case in _CASES:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from kit.errors import DeadlineExceededError, LinkLost, PeerLost
 from kit.training.client.watched import Watched
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 _AFTER_SILENCE_S = 0.5  # than `dead_after_s`, where somebody was silent for as long

@@ -32,8 +32,8 @@ from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.requests import not_over, over
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.watched import Teller, Watched, gone
-from kit.training.coordination.epoch import Epoch
-from kit.training.job import Job
+from kit.training.core.job import Job
+from kit.training.core.log import Epoch
 from kit.wire.rpc import Caller
 
 

@@ -21,9 +21,9 @@ from kit.exchange.plan import Owned
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import TransferKind
-from kit.training.coordination.epoch import Epoch
-from kit.training.job import Job
-from kit.training.member.moves import moves
+from kit.training.core.epoch import moves
+from kit.training.core.job import Job
+from kit.training.core.log import Epoch
 
 
 @dataclass(frozen=True)

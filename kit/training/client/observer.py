@@ -44,8 +44,8 @@ from kit.training.client.watched import (
     take_gathered,
     unwatchable,
 )
-from kit.training.commands import check_command
-from kit.training.job import Job
+from kit.training.core.commands import check_command
+from kit.training.core.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 T = TypeVar("T")
@@ -415,7 +415,7 @@ class Observer(TrainingFacts):
             if self._job is not job:
                 return True  # another thread has found it
             try:
-                find_next = load("kit.training.elastic.following:find_next")
+                find_next = load("kit.training.features.elastic.following:find_next")
                 following = find_next(job, self._process, self.step())
             except KitError as error:
                 self._elastic_error = error

@@ -16,7 +16,7 @@ from kit.trace.log import Rows, rows
 from kit.trace.named_rows import Kept
 from kit.trace.traffic import MEASURE, STEP
 from kit.trace.window import MeasureTable, Thinned, Thinning, Window
-from kit.training.member.snapshot import LOGS
+from kit.training.core.news import LOGS
 
 #: How much of each table somebody has seen.
 Cursors = tuple[int, ...]

@@ -15,7 +15,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.training.client.watched import Watched
-from kit.training.job import Job
+from kit.training.core.job import Job
 from kit.wire.rpc import Caller
 
 

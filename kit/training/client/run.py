@@ -23,7 +23,6 @@ from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
 from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace, beside
-from kit.training import conflicts
 from kit.training.arguments import check_timeout
 from kit.training.client import report
 from kit.training.client.facts import TrainingFacts
@@ -42,8 +41,9 @@ from kit.training.client.requests import Dial
 from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
-from kit.training.commands import check_command
-from kit.training.job import Job, Work
+from kit.training.core import conflicts
+from kit.training.core.commands import check_command
+from kit.training.core.job import Job, Work
 from kit.waking import waking
 from kit.wire.shaping import LinkSettings
 

@@ -1,6 +1,6 @@
 """What a run shows of its checkpoints, and its request for one.
 
-What writes and reads them is a feature: `kit.training.checkpointing`.
+What writes and reads them is a feature: `kit.training.features.checkpointing`.
 """
 
 from __future__ import annotations

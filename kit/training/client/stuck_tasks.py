@@ -10,7 +10,7 @@ from kit.errors import KitError
 from kit.task import Task
 from kit.training.client.report import LOOK
 from kit.training.client.watched import Watched
-from kit.training.job import Job
+from kit.training.core.job import Job
 
 
 class StuckTasks:

@@ -7,8 +7,8 @@ from typing import Any
 
 from kit.progress import Line
 from kit.training.client.watched import Watched
-from kit.training.job import Job
-from kit.training.member.printed import ERROR, MORE
+from kit.training.core.job import Job
+from kit.training.core.printed import ERROR, MORE
 
 
 def task_lines(job: Job, watched: Sequence[Watched]) -> Iterator[Line]:

@@ -29,8 +29,8 @@ from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.training.client.flight_recorder import Seen
 from kit.training.client.recorded import News
-from kit.training.coordination.member_errors import SURVIVED
-from kit.training.member.snapshot import LOGS, unpack_news
+from kit.training.core.member_errors import SURVIVED
+from kit.training.core.news import LOGS, unpack_news
 
 # --------------------------------------------------------------------------------------
 # Shows what the hooks of a training report, where it was begun: one line, overwritten.
@@ -149,7 +149,7 @@ class Watched:
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
     more: bool = False  # is to be fetched at once
     is_caught_up: bool = False  # all that it had when it was asked last is here
-    doing: dict[str, Any] = field(default_factory=dict)  # see `kit.training.member`
+    doing: dict[str, Any] = field(default_factory=dict)  # see `activity`
     heard_at: int = 0  # when it was heard last (ns, here)
     since: float = field(default_factory=time.monotonic)  # when we began to listen
     # Nothing more will come, nor a generation of an elastic training that follows.

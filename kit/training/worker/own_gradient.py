@@ -10,7 +10,7 @@ from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.places import Places
 
 if TYPE_CHECKING:
-    from kit.training.job import Job
+    from kit.training.core.job import Job
     from kit.training.worker.worker import Compute
 
 # A mini-batch's own rows, how many these are, and how many those of all workers are.

@@ -19,11 +19,11 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.features import load
 from kit.trace.log import LONGEST_NAME, encoded_name
+from kit.training.core.job import Job, Work
 from kit.training.data.agreement import DataReport
 from kit.training.data.dask_source import Batch
 from kit.training.data.sources import Reported, make_source
 from kit.training.data.splits import check_seed
-from kit.training.job import Job, Work
 from kit.training.worker import kept_state
 from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer

@@ -1,1 +1,0 @@
-"""The coordinator of a training: membership, boundaries, failures."""

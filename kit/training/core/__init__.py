@@ -1,0 +1,17 @@
+"""What trains by itself: decisions, members, steps; no feature is needed.
+
+What decides, and what a step is, reads in this order:
+
+    job          what all members agree on before the start; `axes`: its three choices
+    log          what was decided since, in order, and what that comes to
+    agreement    which boundary is next, and what happens there: pure
+    coordinator  the same with a lock and a clock: who is alive, what is asked for
+    member       one task's thread: arrive, prepare, do steps until a halt; its heart
+    epoch        what changes when an epoch begins, and what carries its steps out
+    loops        the phases of a step, in order: pure
+
+Beside them: `questions` is all that a member asks the coordinator, and `client` how;
+`suspicions` and `member_errors` find and say who is lost, `digests` whose parameters
+differ; `part` and `sync_steps` do what the loops want; `snapshot` is the state of one
+step, for whoever wants it; `news`, `activity` and `printed` are what others may see.
+"""

@@ -1,0 +1,592 @@
+"""Which configuration holds for which steps, and how all members agree on the next.
+
+Pure: no clock, no lock, no link; `kit.training.core.coordinator` gives it
+those. An epoch is a numbered, immutable configuration. Whatever changes a running
+training (another topology, another link speed, a member that comes back, the start
+itself) is agreed at a boundary between two steps.
+
+Theory of operation
+-------------------
+
+The members are the tasks of the job, numbered by their place in it. The first worker is
+the coordinator: its task holds the `TrainingCoordinator`, and its step loop asks that,
+before it contributes to a step, whether all have to meet after it. If so, a halt
+travels with the messages of that very step, so each member that completes the step
+knows of it, and nobody can be a step further. Asynchronous members come to the boundary
+as each hears of it. Members come to the coordinator, never the other way round:
+
+    members   arrive ------------------> prepare ----------> go on
+                     all are there: what             all could: commit
+                     is requested now?                  one could not: nobody does
+
+*Boundaries.* Every member counts its boundaries ("rounds"). A fast one may come to the
+next before a slow one has read the answer of the last, so an arrival is taken at the
+next boundary and at the one before, and nowhere else. When all members that are not
+lost are there, the verdict is decided once, in this order: a checkpoint to save; a copy
+for the memory of other tasks; the end, which waits for a checkpoint that is being
+written; an epoch to prepare; a pause, which is no verdict yet; to go on. The step is
+the largest that a member came with. Synchronous members all come with the same;
+asynchronous ones have made different numbers of updates. Time before the start is epoch
+0, and the first boundary proposes epoch 1. After the last copy of a generation of an
+elastic training there is no verdict any more: all stay there.
+
+*Epochs.* To prepare changes nothing. Each member says that it could, or why not; when
+all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
+abandoned: then the training fails. On COMMIT a member ends what its steps had started,
+moves what the change needs (parameters at the start, at a switch the optimizer's slots,
+for members that have only what they pulled last or have just come back the
+parameters too), and binds the new plan. It comes to the next boundary before it does a
+step.
+
+*Asked twice.* A cut line may lose an answer, so each question may be heard again.
+Arrivals and readiness are entries of a table, and the verdict is kept: a repeated
+question finds the same answer. WAIT means "ask again", not that nothing was noted.
+
+*Who is lost.* A member is lost when it was silent for `dead_after_s`, once it was
+heard, or its links have closed before it left. If the job can spare it (backup workers,
+and enough of them are left), no boundary waits for it and the training goes on; else
+the training fails. A member that fails itself says so, and the first cause counts. Its
+report that *another* is lost is a suspicion: the death of one makes its neighbours end,
+and theirs theirs. `suspicions` follows these reports to where the chain ends.
+
+*Who comes back.* A new process of a lost member has a new incarnation, a number that
+counts up. What carries an older number is refused (`Fenced`), and so is a second
+process with the same. It asks for a boundary, which makes the members meet; the
+proposed epoch names who joins, and is ready only when the newcomer is too. If it is
+lost again before, that epoch is abandoned, and what else was requested stays so.
+
+*Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
+can make the training fail. Members take their leave, and the coordinator's task stays
+until all have, or `stop_deadline_s` is over; a member that is gone by then counts as
+having left. Where workers do not agree after a step (`Topology.agrees`), the last step
+is done in a topology in which they do, and so is one more after a stop. A failure is
+raised at whatever a member asks next, and is in the answer to its next heartbeat, which
+ends its waits. If the coordinator's task is gone, every other member finds out by its
+own heartbeat and ends with `PeerLost`. It is a failure too when a worker has waited at
+a boundary for `step_deadline_s` and not all are there, or not all have been ready for
+what was proposed for as long: the error names those that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kit.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    KitError,
+)
+from kit.exchange.plan import Group
+from kit.exchange.ports.port import NO_HALT
+from kit.exchange.topologies.topology import agreeing, by_name, steps_to_all
+from kit.training.core.log import DecisionLog, Decisions, Epoch
+
+
+class Verdict(Enum):
+    """What a member should do now."""
+
+    WAIT = "wait"  # not all are there, or the training is paused
+    GO = "go"  # carry on as before
+    PREPARE = "prepare"  # get ready for the epoch, then report
+    COMMIT = "commit"  # all are ready: the epoch begins
+    ABANDON = "abandon"  # one could not: carry on as before
+    SAVE = "save"  # copy what is yours, then come to the next boundary
+    COPY = "copy"  # the same, for the memory of another task
+    FINISH = "finish"  # the training is over
+
+
+class Answer(NamedTuple):
+    """The answer to a member: what to do, the epoch proposed, why not, at which step.
+
+    `halt`, with GO: the first step that nobody may begin, if that is known already.
+    """
+
+    verdict: Verdict
+    epoch: Epoch | None
+    reason: str
+    step: int
+    halt: int = NO_HALT
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the answer as data that JSON can carry."""
+        epoch = self.epoch.to_plain() if self.epoch else None
+        return {**self._asdict(), "verdict": self.verdict.value, "epoch": epoch}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Answer:
+        """Rebuild an answer from `to_plain`."""
+        epoch = Epoch.from_plain(plain["epoch"]) if plain["epoch"] else None
+        verdict, reason = Verdict(plain["verdict"]), str(plain["reason"])
+        return cls(verdict, epoch, reason, int(plain["step"]), int(plain["halt"]))
+
+
+@dataclass
+class Round:
+    """One boundary: who has arrived, what was proposed, who is ready for it."""
+
+    arrived: dict[int, int] = field(default_factory=dict)  # member -> step
+    prepared: dict[int, str | None] = field(default_factory=dict)  # -> why not
+    proposal: Epoch | None = None
+    verdict: Verdict = Verdict.WAIT
+    outcome: Verdict = Verdict.WAIT
+    reason: str = ""
+    step: int = 0  # the step that all stand before
+    halt: int | None = None  # given with GO: the step that nobody may begin
+
+
+class Agreement:
+    """The coordinator's account of one training's epochs.
+
+    >>> agreement = Agreement([0, 1], Epoch(0, "ring"), steps=10)
+    >>> agreement.arrive(0, 0, step=0); agreement.arrive(1, 0, step=0)
+    >>> agreement.verdict(0), agreement.rounds[0].proposal.number
+    (<Verdict.PREPARE: 'prepare'>, 1)
+    """
+
+    def __init__(
+        self,
+        members: Sequence[int],
+        start: Epoch,
+        steps: int,
+        *,
+        saves: bool = False,
+        log: DecisionLog | None = None,
+    ) -> None:
+        """`start` is epoch 0: what should hold from the first step on.
+
+        What is decided goes to the `log`, which may go on from other coordinators.
+
+        With `saves`, the training does not end before its last state is saved, or an
+        attempt to do so has failed.
+        """
+        self.members = frozenset(members)
+        self.lost: frozenset[int] = frozenset()  # the training goes on without them
+        # Those of them that ask to take part again, by incarnation.
+        self.returning: dict[int, int] = {}
+        self.epoch = start
+        self.steps = steps
+        self.rounds: dict[int, Round] = {}
+        self.error: KitError | None = None
+        self.log = log or DecisionLog(Decisions(start))
+        self._generation = self.log.generation
+        self._is_ending = False  # whether they must agree now, whatever is requested
+        self.is_finished = False  # whether the end was agreed
+        self.saves = SaveSchedule(at_the_end=saves)
+        self.is_copy_due = False  # whether the state is to be copied to other tasks
+        self.is_last_copy = False  # whether no step is to be done after that copy
+        self.is_held = False  # whether that copy was agreed: all stay where they are
+
+    @property
+    def now(self) -> Decisions:
+        """What is decided, by this coordinator and those before it."""
+        return self.log.now
+
+    def append(self, kind: str, nonce: str = "", /, **values: Any) -> None:
+        """Append a decision to the log."""
+        self.log.append(self._generation, kind, nonce, **values)
+
+    def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
+        """Note a request; one that is repeated, by its `nonce`, counts once."""
+        if what == "pause" and values.get("steps"):
+            met = [max(one.arrived.values(), default=0) for one in self.rounds.values()]
+            values["to"] = max([self.now.reached, *met]) + values["steps"]
+        self.append("command", nonce, what=what, values=values)
+
+    def _take_up(self, step: int, *, stands: bool = False) -> Decisions:
+        """Turn requests for a step not after `step` into what is requested now.
+
+        `stands`: all members stand before it, and it is none that is repeated.
+        """
+        now = self.log.now
+        if (now.later and now.later[0][0] <= step) or (stands and now.budget):
+            self.append("taken", step=step, stands=stands)
+            now = self.log.now
+        # The last step, and one more after a stop, is done in a topology in which
+        # workers agree. Steps that are repeated after a loss are done as they were: a
+        # stop that was requested after them must not change them.
+        is_stopped = now.is_stopped and step >= now.reached
+        self._is_ending = self._is_ending or is_stopped or step >= self.steps - 1
+        return now
+
+    def fail(self, error: KitError) -> None:
+        """End the training with an error; the first one counts.
+
+        A training that is known to be complete cannot fail any more: its members leave
+        one after the other, and one that is gone has left.
+        """
+        if not self.is_finished:
+            self.error = self.error or error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end was agreed, or the training has failed."""
+        return self.is_finished or self.error is not None
+
+    @property
+    def pending(self) -> Epoch | None:
+        """The configuration that is requested and does not hold yet."""
+        return self._unless_it_holds(self._for_now(self.now.requested))
+
+    @property
+    def expected(self) -> Epoch | None:
+        """`pending`, with what was requested since the members were last asked."""
+        return self._unless_it_holds(self._for_now(self.now.foreseen()))
+
+    def _for_now(self, requested: Epoch) -> Epoch:
+        """Return what is to hold of what is requested, which stays so.
+
+        Steps that are done again after a loss are done in what was requested for them.
+        """
+        if not self._is_ending:
+            return requested
+        return replace(requested, topology=agreeing(requested.topology))
+
+    def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
+        holds = self.epoch.number and self.epoch.is_like(requested)
+        return None if holds else requested
+
+    @property
+    def _may_copy(self) -> bool:
+        """Whether to copy now: not while a checkpoint is being written.
+
+        If that save is lost with a process, the steps that lead to it are to be done
+        again, and the save with them; from a copy of a later step they would not be.
+        """
+        return self.is_copy_due and not self.saves.is_under_way
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet before the step after `step` begins."""
+        now = self._take_up(step + 1)
+        if self._unless_it_holds(self._for_now(now.requested)) is not None:
+            return True
+        if self.returning or self._may_copy:
+            return True
+        # Steps that are done again: a save, a pause or a stop came after them.
+        if step + 1 < now.reached:
+            return False
+        return self.saves.is_called or now.is_stopped or now.stands(step + 1)
+
+    def arrive(self, member: int, number: int, step: int) -> None:
+        """Note that a member stands at its boundary `number`, before `step`.
+
+        Raises `InvalidArgumentError` for a boundary to which no member can have come
+        yet or any more, and for a step that the training does not have.
+        """
+        self._check(member)
+        wait = Verdict.WAIT
+        decided = [n for n, one in self.rounds.items() if one.verdict is not wait]
+        # The boundary before is open too: a slow member may ask there again, because
+        # its answer was lost, when a fast one has come to the next already.
+        due = max(decided, default=-1) + 1
+        if not due - 1 <= number <= due:
+            raise InvalidArgumentError(
+                f"member {member} came to boundary {number}, and boundary {due} is the "
+                f"next; each member counts them one by one from 0."
+            )
+        if step > self.steps and self.epoch.synchronous:
+            raise InvalidArgumentError(
+                f"member {member} came to step {step} of a training of {self.steps}."
+            )
+        self.rounds.setdefault(number, Round()).arrived[member] = step
+        # A member may still ask about the boundary before this one, never about older.
+        self.rounds.pop(number - 3, None)
+
+    def missing(self, number: int) -> frozenset[int]:
+        """Return the members that have not arrived (or are not ready) yet."""
+        return self._missing(self.rounds.get(number, Round()))
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The members for which others wait at the newest boundary that any is at."""
+        begun = [number for number, one in self.rounds.items() if one.arrived]
+        return self.missing(max(begun)) if begun else frozenset()
+
+    def _missing(self, meeting: Round) -> frozenset[int]:
+        present = self.members - self.lost
+        if meeting.verdict is not Verdict.PREPARE:
+            return present - meeting.arrived.keys()
+        return (present | _joined(meeting)) - meeting.prepared.keys()
+
+    def lose(self, member: int) -> None:
+        """Go on without a member: no boundary waits for it."""
+        self.lost |= {member}
+        self.returning.pop(member, None)
+        for meeting in self.rounds.values():
+            # As if it had refused: the others have prepared links to it, so what was
+            # proposed cannot begin without it.
+            if member in _joined(meeting):
+                meeting.prepared[member] = "the member that was to join is gone"
+            is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
+            if meeting.verdict is Verdict.PREPARE and is_open:
+                self._conclude(meeting)
+
+    def take_back(self, member: int, incarnation: int) -> None:
+        """Let a lost member take part again, from the next boundary on."""
+        self._check(member)
+        self.returning[member] = incarnation
+
+    def maybe_return_of(self, member: int) -> int | None:
+        """Return the boundary at which a lost member is to be taken back now."""
+        for number, meeting in self.rounds.items():
+            if member in _joined(meeting) and meeting.outcome is Verdict.WAIT:
+                return number
+        return None
+
+    def verdict(self, number: int) -> Verdict:
+        """Return what to do at a boundary; raises the error of a failed training."""
+        if self.error is not None:
+            raise self.error
+        meeting = self.rounds.setdefault(number, Round())
+        if meeting.verdict is Verdict.WAIT and not self.missing(number):
+            self._decide(meeting)
+        return meeting.verdict
+
+    def _decide(self, meeting: Round) -> None:
+        meeting.step = step = max(meeting.arrived.values())
+        repeats = step < self.now.reached
+        now = self._take_up(step, stands=not repeats)
+        requested = self.pending
+        is_stopped = now.is_stopped and not repeats and not now.is_apart(step)
+        # A training of no steps begins, too: before the first epoch only one member has
+        # parameters.
+        ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
+        may_save = self.epoch.number and not repeats
+        if self.is_held:
+            return  # WAIT for ever: the generation ends here, where all have copied
+        # Saves come before all that moves the state, and before the end.
+        if may_save and self.saves.is_due(step, ends=ends):
+            meeting.verdict = Verdict.SAVE
+            self.saves.agree(step)
+        elif self.epoch.number and self._may_copy and not ends:
+            meeting.verdict, self.is_copy_due = Verdict.COPY, False
+            self.is_held = self.is_last_copy
+        elif ends and not self.saves.is_under_way:
+            meeting.verdict, self.is_finished = Verdict.FINISH, True
+        elif ends:
+            return  # WAIT: what is being written is complete before the training is
+        elif requested is not None or self.returning:
+            meeting.proposal = replace(
+                self._for_now(now.requested),
+                number=self.epoch.number + 1,
+                first_step=step,
+                joined=tuple(sorted(self.returning.items())),
+            )
+            meeting.verdict = Verdict.PREPARE
+        elif repeats or now.is_stopped or not now.stands(step):
+            meeting.verdict = Verdict.GO
+
+    @property
+    def _agrees(self) -> bool:
+        """Whether all workers have the same parameters after a step of this epoch."""
+        return agreeing(self.epoch.topology) == self.epoch.topology
+
+    def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
+        """Note that a member is ready for the proposal, or why it cannot.
+
+        Raises `InvalidArgumentError` where nothing was proposed.
+        """
+        self._check(member)
+        meeting = self.rounds.get(number)
+        if meeting is None or meeting.verdict is not Verdict.PREPARE:
+            raise InvalidArgumentError(
+                f"member {member} prepared for boundary {number}, where nothing is "
+                f"proposed."
+            )
+        meeting.prepared[member] = refusal
+        if meeting.outcome is Verdict.WAIT and not self.missing(number):
+            self._conclude(meeting)
+
+    def outcome(self, number: int) -> Verdict:
+        """Return whether the proposal holds; raises as `verdict` does."""
+        if self.error is not None:
+            raise self.error
+        return self.rounds[number].outcome
+
+    def _conclude(self, meeting: Round) -> None:
+        if meeting.proposal is None:
+            raise InternalError("members prepared where nothing was proposed.")
+        refusals = sorted(set(filter(None, meeting.prepared.values())))
+        reasons = "; ".join(refusals)
+        is_ending = self.now.is_stopped or meeting.step >= self.steps - 1
+        if refusals and not self.epoch.number:
+            self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
+        elif refusals and is_ending and not self._agrees:
+            what = "the workers cannot agree on parameters at the end"
+            self.fail(FailedPreconditionError(f"{what}: {reasons}"))
+        elif refusals:
+            meeting.outcome, meeting.reason = Verdict.ABANDON, reasons
+            # A member that refuses a newcomer may accept what else was requested: that
+            # is proposed again at the next boundary, without the newcomer.
+            if joined := _joined(meeting):
+                self._let_go(joined)
+            else:  # else it would be proposed, and refused, at every boundary
+                self.append("refused", why=reasons, holds=self.epoch.to_plain())
+        else:
+            meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
+            self.lost -= _joined(meeting)
+            self._let_go(_joined(meeting))
+
+    def _let_go(self, joined: frozenset[int]) -> None:
+        for member in joined:
+            self.returning.pop(member, None)
+
+    def _check(self, member: int) -> None:
+        if member not in self.members:
+            raise InternalError(f"{member} is not a member; there are {self.members}.")
+
+
+def _joined(meeting: Round) -> frozenset[int]:
+    proposal = meeting.proposal
+    return frozenset(one for one, _ in proposal.joined) if proposal else frozenset()
+
+
+# --------------------------------------------------------------------------------------
+# Whether a training stands where it was asked to stand, or is still on its way there.
+
+
+def halting(agreement: Agreement) -> str:
+    """Return what is requested of a training and waits for the end of a step.
+
+    One of "pausing", "stopping" and "".
+
+    >>> from kit.training.core.log import Epoch
+    >>> agreement = Agreement([0], Epoch(1, "ring"), steps=10)
+    >>> agreement.arrive(0, 0, step=0); agreement.command("pause")
+    >>> halting(agreement)
+    ''
+    >>> agreement.command("resume"); agreement.verdict(0)
+    <Verdict.GO: 'go'>
+    >>> agreement.arrive(0, 1, step=1); agreement.command("pause", steps=2)
+    >>> agreement.verdict(1), halting(agreement)
+    (<Verdict.GO: 'go'>, 'pausing')
+    """
+    if agreement.is_finished or agreement.error is not None:
+        return ""
+    if agreement.now.is_stopped:
+        return "stopping"
+    newest = max(agreement.rounds, default=-1)
+    waits = newest >= 0 and agreement.rounds[newest].verdict is Verdict.WAIT
+    stands = waits and not agreement.missing(newest)
+    return "pausing" if agreement.now.is_paused and not stands else ""
+
+
+# --------------------------------------------------------------------------------------
+# How long before a halt it must be announced, so that nobody goes past it.
+#
+# A halt travels with the messages of the steps. Where every result depends on all
+# workers, a member that completes a step knows what the coordinator knew at its start;
+# elsewhere news reaches one more neighbour with each step, and takes some steps to
+# reach all.
+#
+#     coordinator   at its step s, asks whether all are to meet before step s + ahead
+#     boundary      what is due before that comes with the verdict to go on
+
+
+class Halts:
+    """What the coordinator knows of halts, in the current epoch."""
+
+    def __init__(self, group: Group, agreement: Agreement) -> None:
+        self._group, self._agreement = group, agreement
+        self._known: dict[int, int] = {}  # of the epoch, `ahead`: asked in every step
+
+    @property
+    def ahead(self) -> int:
+        """How many steps before it begins a halt must be announced."""
+        epoch = self._agreement.epoch
+        if epoch.number not in self._known:
+            topology = by_name(epoch.topology)
+            self._known = {epoch.number: steps_to_all(topology, self._group)}
+        return self._known[epoch.number]
+
+    def known(
+        self, meeting: Round, verdict: Verdict, wants_halt: Callable[[int], bool]
+    ) -> int:
+        """Return the halt that is due too soon to be announced on the way.
+
+        `wants_halt` is asked about each step in its order, as on the way.
+        """
+        if verdict is not Verdict.GO:
+            return NO_HALT
+        # Once for all members of the boundary: what is requested between two of their
+        # questions would halt some of them earlier than others.
+        if meeting.halt is None:
+            near = range(meeting.step + 1, meeting.step + self.ahead)
+            due = (step for step in near if wants_halt(step - 1))
+            meeting.halt = next(due, NO_HALT)
+        return meeting.halt
+
+
+# --------------------------------------------------------------------------------------
+# Which copy of a training's state is requested, being written, or the last written.
+#
+# Pure. One copy is written at a time; `kit.training.core.agreement` asks here at
+# every boundary.
+
+
+@dataclass(kw_only=True)
+class SaveSchedule:
+    """The coordinator's account of the turns in which a training is saved.
+
+    Steps are counted as boundaries are: a copy of step 4 is the state before it. With
+    `at_the_end` the last state is saved, or one attempt to do so has failed.
+
+    >>> turns = SaveSchedule(at_the_end=True)
+    >>> turns.begun(3)
+    >>> turns.begun(4)
+    >>> turns.ended(3, good=True)  # heard late: step 4 is being written
+    >>> turns.is_under_way, turns.is_due(5, ends=True)
+    (True, False)
+    >>> turns.ended(4, good=True)
+    >>> turns.is_under_way, turns.is_due(5, ends=True)
+    (False, True)
+    """
+
+    at_the_end: bool
+    _is_requested: bool = False
+    _writing: int | None = None
+    _written: int = -1
+    _last_tried: int = -1
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a copy is being written."""
+        return self._writing is not None
+
+    @property
+    def is_called(self) -> bool:
+        """Whether one is requested that can begin at once."""
+        return self._is_requested and not self.is_under_way
+
+    def is_due(self, step: int, *, ends: bool) -> bool:
+        """Whether to copy the state before `step`, where all members stand."""
+        tried = step in (self._written, self._last_tried)
+        last = self.at_the_end and ends and not tried
+        return (self._is_requested or last) and not self.is_under_way
+
+    def request(self) -> None:
+        """Ask for a copy as soon as no other is under way, also in a pause."""
+        self._is_requested = True
+
+    def agree(self, step: int) -> None:
+        """Note that all members were told to copy the state before `step`."""
+        self._writing = self._last_tried = step
+        self._is_requested = False
+
+    def begun(self, step: int) -> None:
+        """Note that a copy is being written, agreed or known to all by its step."""
+        self._writing = step
+
+    def ended(self, step: int, *, good: bool) -> None:
+        """Note that the copy of `step` is written, or could not be.
+
+        Another one may have begun before this is heard; that one is under way still.
+        """
+        if self._writing == step:
+            self._writing = None
+        if good:
+            self._written = max(self._written, step)

@@ -1,0 +1,109 @@
+"""A member's part in a training: what it is, and what it keeps.
+
+Values alone. What happens around its steps is in `step_events`, what is said to the
+coordinator in `member`, and what the task's server does for it in `services`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.exchange.execution.bound_operations import Update
+from kit.exchange.execution.program import Program
+from kit.exchange.layout import Range
+from kit.exchange.plan import NOW, Owned, Plan
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Memory
+from kit.exchange.topologies.topology import Topology
+from kit.faults import points
+from kit.faults.history import History
+from kit.task import Task
+from kit.trace.traffic import Meter
+from kit.training.core.axes import Schedule
+from kit.training.core.digests import Digests
+from kit.training.core.job import Job
+from kit.training.data.agreement import DataReport
+from kit.training.worker import kept_state
+from kit.training.worker.own_part import OwnPart
+
+
+@dataclass
+class MemberContext:
+    """A member's part in a training: what it is, and what it keeps."""
+
+    job: Job
+    me: int
+    meter: Meter
+    endpoint: Endpoint
+    memory: Memory
+    history: History
+    step: int = 0  # committed so far
+    schedule: Schedule = field(init=False)  # in the epoch that holds
+    topology: Topology | None = None  # in that epoch
+    digests: Digests = field(init=False)
+    own_part: OwnPart = field(init=False)  # of a worker's steps
+    crash: points.Crash | None = field(init=False)
+    # Writes the state to begin with, until the first epoch begins: into the region of
+    # the parameters, and the slots of the ranges that are this member's.
+    restore: Callable[[Memory, int, Sequence[Range]], None] | None = None
+    state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
+    compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
+    owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
+    data_reports: deque[DataReport] = field(default_factory=deque)  # not sent yet
+
+    def __post_init__(self) -> None:
+        self.schedule = self.job.schedule_of(synchronous=True)
+        is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
+        self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
+        self.own_part = OwnPart(self.meter, self.endpoint.clock)
+        self.crash = points.Crash.parse(self.job.crash)
+
+    @property
+    def task(self) -> Task:
+        """This member's task."""
+        return self.job.tasks[self.me]
+
+    def program(
+        self, plan: Plan, update: Update | None = None, *, expects: bool = False
+    ) -> Program:
+        """Bind a plan to what this member has; see `Program`."""
+        parts = self.endpoint, self.memory, self.meter
+        n_slots = len(self.job.slots)
+        return Program(plan, *parts, update=update, n_slots=n_slots, expects=expects)
+
+    def reach(self, point: str, step: int) -> None:
+        """Pass a named crash point."""
+        if self.crash is not None:  # asked five times a step
+            points.reach(self.crash, point, self.task, step)
+
+    @property
+    def now(self) -> int:
+        """The physical region of the parameters of the last committed step."""
+        return self.endpoint.stamp.where(NOW)
+
+    @property
+    def moment(self) -> tuple[int, int, int]:
+        """What changes before the parameters do: step, epoch, and where they are.
+
+        A switch moves them within the memory, without a step.
+        """
+        stamp = self.endpoint.stamp
+        return self.step, stamp.epoch, stamp.parity
+
+    def kept(self) -> bytes:
+        """Return what step function and compressor have kept so far, packed."""
+        return kept_state.pack(kept_state.joined(self.state, self.compression))
+
+    def keep(self, packed: Any) -> None:
+        """Go on from what `kept` has returned."""
+        state, compression = kept_state.parted(kept_state.unpack(packed))
+        self.state.update(state)
+        self.compression.update(compression)
+
+    def parameters(self) -> bytes:
+        """Return the flat parameters of the last committed step."""
+        whole = Range(0, self.job.layout.n_bytes)
+        return bytes(self.memory.raw(self.now, whole))

@@ -1,0 +1,644 @@
+"""The coordinator's side of a training: the agreement with a lock, and who is alive.
+
+Members come to it, never the other way round: they arrive at boundaries, report that
+they are ready, and send heartbeats; the answers report a failure. So no member has to
+be reached in order to be stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kit import arithmetic
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    PeerLost,
+    UnavailableError,
+)
+from kit.features import load
+from kit.training.core import member_errors
+from kit.training.core.agreement import (
+    Agreement,
+    Answer,
+    Halts,
+    Verdict,
+    halting,
+)
+from kit.training.core.commands import check_command
+from kit.training.core.conflicts import check_change
+from kit.training.core.digests import DigestReport
+from kit.training.core.job import Job, difference, terms_of
+from kit.training.core.log import DecisionLog, Decisions
+from kit.training.core.suspicions import Damage, Latecomers, Stopping, Suspicions
+from kit.training.data.agreement import DataComparison, DataReport
+
+_LOOK_S: Final = 0.1  # between two checks whether the caller has hung up
+HungUp = Callable[[], bool]
+
+
+def never() -> bool:
+    """Return False: the caller that waits for an answer is always there."""
+    return False
+
+
+class Patience(NamedTuple):
+    """For how many seconds a question is kept, unless the caller has hung up."""
+
+    seconds: float
+    has_hung_up: HungUp = never
+
+    def wait(
+        self,
+        ask: Callable[[], Verdict],
+        changed: threading.Condition,
+        clock: Callable[[], float],
+    ) -> Verdict:
+        """Return the first verdict that is not WAIT, or WAIT; `changed` is held."""
+        end = clock() + self.seconds
+        while (verdict := ask()) is Verdict.WAIT:
+            rest = end - clock()
+            if rest <= 0 or self.has_hung_up():
+                break
+            changed.wait(min(rest, _LOOK_S))
+        return verdict
+
+
+class TrainingCoordinator:
+    """Owns the epochs of one training. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        clock: Callable[[], float] = time.monotonic,
+        hooks: Any = None,
+        requests: Mapping[str, Any] | None = None,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin with epoch 0, before any member has come.
+
+        `requests` are those of the coordinator of the generation before. `on_failure`
+        is called when the training has failed: the member in the same process need not
+        wait for its next sign of life to hear of it.
+        """
+        self._job, self._clock, self._hooks = job, clock, hooks
+        self._on_failure = on_failure
+        self._may_stop = hooks is not None and hooks.may_stop
+        self._changed = threading.Condition()
+        saves = job.checkpoints is not None
+        members = range(len(job.tasks))
+        log = log_of(job, requests)
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves, log=log)
+        self._regrouping: Any = None  # where it is elastic
+        if job.generation is not None:
+            regrouping = load("kit.training.features.elastic.regrouping:Regrouping")
+            self._regrouping = regrouping(job, self._agreement, clock)
+        # None without checkpoints. It raises what kit.train raises at once.
+        self.store: Any = None
+        if saves:
+            store = load("kit.training.features.checkpointing.resume:CheckpointStore")
+            self.store = store(job, self._saving, self._saved)
+        if self.store is not None and self.store.resumed is not None:
+            # That step is saved: a training that ends at once must not save it again.
+            self._agreement.saves.ended(self.store.step, good=True)
+        #: What it computes with; its number of threads is that of all members.
+        threads = log.now.threads
+        self.arithmetic = (
+            self.store.going_on_with(threads)
+            if saves
+            else arithmetic.here(threads or None)
+        )
+        if not requests:
+            began = self.store.step if self.store is not None else 0
+            threads = self.arithmetic.threads
+            self._agreement.append("open", began=began, threads=threads)
+        elif log.now.saves and self.save_coordinator.take_over(log.now.saves):
+            self._agreement.saves.request()
+        # A member that is not in it may still be starting: others wait for its links.
+        self._heard: dict[int, float] = {}
+        self._told: set[int] = set()
+        # The reasons given for losses, of members that were spared or ended it all.
+        self._losses: dict[int, str] = {}
+        self._left: set[int] = set()
+        # How often each member has come back; earlier processes of it are refused.
+        self._incarnations: dict[int, int] = {}
+        self._processes: dict[int, str] = {}  # of those, a name that no other has
+        self._latecomers = Latecomers()
+        self._watched = clock()
+        self._stopping = Stopping(job.settings.stop_deadline_s)
+        self._damage = Damage(job, self._agreement)
+        self._data = DataComparison()
+        self._suspicions = Suspicions(job)
+        self.halts = Halts(job.group, self._agreement)
+
+    def arrive(
+        self,
+        member: int,
+        number: int,
+        step: int,
+        patience_s: float,
+        has_hung_up: HungUp = never,
+    ) -> Answer:
+        """Take a member to its boundary; WAIT after `patience_s`: ask again.
+
+        Also when the member `has_hung_up`: nobody waits for the answer then.
+        """
+        with self._changed:
+            if member in self._agreement.lost:
+                raise member_errors.left_behind(self._job, member)
+            # Only heartbeats keep a member alive: arriving starts the watch over it.
+            self._heard.setdefault(member, self._clock())
+            self._agreement.arrive(member, number, step)
+            if member in self._job.workers:  # an idle server waits as long as it takes
+                self._latecomers.begin(number, self._clock())
+            if not self._agreement.missing(number):
+                self._judge(at_once=True)  # each reports its digests before it arrives
+                if self._agreement.epoch.number == 1:  # the first copy of all
+                    self._call_copy()
+            self._changed.notify_all()
+            patience = Patience(patience_s, has_hung_up)
+            verdict = self._wait(patience, lambda: self._agreement.verdict(number))
+            meeting = self._agreement.rounds[number]
+            if verdict is Verdict.COPY and self._regrouping is not None:
+                self._regrouping.copy_agreed(meeting.step)
+            halt = self.halts.known(meeting, verdict, self.wants_halt)
+            return Answer(verdict, meeting.proposal, "", meeting.step, halt)
+
+    def prepared(
+        self,
+        member: int,
+        number: int,
+        refusal: str | None,
+        patience_s: float,
+        has_hung_up: HungUp = never,
+    ) -> Answer:
+        """Note that a member is ready; WAIT after `patience_s`: ask again."""
+        with self._changed:
+            self._agreement.prepared(member, number, refusal)
+            # If that was the last word on an epoch, those that joined are lost no more.
+            for back in self._losses.keys() - self._agreement.lost:
+                if self._agreement.error is None:
+                    del self._losses[back]
+            self._changed.notify_all()
+            patience = Patience(patience_s, has_hung_up)
+            verdict = self._wait(patience, lambda: self._agreement.outcome(number))
+            meeting = self._agreement.rounds[number]
+            return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
+
+    def _wait(self, patience: Patience, ask: Callable[[], Verdict]) -> Verdict:
+        return patience.wait(ask, self._changed, self._clock)
+
+    def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
+        """Take what a member reports of its parameters; damage ends the training."""
+        with self._changed:
+            for report in reports:
+                is_same = self._damage.note(member, report, self._clock())
+                if is_same and report.boundary >= 0 and self.store is not None:
+                    key = report.step, report.boundary
+                    self.store.save_coordinator.confirm(member, key)
+            self._judge()
+
+    def compare_data(self, member: int, reports: Sequence[DataReport]) -> None:
+        """Take what a worker reports of its data; others than theirs end the training.
+
+        Not what a lost member reports: it may have stopped in the middle of a step.
+        """
+        with self._changed:
+            for report in reports if member not in self._agreement.lost else ():
+                found = self._data.note(member, report)
+                if found is not None and self._agreement.error is None:
+                    self.fail(member_errors.other_data(self._job, member, *found))
+
+    def _judge(self, *, at_once: bool = False) -> None:
+        """End the training when parameters differ; wait a moment for all reports."""
+        error = self._damage.error
+        if error is None or self._agreement.error is not None:
+            return
+        if self.store is not None:
+            self.store.save_coordinator.spoil(error.message)
+        if at_once or self._damage.is_certain(self._clock()):
+            self.fail(error)
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet after `step`; cheap, asked before each step."""
+        saves = self.store.save_coordinator if self.store is not None else None
+        with self._changed:
+            synchronous = self._agreement.epoch.synchronous
+            if saves is not None and saves.is_due(step + 1, synchronous):
+                self._agreement.saves.request()
+            self._call_copy()
+            # Hooks that may end the training are asked after each synchronous step;
+            # asynchronous members that always halted would never make an update.
+            always = self._may_stop and synchronous
+            self._stopping.at = step
+            return self._agreement.wants_halt(step) or always
+
+    def _call_copy(self) -> None:
+        if self._regrouping is not None:
+            self._regrouping.call_copy()
+
+    def copied(self, member: int, step: int) -> None:
+        """Note that a member's copy before `step` is in the memory of another task."""
+        with self._changed:
+            if self._regrouping is not None and self._regrouping.copied(member, step):
+                self._end_generation(self._regrouping.reason)
+
+    def regroup(self, reason: str) -> None:
+        """End this generation of an elastic training after one more copy.
+
+        All members stay where they make it. The processes begin another generation from
+        there, in which others may take part, or host other members.
+        """
+        with self._changed:
+            if self._regrouping is not None:
+                self._regrouping.regroup(reason)
+                self._changed.notify_all()
+
+    def _end_generation(self, reason: str) -> None:
+        task = str(self._job.tasks[self._job.coordinator])
+        self.fail(PeerLost(reason, task=task))
+
+    def requests(self) -> dict[str, Any]:
+        """Return the log of what is decided, for another coordinator."""
+        with self._changed:
+            if self.store is not None:
+                account = self.store.save_coordinator.account()
+                self._agreement.append("saves", account=account)
+            return self._agreement.log.to_plain()
+
+    @property
+    def began(self) -> int:
+        """Before which step the training began, in its first generation."""
+        return self._agreement.now.began
+
+    def kept(self, member: int) -> bytes:
+        """Return what a member's step function had kept by the checkpoint, packed."""
+        return self.store.kept(member) if self.store is not None else b""
+
+    def _saving(self, step: int) -> None:
+        with self._changed:
+            self._agreement.saves.begun(step)
+
+    def _saved(self, step: int, good: bool) -> None:
+        with self._changed:
+            self._agreement.saves.ended(step, good=good)
+            self._changed.notify_all()
+
+    def beat(self, member: int) -> KitError | None:
+        """Note that a member lives; returns what its training failed with.
+
+        A heartbeat that comes after too long a silence does not mend it.
+        """
+        self.watch()  # before this heartbeat is noted: it must not hide its own delay
+        with self._changed:
+            # One that is lost but heard is a new process, on its way back.
+            if member in self._agreement.lost and member not in self._heard:
+                return member_errors.left_behind(self._job, member)
+            self._heard[member] = self._clock()
+            return self._agreement.error
+
+    @property
+    def losses(self) -> tuple[frozenset[int], int]:
+        """The workers that the training goes on without, and in which epoch."""
+        with self._changed:
+            return self._agreement.lost, self._agreement.epoch.number
+
+    # -- members that come back -------------------------------------------------
+
+    def check_current(self, member: int, incarnation: int) -> None:
+        """Raise `Fenced` for what an earlier process of a member says."""
+        if incarnation != self._incarnations.get(member, 0):
+            raise member_errors.replaced(self._job, member)
+
+    def come_back(self, member: int, incarnation: int, process: str) -> None:
+        """Take in the word of a member that was lost and has a new process.
+
+        `process` is a name that no other process has: it shows that a repeated
+        question, whose answer was lost, is not from another one.
+
+        Raises `FailedPreconditionError` in a training that needs all workers, `Fenced`
+        for a process that is not newer than the last, and what the training failed
+        with.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if agreement.error is not None:
+                raise agreement.error
+            known = self._incarnations.get(member, 0)
+            if incarnation == known and process == self._processes.get(member):
+                if member in self._heard:  # it has not been lost again since
+                    self._heard[member] = self._clock()
+                return
+            if incarnation <= known:
+                raise member_errors.replaced(self._job, member)
+            if not self._job.schedule.spares({member}):
+                raise member_errors.cannot_return(self._job, member)
+            # The end of its last process may be unnoticed yet; a new one proves it.
+            if member not in agreement.lost and not agreement.is_finished:
+                self.gone(member, "a new process of it has begun")
+                if agreement.error is not None:
+                    raise agreement.error
+            self._incarnations[member] = incarnation
+            self._processes[member] = process
+            self._heard[member] = self._clock()
+
+    def rejoin(
+        self,
+        member: int,
+        patience_s: float,
+        has_hung_up: HungUp = never,
+    ) -> tuple[Answer, int]:
+        """Wait for the boundary at which a member takes part again; and its number.
+
+        WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if not agreement.is_over and member not in agreement.returning:
+                if member not in agreement.lost or member not in self._heard:
+                    raise member_errors.not_lost(self._job, member)
+                agreement.take_back(member, self._incarnations.get(member, 0))
+                self._changed.notify_all()
+
+            def verdict() -> Verdict:
+                if agreement.error is not None:
+                    raise agreement.error
+                if agreement.is_finished:
+                    return Verdict.FINISH
+                is_due = agreement.maybe_return_of(member) is not None
+                return Verdict.PREPARE if is_due else Verdict.WAIT
+
+            found = self._wait(Patience(patience_s, has_hung_up), verdict)
+            number = agreement.maybe_return_of(member)
+            if number is None:
+                return Answer(found, None, "", 0), 0
+            meeting = agreement.rounds[number]
+            return Answer(found, meeting.proposal, "", meeting.step), number
+
+    def join(self, member: int, terms: Mapping[str, str]) -> str | None:
+        """Take in a member that came by itself; returns the run to join.
+
+        None when there is nothing to join for it: this training is over, or all members
+        are in it already and this one asks for the next.
+
+        Raises what the training failed with, once to each member; `MemberMismatch`,
+        with which it fails for all, when `terms` are not those of the coordinator's
+        job; and `InvalidArgumentError` for a number that no member has.
+        """
+        if member >= len(self._job.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {member} to join; the training has "
+                f"{', '.join(task.short for task in self._job.tasks)}."
+            )
+        with self._changed:
+            is_told = member in self._told
+            self._told.add(member)
+            if self._agreement.error is not None and not is_told:
+                raise self._agreement.error
+            has_begun = self._agreement.epoch.number > 0  # so all have joined it
+            if self._agreement.is_over or has_begun:
+                return None
+            if found := difference(terms_of(self._job), terms):
+                error = member_errors.mismatch(self._job, member, found)
+                self._end(error)
+                raise error
+            return self._job.run
+
+    @property
+    def save_coordinator(self) -> Any:
+        """The account of checkpoints; `FailedPreconditionError` without a folder."""
+        if self.store is None:
+            raise FailedPreconditionError(
+                "this training has no folder for checkpoints; begin it with "
+                "kit.train(..., checkpoint=folder), or take run.params."
+            )
+        return self.store.save_coordinator
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed."""
+        return self._agreement.is_finished
+
+    @property
+    def errors(self) -> list[KitError]:
+        """All that is kept of errors: what the training failed with, and reports."""
+        return [*filter(None, [self.error]), *self._suspicions.errors]
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with."""
+        return self._agreement.error
+
+    def leave(self, member: int) -> None:
+        """Note that a member has ended in good order."""
+        with self._changed:
+            self._left.add(member)
+            self._changed.notify_all()
+
+    def see_off(self, timeout_s: float) -> bool:
+        """Wait until all members have left; whether they have.
+
+        The coordinator stays until the others have heard that the training is over.
+        """
+        agreed = self._agreement
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._left >= agreed.members - agreed.lost, timeout_s
+            )
+
+    def fail(
+        self,
+        error: KitError,
+        *,
+        by: int | None = None,
+        lost: int | None = None,
+        patience_s: float = 0.0,
+    ) -> KitError | None:
+        """End the training for all members; the first cause counts.
+
+        It goes on when the error says no more than that the member `lost` is gone, and
+        it can do without that one. What a lost member reports (`by`) is ignored. A
+        report that another member is lost may be the effect of something else: then it
+        waits until that is clear.
+
+        Returns what the training failed with. None if it goes on, or if that is not
+        clear after `patience_s`: ask again.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if lost is not None and self._suspicions.explain(lost):
+                return agreement.error  # it has reported why it ends
+            if by is not None and member_errors.is_too_late(self._job, by, error):
+                # An elastic training would begin again, and be as late again.
+                spared = self._regrouping is None and self._can_spare(by)
+                lost = by if spared else lost
+            # A member that closes its links when the training is over is not lost.
+            if lost is not None and not agreement.is_over:
+                self._losses.setdefault(lost, error.message)
+            suspect = self._suspicions.other(error, by)
+            if lost is not None and self._can_spare(lost):
+                agreement.lose(lost)
+                wanted = self._regrouping
+                if wanted is not None and wanted.lose(lost, error.message):
+                    self._end_generation(wanted.reason)
+                # Its silence is dealt with: `watch` must not find it once more.
+                self._heard.pop(lost, None)
+            elif by in agreement.lost:
+                return agreement.error
+            elif by is not None and suspect is not None:
+                self._suspicions.add(by, suspect, error, self._clock())
+                self._settle()
+            else:
+                self._end(error)
+            self._changed.notify_all()
+            if suspect is not None:
+                self._changed.wait_for(lambda: agreement.error is not None, patience_s)
+            return agreement.error
+
+    def _settle(self) -> None:
+        """End the training when it is clear what the reports of losses come from."""
+        gone = self._agreement.lost | self._left
+        error = self._suspicions.verdict(gone, self._heard, self._clock())
+        if error is not None and self._agreement.error is None:
+            self._end(error)
+
+    def _end(self, error: KitError) -> None:
+        self._agreement.fail(error)
+        self._changed.notify_all()
+        self._on_failure()
+
+    def _can_spare(self, member: int) -> bool:
+        agreement = self._agreement
+        has_begun = agreement.epoch.number > 0  # the first epoch needs all to agree
+        lost = agreement.lost | {member}
+        schedule = self._job.schedule_of(agreement.epoch.synchronous)
+        is_elastic = self._regrouping is not None
+        return has_begun and schedule.spares(lost, is_elastic=is_elastic)
+
+    def gone(self, member: int, reason: str) -> None:
+        """Take the end of a member: unless it left in order, do without it or fail."""
+        with self._changed:  # of two that go at once only one may be spared
+            if member in self._left:
+                return
+            if self.is_finished:  # no need to wait until it takes its leave
+                self.leave(member)
+                return
+            goes_on = self._can_spare(member)
+            error = member_errors.gone(self._job, member, reason, goes_on=goes_on)
+            self.fail(error, lost=member)
+
+    def watch(self) -> None:
+        """Find members that are silent, and boundaries at which some are missing."""
+        now = self._clock()
+        limits = self._job.settings
+        if now - self._watched > limits.suspect_after_s:
+            # This process was stopped: it could hear nobody, and nobody is to blame.
+            self._heard = dict.fromkeys(self._heard, now)
+            with self._changed:
+                self._latecomers.wait_anew(now)
+        self._watched = now
+        with self._changed:
+            self._judge()
+            self._settle()
+            wanted = self._regrouping
+            if wanted is not None:
+                wanted.look()
+                if wanted.is_late(limits.dead_after_s):
+                    self._end_generation(wanted.reason)
+        for member, heard in list(self._heard.items()):  # `gone` removes some
+            if now - heard > limits.dead_after_s:
+                silence = f"it has been silent for {now - heard:.1f} s"
+                self.gone(member, f"{silence}, so it is stopped or unreachable")
+        with self._changed:
+            limit_s = limits.step_deadline_s
+            late = self._latecomers.found(self._agreement, now, limit_s)
+            for number, missing in late.items():
+                self.fail(member_errors.late(self._job, missing, number, limit_s))
+            # What is silent is found out by its silence, and may be done without.
+            is_silent = any(
+                now - heard > limits.suspect_after_s for heard in self._heard.values()
+            )
+            if not is_silent and self._stopping.takes_too_long(self._agreement, now):
+                awaited = self._agreement.awaited
+                self.fail(member_errors.stopped(self._job, awaited))
+
+    def seen(self, step: int) -> None:
+        """Note that the training was seen at `step` by the sender of a request.
+
+        The processes that had done an elastic training's newest steps may all be lost.
+        The request takes effect when these steps have been done again, as after any
+        other loss.
+        """
+        with self._changed:
+            if self._regrouping is not None:
+                self._agreement.append("seen", step=min(step, self._job.steps))
+
+    def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
+        """Note a request of the user; it is taken up at the next boundary.
+
+        One whose `nonce` is known, from whatever generation, is not taken up again.
+
+        Raises `InvalidArgumentError` for what cannot be meant, and for what these
+        members cannot form, and `UnavailableError` when a generation of an elastic
+        training has ended: the next one is asked then.
+        """
+        values = check_command(what, values)
+        if what == "look":
+            return
+        with self._changed:
+            agreement, regrouping = self._agreement, self._regrouping
+            if regrouping is not None and agreement.error is not None:
+                raise UnavailableError("this generation of the training is over.")
+            if nonce in agreement.now.nonces:
+                return
+            if what == "configure":
+                check_change(self._job, agreement.now.foreseen, **values)
+            elif what == "save" and self.save_coordinator.ask(values["ticket"]):
+                agreement.saves.request()
+            elif what in ("place", "leave"):
+                if regrouping is None:
+                    raise member_errors.needs_elastic()
+                regrouping.check(**values)
+            agreement.command(what, nonce, **values)
+            if what in ("place", "leave") and regrouping is not None:
+                regrouping.regroup_as_asked(values.get("task", ""))
+            self._changed.notify_all()
+
+    def agreed(self, since: int) -> tuple[list[Any], int]:
+        """Return the digests on which all agreed; see `DigestComparison`."""
+        with self._changed:
+            return self._damage.agreed(since)
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of the training: epoch, request, pause, losses."""
+        with self._changed:
+            agreement, wanted = self._agreement, self._regrouping
+            pending = agreement.expected
+            return {
+                "epoch": agreement.epoch.to_plain(),
+                "pending": pending.to_plain() if pending else None,
+                "paused": agreement.now.is_paused,
+                "missing": sorted(agreement.awaited),
+                "halting": halting(agreement),
+                "abandoned": agreement.now.abandoned,
+                "lost": {str(one): text for one, text in self._losses.items()},
+                "copied": wanted.copied_before if wanted is not None else None,
+                "saves": self.store.save_coordinator.status() if self.store else None,
+                "said": self._hooks.said() if self._hooks else [],
+                "arithmetic": self.arithmetic.to_plain(),
+            }
+
+
+def log_of(job: Job, plain: Mapping[str, Any] | None) -> DecisionLog:
+    """Return the log that a coordinator goes on with: a new one, if there is none."""
+    if plain:
+        return DecisionLog.from_plain(plain)
+    generation = job.generation
+    if generation is None:
+        return DecisionLog(Decisions(job.start))
+    now = Decisions(job.start, reached=generation.reached, placing=generation.placing)
+    return DecisionLog(now, generation=generation.number)

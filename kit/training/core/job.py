@@ -1,0 +1,435 @@
+"""What a training is: the part that all members must agree on, and a worker's own part.
+
+A `Job` is plain data; every member derives the same layout, shards and plans from it. A
+`Work` holds what only a worker needs: the step function and the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final
+
+from kit import machine
+from kit.errors import InvalidArgumentError, NotEnoughMemory
+from kit.exchange.compression import stages
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.stages import StageSpecs
+from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
+from kit.exchange.plan import Group, Owned, Plan, by_host
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.topology import (
+    Topology,
+    Traffic,
+    by_name,
+)
+from kit.features import load
+from kit.message_fields import (
+    anything,
+    check,
+    flag,
+    list_of,
+    maybe,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+from kit.settings import Settings
+from kit.task import Task
+from kit.training.core import conflicts
+from kit.training.core.axes import (
+    Asynchronous,
+    CompressedPayload,
+    FirstArrivals,
+    LocalTraining,
+    OwnWork,
+    Payload,
+    Schedule,
+    Synchronous,
+)
+from kit.training.core.log import Epoch
+from kit.training.data.splits import check_seed
+from kit.training.optimizers import rules
+from kit.training.optimizers.rule import Optimizer
+from kit.training.worker import kept_state
+from kit.wire.shaping import LinkSettings
+
+_FIELDS: Final = {
+    "run": text(pattern="[0-9a-f]{32}"),
+    "tasks": list_of(text(1000)),
+    "specs": list_of(row_of(text(), list_of(whole(0)), text(pattern="float(32|64)"))),
+    "optimizer": table_of(anything()),
+    "topology": text(100),
+    "steps": whole(0),
+    "batch": whole(0),
+    "seed": whole(0, 2**64 - 1),
+    "synchronous": flag(),
+    "aggregate": whole(0),
+    "accumulate": whole(1),
+    "local_steps": whole(0),
+    "inner": maybe(table_of(anything())),
+    "link": text(100),
+    "placement": text(100),
+    "checkpoints": maybe(table_of(anything())),
+    "restore": text(1000),
+    "keeps_state": flag(),
+    "compress": text(1000),
+    "stage_specs": list_of(
+        list_of(row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE))))
+    ),
+    "hosts": list_of(text(1000)),
+    "generation": maybe(table_of(anything())),
+    "settings": table_of(anything()),
+}
+
+_OF_FEATURES: Final = {
+    "checkpoints": "kit.training.features.checkpointing.policy:Checkpoints",
+    "generation": "kit.training.features.elastic.generation:Generation",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """The agreed part of a training. Members are numbered by their place in `tasks`."""
+
+    run: str  # 32 hexadecimal digits
+    tasks: tuple[Task, ...]
+    specs: tuple[Spec, ...]
+    optimizer: Optimizer  # for the owner of each range; with local steps the outer one
+    topology: str
+    steps: int
+    batch: int
+    seed: int = 0
+    synchronous: bool = True
+    aggregate: int = 0  # how many gradients make a step; 0: all workers'
+    accumulate: int = 1  # in how many pieces a worker computes its gradient
+    local_steps: int = 0  # of a worker before each exchange; 0: it sends gradients
+    inner: Optimizer | None = None  # of the local steps
+    link: str = ""
+    placement: str = "round_robin"
+    checkpoints: Any = None  # where and how often: `kit.Checkpoints`
+    restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
+    keeps_state: bool = False  # whether workers keep something from step to step
+    compress: str = ""  # what a run calls its compressor; empty: there is none
+    stage_specs: StageSpecs = ()  # of each stage of the compressor
+    hosts: tuple[str, ...] = ()  # of each task; empty: one for all
+    generation: Any = None  # of a training that survives losses: `Generation`
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        """Check everything that can be known to be wrong before a task is asked."""
+        check_seed(self.seed)
+        LinkSettings.parse(self.link)
+        if self.stage_specs:
+            stages.checked_specs(self.stage_specs, f"compress={self.compress}")
+        if self.generation is not None:
+            self.generation.check(len(self.tasks))
+        conflicts.check(self, self.topology, self.synchronous)
+        _ = self.group
+
+    def check_step(self, at: int) -> None:
+        """Raise `InvalidArgumentError` for a step that this training does not have."""
+        if not 0 <= at <= self.steps:
+            raise InvalidArgumentError(
+                f"at is {at}, and this training has {self.steps} steps; give a step "
+                f"from 0 to {self.steps}."
+            )
+
+    @property
+    def schedule(self) -> Schedule:
+        """Which gradients make a step, as the training begins."""
+        return self.schedule_of(self.synchronous)
+
+    def schedule_of(self, synchronous: bool) -> Schedule:
+        """Return which gradients make a step in epochs that are synchronous, or not."""
+        if not synchronous:
+            return Asynchronous(self.workers, self.ps)
+        if 0 < self.aggregate < len(self.workers):
+            return FirstArrivals(self.workers, self.ps, self.aggregate)
+        return Synchronous(self.workers, self.ps)
+
+    @cached_property
+    def workers(self) -> tuple[int, ...]:
+        """Member numbers of the tasks that compute, in the order of their turns.
+
+        Those of one host stand together: a ring then has one link to each host and one
+        from there. A worker's place decides its data and its turn in the sums, so the
+        bits are the same wherever the tasks are.
+        """
+        found = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
+        return by_host(found, self.hosts) if self.hosts else tuple(found)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """What workers keep: its names in a checkpoint, and the members."""
+        keeps = self.keeps_state or self.own_work.keeps(by_name(self.topology))
+        keep = self.workers if keeps else ()
+        return {kept_state.name_of(self.tasks[member]): member for member in keep}
+
+    @property
+    def recorded_states(self) -> dict[str, int]:
+        """What workers keep, as far as a recording goes: with switches on the way."""
+        keep = self.workers if self.own_work.may_keep else self.states.values()
+        return {kept_state.name_of(self.tasks[member]): member for member in keep}
+
+    @cached_property
+    def ps(self) -> tuple[int, ...]:
+        """Member numbers of the parameter servers."""
+        return tuple(n for n, task in enumerate(self.tasks) if task.job == "ps")
+
+    def host_of(self, member: int) -> str:
+        """Return the name of a member's host; "" where all are on one."""
+        return self.hosts[member] if self.hosts else ""
+
+    @property
+    def coordinator(self) -> int:
+        """The member that owns the step loop and the epochs: the first worker."""
+        return self.workers[0]
+
+    def process_of(self, member: int) -> Task:
+        """Return the task whose process hosts a member in this generation."""
+        if self.generation is None:
+            return self.tasks[member]
+        return Task.parse(self.generation.places[member])
+
+    def address(self, member: int) -> str:
+        """Return where a member listens in this generation; "" where all know that."""
+        addresses = self.generation.addresses if self.generation else ()
+        return str(addresses[member]) if addresses else ""
+
+    def check_member(self, number: int) -> None:
+        """Raise `InvalidArgumentError` unless there is a member of this number."""
+        if number >= len(self.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {number}; this training has {len(self.tasks)}."
+            )
+
+    @property
+    def crash(self) -> str:
+        """The crash plan, for tests of faults: later generations repeat the steps."""
+        is_repeated = self.generation is not None and self.generation.number > 0
+        return "" if is_repeated else self.settings.crash
+
+    @property
+    def needs_preparing(self) -> bool:
+        """Whether all processes must hear of it before the first one begins.
+
+        They do where a member is not at home, and where one stands by: the first copy
+        may come to it before it has begun.
+        """
+        now = self.generation
+        if now is None:
+            return False
+        return bool(now.standby) or not now.is_at_home(self.tasks)
+
+    def at(self, *addresses: Mapping[int, str]) -> Job:
+        """Return the job with the addresses of its members, by their numbers."""
+        known = {member: text for some in addresses for member, text in some.items()}
+        told = tuple(known[member] for member in range(len(self.tasks)))
+        return replace(self, generation=replace(self.generation, addresses=told))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the optimizer's slots."""
+        return tuple(slot.name for slot in self.optimizer.slots)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each parameter is; behind them, what compressed gradients travel in."""
+        size = self.settings.bucket_bytes
+        return replace(
+            lay_out(self.specs, len(self.workers), size),
+            stages=stages.lay_out_stages(self.stage_specs, len(self.workers), size),
+        )
+
+    @cached_property
+    def group(self) -> Group:
+        """Who takes part, and what each parameter server holds."""
+        shards = place(self.layout, len(self.ps), self.placement)
+        names = list(dict.fromkeys(self.hosts))
+        hosts = tuple(names.index(name) for name in self.hosts)
+        return Group(self.ps, self.workers, shards, hosts)
+
+    def owners(self, epoch: Epoch) -> tuple[Owned, ...]:
+        """Return who updates which part of the parameters in an epoch."""
+        return self.payload.owners(by_name(epoch.topology))
+
+    @property
+    def own_work(self) -> OwnWork:
+        """What a worker does by itself before each exchange."""
+        if self.inner is None:
+            return OwnWork(self.accumulate)
+        return LocalTraining(self.accumulate, self.local_steps, self.inner)
+
+    @cached_property
+    def payload(self) -> Payload:
+        """What travels in a step, and who updates the parameters."""
+        kind = CompressedPayload if self.stage_specs else Payload
+        return kind(self.layout, self.group, self.optimizer, self.placement)
+
+    def plan(self, topology: Topology, member: int) -> Plan | None:
+        """Return what a member does in a synchronous step; None if nothing at all."""
+        return self.payload.plan(topology, member)
+
+    def traffic(self, topology: Topology) -> Traffic:
+        """Return the bytes of a step by the topology's formula."""
+        return self.payload.traffic(topology)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether it begins with copies that members hold; see `Generation`."""
+        return self.generation is not None and self.generation.resumes
+
+    @property
+    def start(self) -> Epoch:
+        """Epoch 0: what should hold from the first step on."""
+        return Epoch(0, self.topology, self.synchronous, self.link)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the job as data that JSON can carry."""
+        return {name: getattr(self, name) for name in _FIELDS} | {
+            "tasks": [str(task) for task in self.tasks],
+            "hosts": list(self.hosts),
+            "specs": _plain(self.specs),
+            "stage_specs": [_plain(stage) for stage in self.stage_specs],
+            "optimizer": rules.named(self.optimizer),
+            "inner": rules.named(self.inner) if self.inner else None,
+            "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
+            "generation": self.generation.to_plain() if self.generation else None,
+            "settings": self.settings.as_plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
+        """Rebuild a job from `to_plain`; every field is checked again.
+
+        Optimizers of the user's own class do not travel over links: they are those of
+        `known`, a job of the same training.
+        Raises `InvalidArgumentError` for anything that `to_plain` would not write.
+        """
+        values = check("job", _FIELDS, plain)
+        values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
+        values["hosts"] = tuple(values["hosts"])
+        values["specs"] = _specs(values["specs"])
+        values["stage_specs"] = tuple(_specs(stage) for stage in values["stage_specs"])
+        found = [*values["specs"], *chain.from_iterable(values["stage_specs"])]
+        n_bytes = sum(ITEMSIZE[one.dtype] * math.prod(one.shape) for one in found)
+        if n_bytes > (limit := machine.memory().limit_mib * 2**20):
+            raise NotEnoughMemory(
+                f"the parameters of a training have {n_bytes} bytes at least, and this "
+                f"task's machine has {limit}."
+            )
+        try:
+            for name in ("optimizer", "inner"):
+                if values[name] is not None:
+                    own = getattr(known, name, None)
+                    values[name] = rules.from_plain(values[name], own)
+            values["settings"] = Settings.from_plain(values["settings"])
+            for name, where in _OF_FEATURES.items():
+                if values[name] is not None:
+                    values[name] = load(where).from_plain(values[name])
+        except (TypeError, ValueError, OverflowError) as exc:
+            raise InvalidArgumentError(
+                f"a job came that cannot be read: {exc}."
+            ) from exc
+        return cls(**values)
+
+
+def _plain(specs: Iterable[Spec]) -> list[list[Any]]:
+    return [[spec.name, list(spec.shape), spec.dtype] for spec in specs]
+
+
+def _specs(plain: Iterable[Any]) -> tuple[Spec, ...]:
+    return tuple(Spec(name, tuple(shape), dtype) for name, shape, dtype in plain)
+
+
+@dataclass
+class Work:
+    """A worker's own part. `params` are the initial values, given to the coordinator.
+
+    The coordinator's values are broadcast; what the other workers were given only has
+    to be of the same names, shapes and dtypes. `hooks` are the coordinator's too.
+    """
+
+    step: Any  # a function, or the plain data of one
+    data: Any
+    params: dict[str, Any] | None = None
+    hooks: Any = ()
+    compressor: Compressor | None = None
+
+
+# --------------------------------------------------------------------------------------
+# What the workers of a program that each begin the same training must agree on.
+
+
+_MOST_NAMED = 4
+
+
+def terms_of(job: Job) -> dict[str, str]:
+    """Return everything that must be equal on all workers, by name.
+
+    Tasks, parameters with their order, optimizer and its settings, steps, batch, seed,
+    topology, and what decides how the gradients are cut.
+    """
+    return {
+        "tasks": ", ".join(task.short for task in job.tasks),
+        "hosts": ", ".join(job.hosts) or "one",
+        "order of parameters": ", ".join(spec.name for spec in job.specs),
+        **{
+            f"parameter {spec.name!r}": f"{spec.dtype}{list(spec.shape)}"
+            for spec in job.specs
+        },
+        "optimizer": told(job.optimizer),
+        "accumulate": str(job.accumulate),
+        "local steps": str(job.local_steps),
+        "optimizer of local steps": told(job.inner),
+        "steps": str(job.steps),
+        "batch": str(job.batch),
+        "seed": str(job.seed),
+        "topology": job.topology,
+        "sync": str(job.synchronous),
+        "aggregate": str(job.aggregate or len(job.workers)),
+        "link": job.link or "none",
+        "placement": job.placement,
+        "state": str(job.keeps_state),
+        "compress": job.compress or "none",
+        "compressed bytes": str([one.payload_bytes for one in job.layout.stages]),
+        # Where it begins is the coordinator's affair.
+        "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
+        "elastic": str(job.generation is not None),
+        "bucket_bytes": str(job.settings.bucket_bytes),
+    }
+
+
+def told(optimizer: object) -> str:
+    """Return what an optimizer, or another object that is given, is called."""
+    if optimizer is None or is_dataclass(optimizer):
+        return repr(optimizer)
+    return type(optimizer).__qualname__
+
+
+def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """Return in words what differs; empty when nothing does.
+
+    >>> difference({"steps": "10", "seed": "0"}, {"steps": "20", "seed": "0"})
+    'steps is 20 instead of 10'
+    """
+    names = dict.fromkeys([*ours, *theirs])
+    found = [
+        f"{name} is {theirs.get(name, 'missing')} "
+        f"instead of {ours.get(name, 'missing')}"
+        for name in names
+        if ours.get(name) != theirs.get(name)
+    ]
+    return first_few(found)
+
+
+def first_few(found: Sequence[str]) -> str:
+    """Return the first of some differences, and how many more there are."""
+    more = len(found) - _MOST_NAMED
+    rest = [f"and {more} more"] if more > 0 else []
+    return "; ".join([*found[:_MOST_NAMED], *rest])

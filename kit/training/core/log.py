@@ -1,0 +1,386 @@
+"""The decisions of a training, in their order, and what they come to.
+
+It knows no link, no file and no clock.
+
+Theory of operation
+    The coordinator appends each decision: what its user asked for, when that was taken
+    up or why not, the epochs. What it has decided is a fold of these entries, so what
+    another coordinator needs to go on is the log and nothing else:
+
+        append    a decision, by who leads the generation that the log is in
+        claim     the next generation leads from here on; the one before is refused
+        now       what all entries come to
+
+    Entries are folded as they come and not kept: copies of the log travel with each
+    copy of the state, a few times a second, for as long as the training lasts. Of two
+    copies the one with the higher `age` has all that the other has, since within a
+    generation one coordinator alone appends, and a generation goes on with the newest
+    log that is known. Steps are no decisions: one that nobody interrupts appends
+    nothing and asks nobody.
+
+    A request may be sent again, because its answer was lost. It has a nonce, by which
+    it is found among the newest ones, and counts once.
+
+    entry       by whom        what it says
+    open        coordinator    before which step it begins, with how many threads
+    command     user or hook   a request, see `kit.training.core.commands`
+    seen        user           at which step the training was seen; it comes first
+    taken       coordinator    before which step requests were taken up
+    refused     coordinator    why a configuration does not begin; which one goes on
+    epoch       coordinator    a configuration that all members have begun
+    saves       coordinator    its account of the checkpoints
+    generation  `claim`        who hosts members from now on, up to where steps repeat
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from kit.errors import AbortedError
+from kit.features import load
+from kit.message_fields import (
+    anything,
+    check,
+    flag,
+    list_of,
+    maybe,
+    record,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+
+_MOST_NONCES: Final = 32
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One configuration of a training. Number 0 is the time before the start."""
+
+    number: int
+    topology: str
+    synchronous: bool = True
+    link: str = ""
+    first_step: int = 0
+    # Lost members that take part again from here on, each with its incarnation.
+    joined: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def how(self) -> str:
+        """How gradients meet, as a trace names it.
+
+        >>> Epoch(1, "ps").how, Epoch(2, "ps", synchronous=False).how
+        ('ps', 'ps-async')
+        """
+        return self.topology if self.synchronous else f"{self.topology}-async"
+
+    def is_like(self, other: Epoch) -> bool:
+        """Whether the other one configures the same."""
+        # Asked before each step: field by field takes a third of the time.
+        return (
+            self.topology == other.topology
+            and self.synchronous == other.synchronous
+            and self.link == other.link
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the epoch as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Epoch:
+        """Rebuild an epoch from `to_plain`."""
+        joined = tuple((int(one), int(start)) for one, start in plain["joined"])
+        return cls(**{**plain, "joined": joined})
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What the entries of a log come to.
+
+    Attributes:
+        requested: the configuration that is asked for now; it may hold already.
+        later: what is asked for from a step on: the step, and fields of `Epoch`.
+        abandoned: why the last configuration did not begin.
+        is_paused: whether a pause is asked for.
+        budget: how many steps a pause still allows, from the boundary on at which that
+            is taken up.
+        allowed_to: the step that a pause allows to go on to, once it is taken up, and
+            for another coordinator, which does not know that boundary, before.
+        is_stopped: whether the end is asked for.
+        reached: the steps before this one were done before a loss.
+        agrees_from: from which step on all workers have the same parameters; None
+            before there is an epoch in which they agree.
+        placing: how the members are to be spread; None if that cannot change.
+        saves: the account of checkpoints; None without them.
+        began: before which step the training began, in its first generation.
+        threads: of BLAS, which all members compute with; 0 before it is known.
+        nonces: of the newest requests.
+    """
+
+    requested: Epoch
+    later: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    abandoned: str = ""
+    is_paused: bool = False
+    budget: int = 0
+    allowed_to: int = 0
+    is_stopped: bool = False
+    reached: int = 0
+    agrees_from: int | None = 0
+    placing: Any = None
+    saves: Mapping[str, Any] | None = None
+    began: int = 0
+    threads: int = 0
+    nonces: tuple[str, ...] = ()
+
+    def foreseen(self, at: int = 0) -> Epoch:
+        """Return the configuration asked for from step `at` on, as far as is known."""
+        found = self.requested
+        for step, changes in self.later:
+            if step <= at:
+                found = replace(found, **changes)
+        return found
+
+    def is_apart(self, step: int) -> bool:
+        """Whether workers still have to agree on parameters, before `step`."""
+        return self.agrees_from is None or step < self.agrees_from
+
+    def stands(self, step: int) -> bool:
+        """Whether a pause lets no member begin `step`, on its way there."""
+        return self.is_paused and (self.budget > 0 or step >= self.allowed_to)
+
+
+# --------------------------------------------------------------------------------------
+# What each entry changes.
+
+
+def _open(now: Decisions, began: int, threads: int) -> Decisions:
+    return replace(now, began=began, threads=threads)
+
+
+def _command(now: Decisions, what: str, values: Mapping[str, Any]) -> Decisions:
+    change = _COMMANDS.get(what)
+    return change(now, **values) if change else now
+
+
+def _configure(now: Decisions, at: int = 0, **changes: str | bool | None) -> Decisions:
+    # One for each step, however often the request for it changes.
+    later = dict(now.later)
+    asked = {name: value for name, value in changes.items() if value is not None}
+    later[at] = {**later.get(at, {}), **asked}
+    return replace(now, later=tuple(sorted(later.items(), key=lambda one: one[0])))
+
+
+def _pause(now: Decisions, steps: int = 0, to: int = 0) -> Decisions:
+    return replace(now, is_paused=True, budget=steps, allowed_to=to)
+
+
+def _resume(now: Decisions) -> Decisions:
+    return replace(now, is_paused=False, budget=0)
+
+
+def _stop(now: Decisions) -> Decisions:
+    return replace(now, is_stopped=True)
+
+
+def _place(now: Decisions, **changes: Any) -> Decisions:
+    assert now.placing is not None, "it is elastic"
+    return replace(now, placing=now.placing.changed(**changes))
+
+
+def _leave(now: Decisions, task: str) -> Decisions:
+    assert now.placing is not None, "it is elastic"
+    return replace(now, placing=now.placing.without(task))
+
+
+def _seen(now: Decisions, step: int) -> Decisions:
+    return replace(now, reached=max(now.reached, step))
+
+
+def _taken(now: Decisions, step: int, stands: bool) -> Decisions:
+    """Take up what is due before `step`; if all members stand there, a pause's steps.
+
+    A budget counts from there, and is a step from then on: a halt for something else on
+    the way does not use it up.
+    """
+    later = tuple(one for one in now.later if one[0] > step)
+    now = replace(now, requested=now.foreseen(step), later=later)
+    if not stands or not now.budget:
+        return now
+    return replace(now, allowed_to=step + now.budget, budget=0)
+
+
+def _refused(now: Decisions, why: str, holds: dict[str, Any]) -> Decisions:
+    return replace(now, requested=Epoch.from_plain(holds), abandoned=why)
+
+
+def _epoch(now: Decisions, begins: dict[str, Any], agrees: bool) -> Decisions:
+    agrees_from = now.agrees_from
+    if not agrees:
+        agrees_from = None
+    elif agrees_from is None:  # one step makes them agree
+        agrees_from = int(begins["first_step"]) + 1
+    return replace(now, abandoned="", agrees_from=agrees_from)
+
+
+def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
+    return replace(now, saves=account)
+
+
+def _generation(now: Decisions, reached: int, placing: Any) -> Decisions:
+    return replace(_seen(now, reached), budget=0, placing=placing)
+
+
+def _named(*folds: Callable[..., Decisions]) -> dict[str, Callable[..., Decisions]]:
+    return {fold.__name__.removeprefix("_"): fold for fold in folds}
+
+
+_COMMANDS: Final = _named(_configure, _pause, _resume, _stop, _place, _leave)
+_KINDS: Final = _named(
+    *(_open, _command, _seen, _taken, _refused, _epoch, _saves, _generation)
+)
+
+
+# --------------------------------------------------------------------------------------
+# The log itself.
+
+
+class DecisionLog:
+    """The decisions of one training. Every method may be called from any thread.
+
+    >>> log = DecisionLog(Decisions(Epoch(0, "ring")))
+    >>> log.append(0, "command", "a", what="pause", values={"steps": 2, "to": 5})
+    1
+    >>> log.append(0, "command", "a", what="pause", values={"steps": 2, "to": 5})
+    1
+    >>> log.append(0, "taken", step=4, stands=True), log.now.allowed_to
+    (2, 6)
+
+    Attributes:
+        now: what all entries come to; to read it takes no lock.
+        position: how many entries have changed that.
+        generation: which one may append.
+    """
+
+    def __init__(
+        self, now: Decisions, *, generation: int = 0, position: int = 0
+    ) -> None:
+        self._guard = threading.Lock()
+        self.now, self.generation, self.position = now, generation, position
+
+    def __repr__(self) -> str:
+        return f"<log of generation {self.generation} at {self.position}: {self.now}>"
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Higher for what is newer, of two logs of one training."""
+        return self.generation, self.position
+
+    def append(
+        self,
+        generation: int,
+        kind: str,
+        nonce: str = "",
+        /,
+        *,
+        position: int | None = None,
+        **values: Any,
+    ) -> int:
+        """Append a decision of a generation; return the position after it.
+
+        One with a `nonce` that is known, or that changes nothing, is not appended.
+        Raises `AbortedError` when another generation has claimed the log, and when it
+        is not at the `position` at which the entry was decided, if that is given.
+        """
+        with self._guard:
+            if nonce in self.now.nonces:
+                return self.position
+            if generation != self.generation or position not in (None, self.position):
+                decided = "" if position is None else f" at position {position}"
+                raise AbortedError(
+                    f"{kind} was decided in generation {generation}{decided}, and the "
+                    f"log is in generation {self.generation} at position "
+                    f"{self.position}; read what it holds, and decide again."
+                )
+            now = _KINDS[kind](self.now, **values)
+            if nonce:
+                now = replace(now, nonces=(*now.nonces, nonce)[-_MOST_NONCES:])
+            self._move_to(now)
+            return self.position
+
+    def claim(self, generation: int, *, reached: int, placing: Any) -> None:
+        """Let a generation append from here on, and none before it.
+
+        It does the steps before `reached` again. Raises `AbortedError` unless it is
+        newer than the one that may append now.
+        """
+        with self._guard:
+            if generation <= self.generation:
+                raise AbortedError(
+                    f"generation {generation} cannot claim the log: generation "
+                    f"{self.generation} has."
+                )
+            self.generation = generation
+            self._move_to(_generation(self.now, reached, placing))
+
+    def _move_to(self, now: Decisions) -> None:
+        if now != self.now:
+            self.now, self.position = now, self.position + 1
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the log as data that JSON can carry."""
+        with self._guard:
+            now, placing = self.now, self.now.placing
+            return {
+                **vars(now),
+                "requested": now.requested.to_plain(),
+                "placing": placing.to_plain() if placing is not None else None,
+                "generation": self.generation,
+                "position": self.position,
+            }
+
+    @classmethod
+    def from_plain(cls, plain: object) -> DecisionLog:
+        """Rebuild a log from `to_plain`; `InvalidArgumentError` for what is none."""
+        values = check("log", _FIELDS, plain)
+        at = {name: values.pop(name) for name in ("generation", "position")}
+        values["requested"] = Epoch.from_plain(values["requested"])
+        if values["placing"] is not None:
+            placing = load("kit.training.features.elastic.placing:Placing")
+            values["placing"] = placing.from_plain(values["placing"])
+        values |= {name: tuple(values[name]) for name in ("later", "nonces")}
+        return cls(Decisions(**values), **at)
+
+
+_EPOCH: Final = record(
+    {
+        "number": whole(0),
+        "topology": text(100),
+        "synchronous": flag(),
+        "link": text(100),
+        "first_step": whole(0),
+        "joined": list_of(row_of(whole(0), whole(0))),
+    }
+)
+_FIELDS: Final = {
+    "requested": _EPOCH,
+    "later": list_of(row_of(whole(0), table_of(anything()))),
+    "abandoned": text(),
+    "is_paused": flag(),
+    "budget": whole(0),
+    "allowed_to": whole(0),
+    "is_stopped": flag(),
+    "reached": whole(0),
+    "agrees_from": maybe(whole(0)),
+    "placing": maybe(anything()),
+    "saves": maybe(table_of(anything())),
+    "began": whole(0),
+    "threads": whole(0),
+    "nonces": list_of(text(100)),
+    "generation": whole(0),
+    "position": whole(0),
+}

@@ -1,0 +1,190 @@
+"""Asynchronous steps: each worker at its own pace, updates one after the other.
+
+A worker computes, pushes its gradient to the servers and pulls what they have by then,
+without waiting for any other worker. A step is one update by one worker; the first
+server counts them and hands out the right to compute the next one, so a training of k
+steps does exactly k updates, and a fast worker does more of them. The staleness of an
+update is the number of updates that others made between its pull and its push.
+
+Every push and every pull begins with a note, an empty message: it carries the number of
+updates so far. A note with a halt says goodbye: from a worker, that it comes to the
+boundary and pushes nothing; from a server, that the worker must come to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kit.errors import PeerLost
+from kit.exchange.plan import GRAD, Add, Apply, Op, Plan, Receive, Term
+from kit.exchange.ports.port import NO_HALT, Arrival
+from kit.trace.traffic import TransferKind
+from kit.training.core.loops import Account, Fate, Loop, Pulled, at_own_pace
+from kit.training.core.part import PartRole
+from kit.training.features.asynchronous.served_steps import (
+    NOTE,
+    ServedServer,
+    ServedWorker,
+)
+from kit.training.optimizers.rule import MeanUpdate
+
+
+class Updates(Account):
+    """One server's account of the updates between two boundaries.
+
+    Each push is an update. The server that `hands_out` the right to the next one sees
+    to it that there are exactly `steps`; the others follow.
+
+    >>> account = Updates([1, 2], step=7, steps=9, hands_out=True)
+    >>> account.arrive(2, 7, halts=False), account.complete(), account.is_ending
+    (<Fate.FILLS: 'fills'>, [2], True)
+    """
+
+    def __init__(
+        self, workers: Sequence[int], step: int, steps: int, *, hands_out: bool
+    ) -> None:
+        super().__init__(workers, step)
+        self._steps, self._hands_out, self._leaves = steps, hands_out, False
+        # Each worker begins one update unasked (see `AsyncWorker.loop`).
+        self._issued = min(steps, step + len(workers))
+
+    def arrive(self, worker: int, step: int, halts: bool) -> Fate:
+        """Take a push, or a goodbye: then all others are sent to the boundary too."""
+        if halts:
+            self.lose(worker)
+            return Fate.COUNTS
+        self.counted = [worker]
+        return Fate.FILLS
+
+    def complete(self) -> list[int]:
+        """End an update; returns whose it was."""
+        may_go_on = not self._hands_out or self._issued < self._steps
+        self.is_ending = self._leaves or not may_go_on
+        self._issued += not self.is_ending
+        self.step += 1
+        return self.counted
+
+    def lose(self, worker: int) -> None:
+        """Go on without a worker up to the boundary, to which all are sent."""
+        super().lose(worker)
+        self._leaves = True
+
+
+class AsyncServer(ServedServer):
+    """A parameter server that makes an update of each push."""
+
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context = role.context
+        self._push.insert(0, NOTE)
+        update = MeanUpdate(context.job.optimizer, 1)
+        self._programs = {
+            worker: context.program(self._taking(worker), update)
+            for worker in self._answers
+        }
+
+    def listen(self) -> tuple[int, tuple[int, bool] | None]:
+        """Wait for a push, or for a worker that is lost."""
+        port = self._context.endpoint.any_of(self._awaited())
+        self._serves(port.peer)
+        is_gone = not port.has_arrived() and self._context.job.generation is not None
+        return port.peer, None if is_gone else self.take(port.peer)
+
+    def take(self, worker: int) -> tuple[int, bool] | None:
+        """Take what a worker pushes; None if it is lost before the end of that."""
+        context, endpoint = self._context, self._context.endpoint
+        program, step = self._programs[worker], self._account.step
+        try:
+            note = endpoint.receive(endpoint.ports[worker], NOTE)
+            if note.halt != NO_HALT:
+                return step, True
+            self._begun, program.waited_ns = endpoint.clock(), 0
+            endpoint.stamp.step = step
+            context.reach("step.begun", step)
+            program.reduce(0)
+        except PeerLost:
+            if not self._may_lose(worker):
+                raise
+            return None
+        self._waited_ns = program.waited_ns
+        return step, False
+
+    def advance(self, step: int, workers: Collection[int]) -> None:
+        """Make the update and commit it; it counts, even if nobody hears of it."""
+        (worker,) = workers
+        self._programs[worker].reduce(1)
+        self._context.reach("exchange.reduced", step)
+        self._events.commit(step + 1)
+
+    def respond(
+        self, workers: Collection[int], step: int, is_ending: bool
+    ) -> list[int]:
+        """See `ServedServer`; the answer has the number of updates so far."""
+        (worker,) = workers
+        try:
+            super().respond(workers, step + 1, is_ending)
+            self._context.endpoint.flush()
+        except PeerLost:
+            if not self._may_lose(worker):
+                raise
+            return [worker]
+        finally:
+            self._note_update(step)
+        return []
+
+    def _open(self, workers: Sequence[int], step: int) -> Account:
+        job = self._context.job
+        is_first = self._context.me == job.ps[0]
+        return Updates(workers, step, job.steps, hands_out=is_first)
+
+    def _taking(self, worker: int) -> Plan:
+        """Return the plan that takes a worker's push, and makes an update of it."""
+        shard = self._shard
+        takes: list[Op] = [Receive(worker, GRAD, p, TransferKind.PUSH) for p in shard]
+        takes += [Add(part, (Term(worker, GRAD),)) for part in shard]
+        return Plan((tuple(takes), tuple(map(Apply, shard))), ())
+
+    def _may_lose(self, worker: int) -> bool:
+        # The others end this generation at the next boundary.
+        endpoint = self._context.endpoint
+        is_elastic = self._context.job.generation is not None
+        return is_elastic and endpoint.is_gone(endpoint.ports[worker])
+
+
+class AsyncWorker(ServedWorker):
+    """A worker whose every gradient is an update."""
+
+    def loop(self, step: int) -> Loop:
+        """Compute, push and pull until there is no more to do."""
+        self._expect()
+        return at_own_pace(step, step + self._place.rank < self._context.job.steps)
+
+    def run(self, step: int) -> None:
+        """Do steps, then say goodbye."""
+        super().run(step)
+        self._context.endpoint.stamp.halt = 0
+        self._post_notes()
+        self._context.endpoint.flush()
+
+    def begin(self, step: int) -> bool:
+        """See `MemberPart`."""
+        # No step is common to all, so no halt can travel with one: the coordinator's
+        # worker says goodbye, and the servers then send all others to the boundary.
+        return self._wants_halt(step - 1) or super().begin(step)
+
+    def push(self, step: int) -> None:
+        """Send the gradients to all servers."""
+        self._context.endpoint.stamp.halt = NO_HALT
+        self._post_notes()
+        self._program.reduce(0)
+
+    def _share(self, step: int) -> tuple[float, int]:
+        return self._place.compute_next(step)
+
+    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
+        done = notes[0].step
+        return done - 1, done, all(note.halt == NO_HALT for note in notes)
+
+    def _post_notes(self) -> None:
+        for server in self._context.job.ps:
+            self._context.endpoint.ports[server].post(*NOTE[:2])

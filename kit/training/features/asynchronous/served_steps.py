@@ -1,0 +1,202 @@
+"""Steps at parameter servers that serve each worker in its turn.
+
+Theory of operation. A worker computes, pushes its gradient to all servers and pulls
+what they have by then. It says nothing else and knows of no other worker. A server
+takes pushes as they come, and its account (`kit.training.core.loops.Account`) says
+what becomes of each: in asynchronous steps each is an update of its own
+(`async_steps`), with backup workers the first R are one (`backup_workers.steps`). An
+answer begins with a note, an empty message: it carries a number of steps, and with a
+halt it sends the worker to the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kit.exchange.layout import Range
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SPARE,
+    Copy,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port
+from kit.trace.traffic import Phase, TransferKind
+from kit.training.core.job import Job
+from kit.training.core.loops import Account, Loop, Pulled, serve
+from kit.training.core.part import MemberPart, PartRole
+
+NOTE = Expected(GRAD, Range(0, 0), apart=True)
+
+
+class ServedWorker(MemberPart):
+    """A worker at its own pace."""
+
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        self._place, self._waited_ns = role.worker, 0
+        job = role.context.job
+        pushed = tuple(pushes(job, servers) for servers in self._order())
+        plan = Plan(pushed, pulls(job, self._place.rank))
+        self._program = role.context.program(plan)
+
+    def _order(self) -> Sequence[Collection[int]]:
+        """Return the servers to which it pushes, those of each group after the last."""
+        return (self._context.job.ps,)
+
+    def _expect(self) -> None:
+        job, rank = self._context.job, self._place.rank
+        scripts = {ps: answer_script(job, ps, rank) for ps in job.ps}
+        pairs = {ps: (script, script) for ps, script in scripts.items()}
+        self._context.endpoint.expect(pairs, 0)
+
+    def pull(self, step: int) -> Pulled:
+        """Take the answers of all servers."""
+        context, endpoint = self._context, self._context.endpoint
+        # The notes of all servers come before any parameters, so this measures the
+        # wait for our turn and not the transfer.
+        servers = [endpoint.ports[ps] for ps in context.job.ps]
+        notes = [endpoint.receive(server, NOTE) for server in servers]
+        waited = endpoint.clock()
+        context.meter.span(Phase.WAIT, step, self._computed, waited)
+        context.reach("exchange.reduced", step)
+        self._program.finish()
+        self._waited_ns = waited - self._computed + self._program.waited_ns
+        return self._answer(step, notes)
+
+    def commit(self, number: int | None, done: int, loss: float) -> None:
+        """End the step; one that came too late does not count."""
+        step = self._context.endpoint.stamp.step
+        row, late = (step, done - step) if number is None else (number, number - step)
+        if number is None:
+            loss, self._examples = float("nan"), 0
+        self._note(row, loss, self._waited_ns, staleness=late)
+        self._context.reach("exchange.done", row)
+        self._events.commit(done)
+        self._events.end(row, None if number is None else loss)
+
+    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
+        raise NotImplementedError
+
+
+class ServedServer(MemberPart):
+    """A parameter server that serves workers in their turn."""
+
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context, job, ports = (
+            role.context,
+            role.context.job,
+            role.context.endpoint.ports,
+        )
+        self._shard = held(job, context.me)
+        # The messages of a push, and what others send beside the workers.
+        self._push = [Expected(GRAD, part, apart=True) for part in self._shard]
+        self._beside: dict[int, list[Expected]] = {}
+        self._answers = {
+            worker: context.program(Plan((answer(job, context.me, rank),), ()))
+            for rank, worker in enumerate(job.workers)
+            if worker in ports  # others are lost already
+        }
+        self._order = [*self._answers]  # the worker that was served last comes last
+        self._account: Account  # of the steps up to the next boundary
+        self._waited_ns = 0
+
+    def loop(self, step: int) -> Loop:
+        """Do steps until all workers are sent to the boundary."""
+        endpoint, ports = self._context.endpoint, self._context.endpoint.ports
+        workers = [one for one in self._context.job.workers if one in ports]
+        scripts = {**dict.fromkeys(workers, self._push), **self._beside}
+        endpoint.expect({one: (script,) * 2 for one, script in scripts.items()}, 0)
+        self._account = self._open(workers, step)
+        return serve(self._account)
+
+    def begin(self, step: int) -> bool:
+        """Begin a step; here with the first push."""
+        return False
+
+    def respond(
+        self, workers: Collection[int], step: int, is_ending: bool
+    ) -> list[int]:
+        """Answer workers; returns those that are lost."""
+        endpoint = self._context.endpoint
+        stamp, under_way = endpoint.stamp, endpoint.stamp.step
+        stamp.step, stamp.halt = step, 0 if is_ending else NO_HALT
+        for worker in workers:
+            endpoint.ports[worker].post(*NOTE[:2])
+            self._answers[worker].reduce(0)
+        stamp.step = under_way
+        return []
+
+    def forget(self, worker: int) -> None:
+        """Go on without a worker."""
+        self._context.endpoint.forget(worker)
+
+    def _open(self, workers: Sequence[int], step: int) -> Account:
+        """Return the account of the steps from `step` on."""
+        raise NotImplementedError
+
+    def _awaited(self) -> list[Port]:
+        ports, awaited = self._context.endpoint.ports, self._account.awaited
+        return [ports[worker] for worker in self._order if worker in awaited]
+
+    def _serves(self, worker: int) -> None:
+        self._order.remove(worker)
+        self._order.append(worker)
+
+    def _note_update(self, step: int) -> None:
+        self._note(step, float("nan"), self._waited_ns)
+        self._context.reach("step.done", step)
+
+
+# --------------------------------------------------------------------------------------
+# What moves between a worker and a server.
+
+
+def held(job: Job, server: int) -> tuple[Range, ...]:
+    """Return what a server holds; one that holds nothing gets one empty message."""
+    shard = job.group.shards[job.ps.index(server)]
+    return tuple(part for part in shard if part.size) or (NOTE.range,)
+
+
+def pushes(job: Job, servers: Iterable[int]) -> tuple[Op, ...]:
+    """Return what a worker does to hand its gradients to some servers."""
+    return tuple(
+        Send(server, GRAD, part, TransferKind.PUSH)
+        for server in servers
+        for part in held(job, server)
+    )
+
+
+def answer(job: Job, server: int, rank: int) -> tuple[Op, ...]:
+    """Return what a server does, after its note, to answer a worker."""
+    shard, box, worker = held(job, server), SPARE + rank, job.workers[rank]
+    copies: list[Op] = [Copy(Term(SELF, NOW), box, part) for part in shard]
+    return (*copies, *(Send(worker, box, part, TransferKind.PULL) for part in shard))
+
+
+def pulls(job: Job, rank: int) -> tuple[Op, ...]:
+    """Return what a worker does, after all notes, to take the answers."""
+    box = SPARE + rank
+    return tuple(
+        op
+        for server in job.ps
+        for part in held(job, server)
+        for op in (
+            Receive(server, box, part, TransferKind.PULL),
+            Copy(Term(server, box), NEXT, part),
+        )
+    )
+
+
+def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
+    """Return the messages of an answer."""
+    parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
+    return [NOTE, *parts]

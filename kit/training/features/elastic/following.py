@@ -1,0 +1,67 @@
+"""How an observer finds the next generation of an elastic training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import Any, Final
+
+from kit.errors import DeadlineExceededError, KitError, from_plain
+from kit.task import Task
+from kit.training.client.requests import Dial
+from kit.training.core.job import Job
+from kit.training.features.elastic.asking import Told, Unanswered, ask_all
+
+_LOOK_S: Final = 0.02
+_NOBODY: Final = "no task that hosts a part of it answers."
+
+
+def find_next(job: Job, dial: Dial, step: int) -> Job | None:
+    """Wait for the generation that follows a job's; None if the training is over.
+
+    If all processes that host members are gone, those that stand by are told so, and
+    which `step` the training had reached. Raises what the training has failed with.
+    """
+    ended, limits = job.generation, job.settings
+
+    def ask(process: str, op: str = "elastic.look", **values: Any) -> dict[str, Any]:
+        with closing(dial(Task.parse(process), "")) as caller:
+            question = {"origin": ended.origin, **values}
+            return caller.call(op, limits.dead_after_s, question)[0]
+
+    give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+    unanswered: Unanswered = {}
+    renew = time.monotonic() + limits.redial_after_s
+    while (now := time.monotonic()) < give_up:
+        if now > renew:  # a new connection gets through a line that is whole again
+            unanswered.clear()
+            renew = now + limits.redial_after_s
+        # Any answer is enough: one that is stopped must not keep the others waiting.
+        told = ask_all(ended.processes, ask, lambda _: True, unanswered=unanswered)
+        heard = [one for one in told.values() if not isinstance(one, KitError)]
+        for one in heard:
+            found = Job.from_plain(one["job"], job)
+            if found.generation and found.generation.number > ended.number:
+                return found
+            if one["error"]:
+                raise from_plain(one["error"])
+            if one["done"]:
+                return None
+        # All refuse the connection, so all have ended; a late one may still live.
+        if not heard and not _late(told, ended.processes):
+            return None
+        if not _late(told, ended.places) and not any(
+            isinstance(told[one], dict) for one in ended.places
+        ):
+            # Those that stand by have no links that would show them the loss.
+            for process in ended.standby:
+                with suppress(KitError):
+                    told_of = {"number": ended.number, "reason": _NOBODY, "step": step}
+                    ask(process, "elastic.lose", **told_of)
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _late(told: Told, processes: Sequence[str]) -> bool:
+    return any(isinstance(told[one], DeadlineExceededError) for one in processes)

@@ -1,0 +1,348 @@
+"""Which processes host the members of an elastic training, and who comes next.
+
+Pure. A member is one of the tasks that the job names: it owns a split of the
+mini-batch and a turn in the sums, so as long as the members stay the same, the bits
+do. A process is known by the task that it was started for. It hosts that member, and
+may host those of other tasks.
+
+Theory of operation
+-------------------
+
+A *generation* is a stretch of the training in which no process is lost. It is a whole
+training, with its own run id, links and coordinator, on the same members.
+When a process is lost, the generation fails; the processes that are left agree on the
+next one, which begins at the newest copy of the state that is whole, on the same
+members. They do the steps since that copy again, and get the same bits.
+
+A process that joins, because its task was started again or is a new one, asks for a
+next generation too. So does the user who wants the members on more or fewer processes,
+or otherwise spread (`placing`). Then there is time: the coordinator calls for one more
+copy and holds all members there, so that no step is done again.
+
+    lead        the first process that is left, by its task
+    promise     each process left ends its members, says what copies it holds, and
+                promises to hear no older ballot
+    accept      each starts servers for the members that it is to host from now on
+    begin       each starts its members, which read the copies of what they update;
+                those that host none, because they stand by or leave, hear of it
+
+Each of the three is refused by a process that has promised a newer ballot, so when the
+one that leads is lost as well, the next one begins with `promise` again.
+
+*Asynchronous workers* hold nothing that the servers lack. When a process is lost that
+hosts only such, and not the coordinator, the others do not go back: they come to a
+boundary without it, copy, and the next generation begins there. Of what its step
+function kept, the copy before is the newest.
+
+*Who may go on.* A process whose connections are refused has ended; one that does not
+answer may live behind a cut. Those that answered go on only if they are more than half
+of those that may live, or half of them and among these the first. Two such sets of one
+generation share a process, which promises only one of them its newest ballot; the other
+cannot begin.
+
+*Who may go on from what.* A generation that has not begun everywhere decides nothing by
+itself: of two processes that it was to have, only one may hear of it, and the other go
+on with those before. So the next one needs enough of the generation before it as well,
+the newest that has begun everywhere, until there is a copy of its own: then all have
+begun. Each attempt has its own number, made of its ballot.
+
+*Who cannot begin.* A generation in which a member cannot open its links in time is
+followed by another one. When that goes on for longer than a task may be silent and a
+cluster may take to start, the training ends.
+
+*What holds.* Of two attempts to begin a generation at most one commits steps: no step
+is committed before all processes have begun, and those that promised a newer ballot
+have ended their members, and begin no older one, not even one that they were about to.
+A copy that was whole when the promises were given is not passed over.
+`tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
+looks whether this holds.
+
+*What is requested* of the coordinator, a pause for example, is noted by the processes
+before it is answered: by as many as may go on, so the next coordinator hears of it from
+one of them. One that has promised a newer ballot notes nothing any more. A request
+without an answer is sent again, to the next coordinator; it has a ticket, and counts
+once.
+
+*Who has seen more.* All that had done the newest steps may be lost after the notebook
+has seen these steps. It says how far it has seen the training come when it reports the
+loss, and with each request: no pause and no end comes before these steps were done
+again.
+
+*Who misses a start.* The coordinator may be lost between two starts, or an answer may
+be. A process that hears of a generation which it is part of, but which it was not told
+to begin, takes it for the newest and asks for the next one. So does the one that leads
+when not all could begin.
+
+*Who wakes up.* A process that was stopped finds its links closed, asks the others, and
+hears of a generation that it is not part of. It is fenced: it ends its members, and
+nothing that it sends is taken, because its frames name an older run. One that stands by
+has no links; it asks the one that leads now and then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from kit.crc import crc32
+from kit.errors import InvalidArgumentError
+from kit.message_fields import (
+    anything,
+    check,
+    flag,
+    list_of,
+    optional,
+    row_of,
+    seconds,
+    table_of,
+    text,
+    whole,
+)
+from kit.task import Task
+from kit.trace.named_rows import Change
+from kit.training.core.snapshot import CopyPoint, Held, is_whole
+from kit.training.features.elastic.placing import Placing, in_order, placed
+
+#: The most changes that go with a generation whenever a process hears of it.
+MOST_CHANGES: Final = 50
+_FIELDS: Final = {
+    "origin": text(pattern="[0-9a-f]{32}"),
+    "number": whole(0),
+    "places": list_of(text(1000)),
+    "standby": list_of(text(1000)),
+    "known": list_of(text(1000)),
+    "before": optional(list_of(text(1000))),
+    "placing": table_of(anything()),
+    "addresses": list_of(text(1000)),
+    "changes": list_of(
+        row_of(*3 * [list_of(text(1000))], whole(0), whole(0), seconds(), text())
+    ),
+    "n_changes": optional(whole(0)),
+    "resumes": optional(flag()),
+}
+_BALLOT: Final = 2**32
+_LISTS: Final = ("places", "standby", "known", "before", "addresses")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One generation of an elastic training.
+
+    Attributes:
+        origin: the run of generation 0, by which all generations belong together.
+        number: the higher the later; no two attempts have the same, see `number_of`.
+        places: for each member, the task whose process hosts it, as "worker:2".
+        standby: the processes that host no member: they hold copies, and take over.
+        known: all processes that have taken part so far.
+        before: those of the newest generation before it of which its coordinator knew
+            that it had begun everywhere.
+        placing: how the members are to be spread over the processes.
+        addresses: where each member's server listens; empty: as the cluster says.
+        changes: why there were generations before this one: the newest of them, one
+            for each.
+        n_changes: how many generations there were before this one.
+        resumes: whether it begins with copies, which its members read; else it begins
+            anew, with the values that the coordinator was given.
+    """
+
+    origin: str
+    number: int = 0
+    places: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    placing: Placing = field(default_factory=Placing)
+    addresses: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    n_changes: int = 0
+    resumes: bool = False
+
+    @classmethod
+    def first(
+        cls,
+        origin: str,
+        tasks: Sequence[Task],
+        processes: Iterable[str],
+        placing: Placing,
+    ) -> Generation:
+        """Return generation 0 of a training on these members and processes.
+
+        >>> tasks = [Task("worker", n) for n in range(3)]
+        >>> found = Generation.first("", tasks, ["worker:0", "worker:1"], Placing())
+        >>> found.places, found.is_at_home(tasks)
+        (('worker:0', 'worker:1', 'worker:0'), False)
+        """
+        known = in_order(processes)
+        places = placed(tasks, known, placing)
+        standby = tuple(one for one in known if one not in places)
+        return cls(origin, 0, places, standby, known, placing=placing)
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The processes that take part: those that host members, and the others."""
+        return in_order((*self.places, *self.standby))
+
+    def is_at_home(self, tasks: Sequence[Task]) -> bool:
+        """Whether the process of each member is that of its own task."""
+        return self.places == tuple(task.short for task in tasks)
+
+    def remembering(self, earlier: Sequence[Change]) -> Generation:
+        """Return it with all changes since the first: `earlier` ones, and its own.
+
+        >>> one, two = (Change((), (), (), step, 0, 0.0, "") for step in (1, 2))
+        >>> found = Generation("", 2, changes=(two,), n_changes=2).remembering((one,))
+        >>> found.changes == (one, two)
+        True
+        """
+        before = self.n_changes - len(self.changes)
+        return replace(self, changes=(*earlier[:before], *self.changes))
+
+    @property
+    def reached(self) -> int:
+        """How many steps the generations before this one have committed."""
+        return max((change.step for change in self.changes), default=0)
+
+    def hosted_by(self, process: str) -> tuple[int, ...]:
+        """Return the members that a process hosts."""
+        return tuple(n for n, place in enumerate(self.places) if place == process)
+
+    def check(self, n_members: int) -> None:
+        """Raise `InvalidArgumentError` unless it fits this number of members."""
+        if len(self.places) != n_members or len(self.addresses) not in (0, n_members):
+            raise InvalidArgumentError(
+                f"a generation names the places {self.places} at {self.addresses} for "
+                f"{n_members} members; give one for each."
+            )
+        for place in (*self.processes, *self.known):
+            Task.parse(place)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as data that JSON can carry."""
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
+        return (
+            {name: getattr(self, name) for name in _FIELDS}
+            | lists
+            | {
+                "placing": self.placing.to_plain(),
+                "changes": [one.to_plain() for one in self.changes],
+            }
+        )
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any] | None) -> Generation | None:
+        """Rebuild it from `to_plain`; None from None."""
+        if plain is None:
+            return None
+        values = check("generation", _FIELDS, plain)
+        values |= {name: tuple(values.get(name, ())) for name in _LISTS}
+        values["placing"] = Placing.from_plain(values["placing"])
+        values["changes"] = tuple(map(Change.from_plain, values["changes"]))
+        return cls(**values)
+
+
+def count_of(number: int) -> int:
+    """Return the count of the ballot with which a generation began."""
+    return number // _BALLOT
+
+
+def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
+    """Return the run id of a generation: another one for each attempt to begin it."""
+    name = f"{origin} {number} {' '.join(map(str, ballot))}"
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def number_of(ballot: tuple[int, str]) -> int:
+    """Return the number of the generation that is begun with a ballot.
+
+    It orders generations as their ballots are ordered.
+
+    >>> number_of((1, "worker:1")) < number_of((2, "worker:0")) < 3 * 2**32
+    True
+    """
+    count, process = ballot
+    return count * _BALLOT + crc32(process.encode())
+
+
+def may_go_on(
+    processes: Collection[str], answered: Collection[str], ended: Collection[str]
+) -> bool:
+    """Whether those that answered are the greater part of those that may live.
+
+    Of two halves, the one with the first process.
+
+    >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=["ps:0"])
+    True
+    >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=[])
+    False
+    """
+    # Two such sets always share a process; of two halves only one has the first.
+    may_live = set(processes) - set(ended)
+    n_here = 2 * len(may_live & set(answered))
+    is_half = n_here == len(may_live) > 0
+    return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
+
+
+class Holder(NamedTuple):
+    """Which process holds a member's copy, and of when that is."""
+
+    process: str
+    moment: CopyPoint
+
+
+def newest_whole(
+    held: Mapping[str, Collection[Held]],
+) -> tuple[CopyPoint, dict[int, Holder]] | None:
+    """Return the newest moment of which all writers' copies are left, and who has them.
+
+    For other members, an older copy if there is no newer one. None if there is no such
+    moment. `held` says what each process holds.
+
+    >>> at, before = CopyPoint(8), CopyPoint(4)
+    >>> held = {"ps:0": [Held(at, 1, (1,))], "ps:1": [Held(before, 2, (1,))]}
+    >>> moment, holders = newest_whole(held)
+    >>> moment.step, {n: (who.process, who.moment.step) for n, who in holders.items()}
+    (8, {1: ('ps:0', 8), 2: ('ps:1', 4)})
+    """
+    found = [
+        (one, Holder(process, one.moment))
+        for process, some in held.items()
+        for one in some
+    ]
+    found.sort(key=lambda pair: pair[0].moment, reverse=True)
+    for moment in dict.fromkeys(one.moment for one, _ in found):
+        if is_whole([one for one, _ in found if one.moment == moment]):
+            holders: dict[int, Holder] = {}
+            for one, holder in found:  # from the newest on: the first one counts
+                if one.moment <= moment:
+                    holders.setdefault(one.member, holder)
+            return moment, {member: holders[member] for member in sorted(holders)}
+    return None
+
+
+def next_generation(
+    generation: Generation,
+    tasks: Sequence[Task],
+    here: Collection[str],
+    placing: Placing,
+    change: Change,
+    *,
+    number: int = 0,
+    before: tuple[str, ...] = (),
+) -> Generation:
+    """Return the generation that follows one, on the processes that are here.
+
+    `number` and `before`: see `Generation`. It has no addresses yet.
+    """
+    after = Generation.first(
+        generation.origin, tasks, set(here) - set(placing.left), placing
+    )
+    return replace(
+        after,
+        number=number or generation.number + 1,
+        before=before,
+        known=in_order((*generation.known, *here)),
+        changes=(*generation.changes, change)[-MOST_CHANGES:],
+        n_changes=generation.n_changes + 1,
+    )
