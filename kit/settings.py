@@ -104,6 +104,9 @@ class Settings:
         parameters, besides every epoch and every checkpoint; 0 compares only at those.
         Each takes about a tenth of a nanosecond per byte. Damage that spreads to all
         members equally in between is not found; 1 finds the most.
+    nan_loss : bool, default False
+        Let a training go on when the loss of a step is NaN. It ends with `NotFinite`
+        otherwise, unless it has a `NanTensorHook`, which then decides.
     native : bool, default True
         Use compiled code, where it was built, for exchanges over shared memory and for
         thousands of parameters. Otherwise Python does the same.
@@ -150,6 +153,7 @@ class Settings:
     checksum: bool = True
     bucket_bytes: int = 0
     digest_every: int = 100
+    nan_loss: bool = False
     native: bool = True
     trace: bool = True
     trace_rows: int = 200_000

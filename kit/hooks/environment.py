@@ -51,6 +51,12 @@ class Measuring(Protocol):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters after the last step, as arrays of the caller's own."""
 
+    def state(self) -> dict[str, Any]:
+        """Return a copy of what the first worker's step function has kept so far."""
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Make these the parameters with which the training ends; from `end` alone."""
+
     def is_last(self, step: int) -> bool:
         """Whether a step, counted from 0, is the last that was asked for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ class ValidationHook(SessionRunHook):
     `validation_accuracy` and the like, at the step after whose update it was measured;
     `kit.compare` draws it beside the loss. It is called in the first worker between two
     steps, with a copy of the parameters, and all others wait for it in their next step.
+    After the last step it is always called, also where the training was stopped, or
+    each worker goes at its own pace.
 
     Parameters
     ----------
@@ -35,7 +38,8 @@ class ValidationHook(SessionRunHook):
         `function(params, data)` returns the loss, or what a step function returns: the
         loss, the gradients, which are not used, and a dict of further measures. So the
         step function itself will do. If it returns anything else, the training ends
-        with `InvalidArgumentError`.
+        with `InvalidArgumentError`. A parameter called `state` gets a copy of what the
+        first worker's step function keeps, such as the averages of a batch norm.
     data : object
         Given to the function as it is.
     every : int, default 50
@@ -69,13 +73,15 @@ class ValidationHook(SessionRunHook):
         if self._every < 1:
             raise InvalidArgumentError(f"every is {every!r}; give 1 step or more.")
         self._function, self._data = function, data
-        self._due, self._step = self._every, None
+        self._takes_state = _takes(function, "state")
+        self._due, self._step, self._n_seen = self._every, None, 0
+        self._context: SessionRunContext | None = None
 
     def begin(self) -> None:
         """Find what counts the steps; `UnimplementedError` in a session."""
         where = environment.current()
         where.measuring()
-        self._due, self._step = self._every, where.global_step()
+        self._due, self._step, self._n_seen = self._every, where.global_step(), 0
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Ask for the number of the step."""
@@ -85,13 +91,24 @@ class ValidationHook(SessionRunHook):
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
         """Measure, if it is time."""
-        step, where = int(run_values.results), environment.current().measuring()
-        if step + 1 < self._due and not where.is_last(step):
+        step, self._context = int(run_values.results), run_context
+        if step + 1 < self._due and not environment.current().measuring().is_last(step):
             return
         # The next multiple, not `every` steps on: a training that resumes then measures
         # at the same steps.
         self._due = ((step + 1) // self._every + 1) * self._every
-        numbers = _numbers(self._function(where.parameters(), self._data))
+        self._look(step, run_context)
+
+    def end(self, session: Any) -> None:
+        """Measure after the last step, if that was not done yet."""
+        n_done = int(session.run(self._step))
+        if n_done > self._n_seen and self._context is not None:
+            self._look(n_done - 1, self._context)
+
+    def _look(self, step: int, run_context: SessionRunContext) -> None:
+        where, self._n_seen = environment.current().measuring(), step + 1
+        more = {"state": where.state()} if self._takes_state else {}
+        numbers = _numbers(self._function(where.parameters(), self._data, **more))
         where.measured(step, {PREFIX + k: v for k, v in numbers.items()})
         self.measured(step, numbers, run_context)
 
@@ -130,6 +147,10 @@ class EarlyStoppingHook(ValidationHook):
         Whether smaller or greater is better.
     min_delta : float, default 0
         A change below this counts as none.
+    restore_best : bool, default False
+        End with the parameters of the best measurement: `run.params` are these. A
+        checkpoint and a recording keep those of the last step. Costs a copy of the
+        parameters at each improvement. Needs steps that all workers make together.
 
     Raises
     ------
@@ -157,6 +178,7 @@ class EarlyStoppingHook(ValidationHook):
         measure: str = "loss",
         mode: Literal["min", "max"] = "min",
         min_delta: float = 0.0,
+        restore_best: bool = False,
     ) -> None:
         super().__init__(function, data, every)
         if not (isinstance(patience, int) and patience >= 1):
@@ -173,11 +195,13 @@ class EarlyStoppingHook(ValidationHook):
             )
         self._patience, self._measure = patience, measure
         self._sign, self._min_delta = (1.0 if mode == "min" else -1.0), min_delta
+        self._restores = restore_best
         self._forget()
 
     def _forget(self) -> None:
         self._best: float = math.nan
         self._best_step, self._n_worse = -1, 0
+        self._kept: dict[str, Any] = {}
 
     def begin(self) -> None:
         """Begin anew: nothing was measured yet."""
@@ -197,6 +221,8 @@ class EarlyStoppingHook(ValidationHook):
         gain = self._sign * (self._best - value)
         if self._best_step < 0 or gain > self._min_delta:
             self._best, self._best_step, self._n_worse = value, step, 0
+            if self._restores:
+                self._kept = environment.current().measuring().parameters()
             return
         self._n_worse += 1
         if self._n_worse >= self._patience:
@@ -205,6 +231,19 @@ class EarlyStoppingHook(ValidationHook):
                 f"{self._best_step}, {self._best:g}."
             )
             run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """Measure after the last step; go back to the best parameters, if asked to."""
+        super().end(session)
+        if self._kept:
+            environment.current().measuring().restore(self._kept)
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a built-in function has no signature
+        return False
 
 
 def _numbers(found: Any) -> dict[str, float]:

@@ -410,6 +410,8 @@ def _begin(
     # The tasks were started with it: so it stands in what is shown of the training.
     insecure = getattr(cluster, "insecure", settings.insecure)
     settings = settings.replace(insecure=insecure)
+    if work.hooks and work.hooks.look_for_nan:
+        settings = settings.replace(nan_loss=True)
     chosen = None
     if topology == AUTO:
         # What a cluster makes of no link when it begins the training.

@@ -266,3 +266,15 @@ def test_failure_in_an_asynchronous_training_ends_it_for_all(
 
     assert "enough" in str(failure(run))
     assert run.step < 100_000
+
+
+def test_a_loss_that_is_nan_ends_the_training_unless_it_is_allowed(
+    cluster: LocalCluster,
+) -> None:
+    def diverged(params: Any, batch: Any) -> Any:
+        return float("nan"), fit(params, batch)[1]
+
+    with pytest.raises(NotFinite, match=r"step 0: .*NaN as the loss.*nan_loss=True"):
+        begin(cluster, diverged).wait(10)
+    with kit.settings(nan_loss=True):
+        assert begin(cluster, diverged).wait(10).state == "done"

@@ -224,3 +224,70 @@ def test_a_long_training_keeps_all_that_was_measured_seldom() -> None:
     measured = frame["validation_loss"].dropna()
     assert measured.index.tolist() == list(range(29, 1_200, 30))
     assert frame["loss"].isna().any()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_the_last_parameters_are_measured_where_each_goes_at_its_own_pace(
+    stops: bool,
+) -> None:
+    class Stopping(ValidationHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            super().after_run(run_context, run_values)
+            if stops and run_values.results > 12:
+                run_context.request_stop()
+
+    hook = Stopping(lambda p, d: fit(p, d)[0], HELD_OUT, every=10)
+    with quick_cluster(1, 3) as cluster:
+        run = begin(cluster, hook, steps=40, topology="ps", sync=False).wait(30)
+
+    steps, losses = run.trace.measured("validation_loss")
+    assert (run.step < 40) == stops
+    assert steps[-1] == run.step - 1
+    assert losses[-1] == fit(run.params, HELD_OUT)[0]
+
+
+def test_a_training_that_is_stopped_is_measured_at_its_end(
+    cluster: LocalCluster,
+) -> None:
+    class Stopping(ValidationHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            super().after_run(run_context, run_values)
+            if run_values.results == 4:
+                run_context.request_stop()
+
+    run = begin(cluster, Stopping(fit, HELD_OUT, every=4), steps=99).wait(30)
+
+    steps, losses = run.trace.measured("validation_loss")
+    assert steps.tolist() == [3, run.step - 1]
+    assert losses[-1] == fit(run.params, HELD_OUT)[0]
+
+
+def test_validation_sees_a_copy_of_what_the_step_function_keeps(
+    cluster: LocalCluster,
+) -> None:
+    def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
+        state["n"] = state.get("n", np.zeros(1)) + 1
+        return fit(params, batch)
+
+    def count(params: Params, data: Any, state: dict[str, Any]) -> float:
+        state["n"] += 0.5  # its own
+        return float(state["n"][0])
+
+    run = begin(cluster, ValidationHook(count, None, every=2), step=step).wait(30)
+
+    assert run.trace.measured("validation_loss")[1].tolist() == [2.5, 4.5]
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+def test_early_stopping_ends_with_the_best_parameters_if_asked_to(
+    cluster: LocalCluster, topology: str
+) -> None:
+    values = iter([5.0, 3.0, 4.0, 4.0])
+    hook = EarlyStoppingHook(
+        lambda p, d: next(values), HELD_OUT, every=1, patience=2, restore_best=True
+    )
+
+    run = begin(cluster, hook, steps=1_000, topology=topology).wait(30)
+
+    assert run.step == 4
+    assert same_bits(run.params, replayed(2, 2, DESCENT))

@@ -175,6 +175,9 @@ class Agreement:
         self._generation = self.log.generation
         self._is_ending = False  # whether they must agree now, whatever is requested
         self.is_finished = False  # whether the end was agreed
+        #: Whether an asynchronous training ends with an epoch of no steps in which all
+        #: take the newest parameters from the servers: somebody there looks at them.
+        self.ends_together = False
         self.saves = SaveSchedule(at_the_end=saves)
         self.is_copy_due = False  # whether the state is to be copied to other tasks
         self.is_last_copy = False  # whether no step is to be done after that copy
@@ -364,6 +367,13 @@ class Agreement:
         elif self.epoch.number and self._may_copy and not ends:
             meeting.verdict, self.is_copy_due = Verdict.COPY, False
             self.is_held = self.is_last_copy
+        elif ends and self.ends_together and not self.epoch.synchronous:
+            self.ends_together = False  # tried once: it is no reason to fail
+            number = self.epoch.number + 1
+            meeting.proposal = replace(
+                self.epoch, number=number, synchronous=True, first_step=step, joined=()
+            )
+            meeting.verdict = Verdict.PREPARE
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:

@@ -93,6 +93,7 @@ class TrainingCoordinator:
         members = range(len(job.tasks))
         log = log_of(job, requests)
         self._agreement = Agreement(members, job.start, job.steps, saves=saves, log=log)
+        self._agreement.ends_together = hooks is not None and hooks.want_last
         self._regrouping: Any = None  # where it is elastic
         if job.generation is not None:
             regrouping = load("kit.training.features.elastic.regrouping:Regrouping")

@@ -6,6 +6,7 @@ It outlives epochs: a switch neither opens the data again nor looks the paramete
 from __future__ import annotations
 
 import inspect
+import math
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kit.errors import GradientMismatch, KitError, StepFailed
+from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.features import load
@@ -156,12 +157,15 @@ class Compute:
         task: str,
         draw: Callable[[int, int], np.random.Generator],
         state: dict[str, Any],
+        nan_loss: bool = False,
     ) -> None:
         """Look nothing up yet: where a step reads and writes is asked in each step.
 
         `draw` makes the generator for the mini-batch with a number, and a piece of it;
-        `state` is what the function keeps from step to step.
+        `state` is what the function keeps from step to step; `nan_loss` whether its
+        loss may be NaN.
         """
+        self._nan_loss = nan_loss
         self._function, self._task = step, task
         self._params, self._gradients = params, gradients
         self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
@@ -203,7 +207,8 @@ class Compute:
         if self._keeps:
             more[STATE] = self._state
         result = self._run(step, self._function, params, batch, **more)
-        if isinstance(result, Generator):
+        self._is_generator = isinstance(result, Generator)
+        if self._is_generator:
             loss = self._drain(step, result, gradient_buffer, ready)
         elif self._writes:
             loss = self._alone(step, result)
@@ -235,7 +240,7 @@ class Compute:
                 if isinstance(value, tuple) and len(value) == 2:
                     self.measures = named(self._task, step, value[1])
                     return value[0]
-                return float("nan") if value is None else value
+                return value
             if self._writes:
                 complete = gradient_buffer.written(self._alone(step, value))
             else:
@@ -263,14 +268,24 @@ class Compute:
             ) from error
 
     def _number(self, step: int, loss: Any) -> float:
+        if loss is None and self._is_generator:
+            return math.nan  # it does not say
         try:
-            return float(loss)
+            found = float(loss)
         except (TypeError, ValueError) as error:
             text = (
                 f"step() returned {loss!r} as the loss; return one number, the mean "
                 f"over this worker's examples."
             )
             raise _wrong(StepFailed, self._task, step, text) from error
+        if math.isnan(found) and not self._nan_loss:
+            text = (
+                "step() returned NaN as the loss; lower the learning rate, clip the "
+                "gradients, or look at the data of that step. With "
+                "kit.settings(nan_loss=True) a training goes on."
+            )
+            raise _wrong(NotFinite, self._task, step, text)
+        return found
 
     def _alone(self, step: int, result: Any) -> Any:
         if not isinstance(result, tuple):
@@ -354,7 +369,8 @@ class TrainingWorker:
         own: OwnGradient = load(job.own_work.by)(job, places, state)
         self._own = own
         compute = Compute(
-            *(step, own.params, places.gradients, str(task), draw, own.kept)
+            *(step, own.params, places.gradients, str(task), draw, own.kept),
+            job.settings.nan_loss,
         )
         self._compute: Compute | Accumulation = compute
         if job.own_work.n_pieces > 1:

@@ -17,6 +17,7 @@ from kit.hooks import (
     FeedFnHook,
     GlobalStepWaiterHook,
     LoggingTensorHook,
+    NanTensorHook,
     ProfilerHook,
     SessionRunHook,
     StepCounterHook,
@@ -89,6 +90,16 @@ class HookList:
     def may_stop(self) -> bool:
         """Whether one of them may ask for the end after any step."""
         return any(type(hook) not in QUIET for hook in self._hooks)
+
+    @property
+    def look_for_nan(self) -> bool:
+        """Whether one of them decides what becomes of a loss that is NaN."""
+        return any(isinstance(hook, NanTensorHook) for hook in self._hooks)
+
+    @property
+    def want_last(self) -> bool:
+        """Whether one of them looks at the parameters with which it ends."""
+        return any(isinstance(hook, ValidationHook) for hook in self._hooks)
 
     @property
     def tell(self) -> bool:

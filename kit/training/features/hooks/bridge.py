@@ -20,6 +20,7 @@ that had been done last is reported there too, because nobody knows whether it w
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import traceback
@@ -28,6 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from kit.errors import (
     CheckpointFailed,
@@ -185,6 +188,16 @@ class HookEnvironment:
         """See `Measuring`."""
         context = self._inside()
         return {k: v.copy() for k, v in context.memory.leaves(context.now).items()}
+
+    def state(self) -> dict[str, Any]:
+        """See `Measuring`."""
+        return copy.deepcopy(self._inside().state)
+
+    def restore(self, values: Mapping[str, Array]) -> None:
+        """See `Measuring`."""
+        context = self._inside()
+        for name, place in context.memory.leaves(context.now).items():
+            np.copyto(place, values[name])
 
     def is_last(self, step: int) -> bool:
         """See `Measuring`."""
@@ -370,6 +383,11 @@ class HookRunner(StepObserver):
     def may_stop(self) -> bool:
         """Whether members must meet after each step."""
         return self._hooks.may_stop
+
+    @property
+    def want_last(self) -> bool:
+        """Whether workers need the parameters with which an asynchronous one ends."""
+        return self._hooks.want_last
 
     def said(self) -> list[list[Any]]:
         """Return the newest lines that hooks have logged."""
