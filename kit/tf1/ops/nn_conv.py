@@ -9,6 +9,7 @@ one dimension is one row of two.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from kit.tf1.ops.arithmetic import multiply
 from kit.tf1.ops.creation import zeros
 from kit.tf1.ops.shape import expand_dims, pad, reshape, squeeze, transpose
 from kit.tf1.ops.write import ints, one_of
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 
 _FIRST = ("NCHW", "NCW")
@@ -118,17 +120,24 @@ def _reach(size: int, holes: int) -> int:
     return (size - 1) * holes + 1
 
 
-def conv2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
-    padding: Any = None,
-    use_cudnn_on_gpu: bool = True,
-    data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
-    name: str | None = None,
-    filters: Any = None,
-) -> Any:
+@dataclass
+class _Options:
+    """What `conv2d` and its two gradients take behind their tensors."""
+
+    strides: Any = None
+    padding: Any = None
+    use_cudnn_on_gpu: bool = True
+    data_format: str = "NHWC"
+    dilations: Any = (1, 1, 1, 1)
+    name: str | None = None
+
+    @property
+    def how(self) -> _How:
+        return _how(self.strides, self.padding, self.dilations, self.data_format)
+
+
+@with_options(_Options)
+def conv2d(input: Any, filter: Any = None, *, filters: Any = None, options: Any) -> Any:
     """Return the correlation of images [image, row, column, channel] with filters.
 
     `strides` and `dilations` are four numbers, the first and last of them 1, or one or
@@ -136,8 +145,8 @@ def conv2d(
     `ValueError` for shapes that do not go together.
     """
     given = one_of("filters", filters, "filter", filter)
-    how = _how(strides, padding, dilations, data_format)
-    with op_scope(name, "Conv2D", [input, given]) as scope:
+    how = options.how
+    with op_scope(options.name, "Conv2D", [input, given]) as scope:
         x = argument("Conv2D", "input", input)
         w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
         x, w = how.padded(how.last(x)), _with_holes(w, how.holes)
@@ -145,26 +154,20 @@ def conv2d(
         return how.given(y, scope)
 
 
+@with_options(_Options)
 def conv2d_backprop_input(
     input_sizes: Any,
     filter: Any = None,
     out_backprop: Any = None,
-    strides: Any = None,
-    padding: Any = None,
-    use_cudnn_on_gpu: bool = True,
-    data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
-    name: str | None = None,
+    *,
     filters: Any = None,
+    options: Any,
 ) -> Any:
-    """Return the gradient of `conv2d` by images of these sizes, from its result's.
-
-    The other arguments are those of `conv2d`.
-    """
+    """Return the gradient of `conv2d` by images of these sizes, from its result's."""
     given = one_of("filters", filters, "filter", filter)
-    how = _how(strides, padding, dilations, data_format)
+    how = options.how
     values = [input_sizes, given, out_backprop]
-    with op_scope(name, "Conv2DBackpropInput", values) as scope:
+    with op_scope(options.name, "Conv2DBackpropInput", values) as scope:
         dy = argument("Conv2DBackpropInput", "out_backprop", out_backprop)
         w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
         return _back(input_sizes, w, dy, how, scope)
@@ -192,24 +195,14 @@ def _back(sizes: Any, w: Any, dy: Any, how: _How, name: str) -> Any:
     return how.given(x, name)
 
 
+@with_options(_Options)
 def conv2d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any = None,
-    strides: Any = None,
-    padding: Any = None,
-    use_cudnn_on_gpu: bool = True,
-    data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
-    name: str | None = None,
+    input: Any, filter_sizes: Any, out_backprop: Any = None, *, options: Any
 ) -> Any:
-    """Return the gradient of `conv2d` by filters of these sizes, from its result's.
-
-    The other arguments are those of `conv2d`.
-    """
-    how = _how(strides, padding, dilations, data_format)
+    """Return the gradient of `conv2d` by filters of these sizes, from its result's."""
+    how = options.how
     values = [input, filter_sizes, out_backprop]
-    with op_scope(name, "Conv2DBackpropFilter", values) as scope:
+    with op_scope(options.name, "Conv2DBackpropFilter", values) as scope:
         x = argument("Conv2DBackpropFilter", "input", input)
         dtype = x.dtype.base_dtype
         dy = argument("Conv2DBackpropFilter", "out_backprop", out_backprop, dtype)
