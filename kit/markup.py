@@ -6,6 +6,8 @@ shows it letter for letter, no matter who wrote it. A law sees to it that no oth
 builds HTML.
 
     markup("<td>{}</td>", name)     a piece of HTML
+    element("rect", x=x, y=y)       an element of a drawing
+    rows_table(title, heads, rows)  a table
     joined(rows)                    pieces one after the other
     verbatim(style_sheet)           what stands in <style> or <script>
     Html("<hr>")                    HTML that stands in our own source
@@ -13,13 +15,13 @@ builds HTML.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Real
 
 from markupsafe import Markup as Html
 from markupsafe import escape
 
-__all__ = ["NO_HTML", "Html", "joined", "markup", "verbatim"]
+__all__ = ["NO_HTML", "Html", "element", "joined", "markup", "rows_table", "verbatim"]
 
 NO_HTML = Html()
 
@@ -42,6 +44,62 @@ def joined(parts: Iterable[object]) -> Html:
     Markup('<br>&lt;br&gt;')
     """
     return Html().join(parts)  # type: ignore[arg-type]  # it takes any
+
+
+def element(name: str, /, *content: object, **attributes: object) -> Html:
+    """Return an element; a float among its attributes is written with one decimal.
+
+    `class_` is the attribute class, `rx` is rx, `text_anchor` is text-anchor. None is
+    left out.
+
+    >>> element("text", "<b>", class_="title", x=0.25, text_anchor="middle", fill=None)
+    Markup('<text class="title" x="0.2" text-anchor="middle">&lt;b&gt;</text>')
+    >>> element("rect", width=10)
+    Markup('<rect width="10"/>')
+    """
+    pairs = joined(
+        markup(' {}="{}"', key.rstrip("_").replace("_", "-"), _short(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if not content:
+        return markup("<{}{}/>", name, pairs)
+    return markup("<{0}{1}>{2}</{0}>", name, pairs, joined(content))
+
+
+def _short(value: object) -> object:
+    return f"{value:.1f}" if isinstance(value, float) else value
+
+
+def rows_table(
+    caption: object,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    foot: str = "",
+    **attributes: object,
+) -> Html:
+    """Return rows as a table; the first cell of each is its head, `foot` a sentence.
+
+    >>> rows_table("Tasks", ["task", "pid"], [["ps:0", 17]])[:40]
+    Markup('<table><caption>Tasks</caption><thead><t')
+    """
+    head = joined(element("th", name, scope="col") for name in heads)
+    body = joined(
+        element(
+            "tr",
+            element("th", first, scope="row"),
+            *(element("td", one) for one in rest),
+        )
+        for first, *rest in rows
+    )
+    parts = [element("caption", caption)]
+    if heads:
+        parts.append(element("thead", element("tr", head)))
+    parts.append(element("tbody", body))
+    if foot:
+        cell = element("td", foot, colspan=len(heads))
+        parts.append(element("tfoot", element("tr", cell)))
+    return element("table", *parts, **attributes)
 
 
 def verbatim(text: str) -> Html:

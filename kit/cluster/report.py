@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kit.cluster.memory import shrunk
 from kit.cluster.options import as_arguments
-from kit.markup import Html, joined, markup
+from kit.markup import Html, rows_table
 from kit.task import Task
 
 _TASKS_PER_CORE = 2  # such as a server and a worker: one waits for the other
@@ -143,34 +143,17 @@ def table(
 ) -> Html:
     """Return an HTML table with a row for each task."""
     heads = ("task", "pid", "host", "state", "memory, MiB")
-    head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
-    rows = joined(_row(status, memory_mib) for status in statuses)
-    return markup(
-        "<table><caption>{}</caption>"
-        "<thead><tr>{}</tr></thead><tbody>{}</tbody>"
-        "{}</table>",
-        caption,
-        head,
-        rows,
-        footer(foot, len(heads)),
-    )
+    rows = [_row(status, memory_mib) for status in statuses]
+    return rows_table(caption, heads, rows, foot)
 
 
-def footer(text: str, n_columns: int) -> Html:
-    """Return the last row of a table, a sentence; nothing without one."""
-    if not text:
-        return Html()
-    return markup('<tfoot><tr><td colspan="{}">{}</td></tr></tfoot>', n_columns, text)
-
-
-def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> Html:
+def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> tuple[str, ...]:
     memory = memory_mib.get(status.task)
     state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
-    cells = (
+    return (
+        status.task.short,
         "" if status.pid is None else str(status.pid),
         status.host,
         state,
         "" if memory is None else f"{memory:.0f}",
     )
-    body = joined(markup("<td>{}</td>", cell) for cell in cells)
-    return markup('<tr><th scope="row">{}</th>{}</tr>', status.task.short, body)

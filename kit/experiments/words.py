@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from kit.markup import Html
+from kit.markup import Html, rows_table
 from kit.trace.traffic import Phase
-from kit.training.client.report import rows_table
 
 Row = Mapping[str, object]
 

@@ -15,8 +15,8 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import DisplayHandle
 
-from kit.cluster.report import TaskStatus, footer
-from kit.markup import Html, joined, markup
+from kit.cluster.report import TaskStatus
+from kit.markup import Html, rows_table
 
 _HEADS = ("task", "state", "what it does", "seconds")
 _STYLE = "font-size:max(13px,1em)"
@@ -80,26 +80,7 @@ def text(title: str, table: Sequence[Row], note: str = "") -> str:
 
 def html(title: str, table: Sequence[Row], note: str = "") -> Html:
     """Return the table as HTML; a screen reader announces changes."""
-    head = joined(markup('<th scope="col">{}</th>', name) for name in _HEADS)
-    body = joined(
-        markup(
-            '<tr><th scope="row">{}</th>{}</tr>',
-            task,
-            joined(markup("<td>{}</td>", cell) for cell in cells),
-        )
-        for task, *cells in table
-    )
-    return markup(
-        '<table style="{}" aria-live="polite">'
-        "<caption>{}</caption>"
-        "<thead><tr>{}</tr></thead><tbody>{}</tbody>"
-        "{}</table>",
-        _STYLE,
-        title,
-        head,
-        body,
-        footer(note, len(_HEADS)),
-    )
+    return rows_table(title, _HEADS, table, note, style=_STYLE, aria_live="polite")
 
 
 # --------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ Pure. One file with its own style sheet for light and for dark; nothing is loade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
-from kit.markup import Html, joined, markup, verbatim
+from kit.markup import NO_HTML, Html, element, joined, verbatim
 from kit.picture.lanes import NOT_PLACED, lane_order
 from kit.picture.layout import HEAD, LineSegment, PictureLayout, Spot
 from kit.picture.scene import BoxKind, GraphBox, Scene
@@ -115,26 +115,31 @@ def draw(scene: Scene, layout: PictureLayout) -> Html:
     height = layout.height + _LEGEND_HEIGHT
     boxes, on_top = {box.key: box for box in scene.boxes}, attrgetter("is_bold")
     parts = [
-        markup(
-            '<svg xmlns="http://www.w3.org/2000/svg" class="kit-graph" role="img" '
-            'width="{:.0f}" height="{:.0f}" '
-            'viewBox="0 0 {:.0f} {:.0f}" '
-            'aria-label="{}">',
-            width,
-            height,
-            width,
-            height,
-            description(scene),
-        ),
-        markup("<style>{}</style>", style_sheet()),
-        markup('<rect class="ground" width="{:.0f}" height="{:.0f}"/>', width, height),
+        element("style", style_sheet()),
+        element("rect", class_="ground", width=width, height=height),
         *_strips(layout, hue),
         *(_line(one, hue) for one in sorted(layout.stretches, key=on_top)),
         *(_box(boxes[key], spot, hue) for key, spot in layout.spots.items()),
         legend,
-        Html("</svg>"),
     ]
-    return joined(parts)
+    return whole("kit-graph", width, height, description(scene), parts)
+
+
+def whole(
+    kind: str, width: float, height: float, label: str, parts: Iterable[Html]
+) -> Html:
+    """Return a picture of its parts; `label` says it to those who cannot see it."""
+    return element(
+        "svg",
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        class_=kind,
+        role="img",
+        width=round(width),
+        height=round(height),
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        aria_label=label,
+    )
 
 
 def description(scene: Scene) -> str:
@@ -154,22 +159,10 @@ def hues(scene: Scene) -> dict[str, int]:
 def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[Html]:
     for name, left, right in layout.lanes:
         width, i = right - left, hue[name]
-        yield markup(
-            '<rect class="f{}" fill-opacity=".07" x="{:.1f}" y="2" rx="4" '
-            'width="{:.1f}" height="{:.1f}"/>'
-            '<rect class="f{}" x="{:.1f}" y="13" width="10" height="10"/>'
-            '<text class="title" x="{:.1f}" y="{:.0f}">'
-            "{}</text>",
-            i,
-            left + 2,
-            width - 4,
-            layout.height - 2,
-            i,
-            left + 10,
-            left + 26,
-            HEAD - 11,
-            name,
-        )
+        area = {"y": 2, "rx": 4, "width": width - 4, "height": layout.height - 2}
+        yield element("rect", class_=f"f{i}", fill_opacity=".07", x=left + 2, **area)
+        yield element("rect", class_=f"f{i}", x=left + 10, y=13, width=10, height=10)
+        yield element("text", name, class_="title", x=left + 26, y=HEAD - 11)
 
 
 def _line(stretch: LineSegment, hue: Mapping[str, int]) -> Html:
@@ -184,51 +177,44 @@ def _line(stretch: LineSegment, hue: Mapping[str, int]) -> Html:
         f"{x2:.1f} {y2:.1f}"
     )
     i = hue[stretch.lane]
-    colour = f"s{i}" if stretch.is_bold else "line"
-    dash = Html(' stroke-dasharray="4 3"') if stretch.is_control else ""
-    faint = Html(' opacity=".35"') if stretch.is_faint else ""
-    width = 3.2 if stretch.is_bold else 1.2
-    path = markup(
-        '<path class="{}" stroke-width="{}"{}{} d="{}"/>',
-        colour,
-        width,
-        dash,
-        faint,
-        way,
+    path = element(
+        "path",
+        class_=f"s{i}" if stretch.is_bold else "line",
+        stroke_width=3.2 if stretch.is_bold else 1.2,
+        stroke_dasharray="4 3" if stretch.is_control else None,
+        opacity=_faint(stretch),
+        d=way,
     )
-    return path + (_head(stretch, i, faint) if stretch.has_head else "")
+    return path + (_head(stretch, i) if stretch.has_head else "")
 
 
-def _head(stretch: LineSegment, hue: int, faint: str) -> Html:
+def _faint(stretch: LineSegment) -> str | None:
+    return ".35" if stretch.is_faint else None
+
+
+def _head(stretch: LineSegment, hue: int) -> Html:
     x, y = stretch.start if stretch.is_upward else stretch.end
     back = y + _ARROW if stretch.is_upward else y - _ARROW
     half = 4.5 if stretch.is_bold else 3.2
     colour = f"f{hue}" if stretch.is_bold else "head"
     points = f"{x:.1f},{y:.1f} {x - half:.1f},{back:.1f} {x + half:.1f},{back:.1f}"
-    return markup('<polygon class="{}"{} points="{}"/>', colour, faint, points)
+    return element("polygon", class_=colour, opacity=_faint(stretch), points=points)
 
 
 def _box(box: GraphBox, spot: Spot, hue: Mapping[str, int]) -> Html:
     i = hue[box.origin or box.lane]
-    faint = Html(' opacity=".4"') if box.is_faint else ""
     shapes = _shape(box.kind, spot, i)
     if box.detail:
         texts = _text(box.title, spot.x, spot.y - 3, "title")
         texts += _text(box.detail, spot.x, spot.y + 13, "detail")
     else:
         texts = _text(box.title, spot.x, spot.y + 4.5, "title")
-    tip = markup("<title>{}</title>", box.tip) if box.tip else ""
-    return markup("<g{}>{}{}{}</g>", faint, tip, shapes, texts)
+    tip = element("title", box.tip) if box.tip else NO_HTML
+    return element("g", tip, shapes, texts, opacity=".4" if box.is_faint else None)
 
 
 def _text(text: str, x: float, y: float, kind: str) -> Html:
-    return markup(
-        '<text class="{}" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>',
-        kind,
-        x,
-        y,
-        text,
-    )
+    return element("text", text, class_=kind, text_anchor="middle", x=x, y=y)
 
 
 def _shape(kind: BoxKind, spot: Spot, hue: int) -> Html:
@@ -251,25 +237,18 @@ def _shape(kind: BoxKind, spot: Spot, hue: int) -> Html:
 
 
 def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) -> Html:
-    place = markup(
-        'x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{:.0f}"',
-        spot.x - spot.width / 2,
-        spot.y - spot.height / 2,
-        spot.width,
-        spot.height,
-        radius,
-    )
-    ground = markup('<rect class="ground" {}/>', place)
-    line = markup(' stroke-width="{}"', stroke) if stroke else Html(' stroke="none"')
-    edge = f" s{hue}" if stroke else ""
-    return markup(
-        '{}<rect class="f{}{}" fill-opacity="{}"{} {}/>',
-        ground,
-        hue,
-        edge,
-        opacity,
-        line,
-        place,
+    area = {
+        "x": spot.x - spot.width / 2,
+        "y": spot.y - spot.height / 2,
+        "width": spot.width,
+        "height": spot.height,
+        "rx": round(radius),
+    }
+    edge = {"stroke_width": stroke} if stroke else {"stroke": "none"}
+    kind = f"f{hue} s{hue}" if stroke else f"f{hue}"
+    ground = element("rect", class_="ground", **area)
+    return ground + element(
+        "rect", class_=kind, fill_opacity=str(opacity), **edge, **area
     )
 
 
@@ -291,11 +270,9 @@ def _legend(scene: Scene, hue: Mapping[str, int], top: float) -> Iterator[Html]:
     x, y = 12.0, top + _LEGEND_HEIGHT / 2
     for kind, text in _meanings(scene):
         if kind is None:
-            dashes = Html('stroke-width="1.2" stroke-dasharray="4 3"')
-            yield markup('<path class="line" {} d="M{:.0f} {:.0f}h22"/>', dashes, x, y)
+            dashes = {"stroke_width": 1.2, "stroke_dasharray": "4 3"}
+            yield element("path", class_="line", d=f"M{x:.0f} {y:.0f}h22", **dashes)
         else:
             yield _shape(kind, Spot(x + 11, y, 22, 13), N_HUES)
-        yield markup(
-            '<text class="detail" x="{:.0f}" y="{:.0f}">{}</text>', x + 32, y + 4, text
-        )
+        yield element("text", text, class_="detail", x=x + 32, y=y + 4)
         x += _entry_width(text)

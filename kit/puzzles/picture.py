@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kit.markup import Html, joined, markup, verbatim
+from kit.markup import Html, element, joined, verbatim
 from kit.picture.svg import (
     DETAIL_PX,
     FONT,
@@ -21,6 +21,7 @@ from kit.picture.svg import (
     TEXT_PX,
     Colours,
     in_all_themes,
+    whole,
 )
 from kit.puzzles.clock import ClockedRun, HeldSpan, MessageSpan
 
@@ -89,29 +90,17 @@ def draw(names: Sequence[str], line: ClockedRun, title: str) -> Html:
     most = max((b.bottom + b.span.n_bytes for s in stacks for b in s), default=1)
     scale = _Scale(line.end, max(most, 1), bool(line.work))
     height = scale.top(line.n) + _FOOT
-    told = _told(names, line, title)
     parts = [
-        markup(
-            '<svg xmlns="http://www.w3.org/2000/svg" class="kit-puzzle" role="img" '
-            'width="{:.0f}" height="{:.0f}" '
-            'viewBox="0 0 {:.0f} {:.0f}" aria-label="{}">',
-            _WIDTH,
-            height,
-            _WIDTH,
-            height,
-            told,
-        ),
-        markup("<style>{}</style>", _style()),
-        markup('<rect class="ground" width="{:.0f}" height="{:.0f}"/>', _WIDTH, height),
+        element("style", _style()),
+        element("rect", class_="ground", width=_WIDTH, height=height),
         *_axis(scale, line.n),
         *(_lane(name, task, scale) for task, name in enumerate(names)),
         *(_memory(block, scale) for stack in stacks for block in stack),
         *_works(line, scale),
         *_messages(names, line, scale),
         *_open_waits(names, line, scale),
-        Html("</svg>"),
     ]
-    return joined(parts)
+    return whole("kit-puzzle", _WIDTH, height, _told(names, line, title), parts)
 
 
 def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
@@ -146,16 +135,13 @@ def _axis(scale: _Scale, n: int) -> Iterator[Html]:
     step = _step(scale.end)
     for k in range(int(scale.end / step + 1e-9) + 1 if scale.end else 0):
         x = scale.x(k * step)
-        yield markup('<path class="tick" d="M{:.1f} {:.0f}V{:.1f}"/>', x, _TOP, bottom)
-        unit = " ms" if not k else ""
-        yield markup(
-            '<text class="detail" text-anchor="middle" x="{:.1f}" '
-            'y="{:.1f}">{:g}{}</text>',
-            x,
-            bottom + 16,
-            k * step,
-            unit,
-        )
+        yield element("path", class_="tick", d=f"M{x:.1f} {_TOP:.0f}V{bottom:.1f}")
+        label = f"{k * step:g}{'' if k else ' ms'}"
+        yield _centred(label, "detail", x, bottom + 16)
+
+
+def _centred(text: str, kind: str, x: float, y: float) -> Html:
+    return element("text", text, class_=kind, text_anchor="middle", x=x, y=y)
 
 
 def _step(end: float) -> float:
@@ -172,16 +158,13 @@ def _step(end: float) -> float:
 
 def _lane(name: str, task: int, scale: _Scale) -> Html:
     top, floor = scale.top(task), scale.floor(task)
-    return markup(
-        '<text class="title" x="8" y="{:.1f}">{}</text>'
-        '<text class="detail" x="8" y="{:.1f}">holds</text>'
-        '<path class="line" d="M{:.1f} {:.1f}H{:.1f}"/>',
-        top + 14,
-        name,
-        floor - 4,
-        _LEFT,
-        floor,
-        _WIDTH - _RIGHT,
+    line = f"M{_LEFT:.1f} {floor:.1f}H{_WIDTH - _RIGHT:.1f}"
+    return joined(
+        [
+            element("text", name, class_="title", x=8, y=top + 14),
+            element("text", "holds", class_="detail", x=8, y=floor - 4),
+            element("path", class_="line", d=line),
+        ]
     )
 
 
@@ -193,16 +176,8 @@ def _memory(block: _Block, scale: _Scale) -> Html:
     until = f"to {span.end:.3g} ms" if span.end < scale.last else "ms to the end"
     tip = f"{span.name}: {span.n_bytes:,} bytes, {span.begin:.3g} {until}"
     text = _inside(span.name, x, right, y + high / 2 + 4) if high >= DETAIL_PX else ""
-    return markup(
-        '<g><title>{}</title><rect class="held" x="{:.1f}" y="{:.1f}" '
-        'width="{:.1f}" height="{:.1f}"/>{}</g>',
-        tip,
-        x,
-        y,
-        right - x,
-        high,
-        text,
-    )
+    area = element("rect", class_="held", x=x, y=y, width=right - x, height=high)
+    return element("g", element("title", tip), area, text)
 
 
 def _inside(
@@ -213,32 +188,17 @@ def _inside(
     if room < min(len(text), 2):
         return Html()
     short = text if len(text) <= room else f"{text[: room - 1]}\u2026"
-    return markup(
-        '<text class="{}" text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>',
-        kind,
-        (left + right) / 2,
-        y,
-        short,
-    )
+    return _centred(short, kind, (left + right) / 2, y)
 
 
 def _works(line: ClockedRun, scale: _Scale) -> Iterator[Html]:
     for span in line.work:
         x, right, y = scale.x(span.begin), scale.x(span.end), scale.work(span.task)
-        yield markup(
-            "<g><title>{}: {:.3g} to {:.3g} ms"
-            '</title><rect class="work" x="{:.1f}" y="{:.1f}" '
-            'width="{:.1f}" height="{:.1f}" rx="2"/>'
-            "{}</g>",
-            span.label,
-            span.begin,
-            span.end,
-            x + 0.5,
-            y,
-            right - x - 1,
-            _WORK,
-            _inside(span.label, x, right, y + _WORK - 5, "on-work"),
-        )
+        tip = f"{span.label}: {span.begin:.3g} to {span.end:.3g} ms"
+        size = {"width": right - x - 1, "height": _WORK}
+        area = element("rect", class_="work", x=x + 0.5, y=y, **size, rx=2)
+        text = _inside(span.label, x, right, y + _WORK - 5, "on-work")
+        yield element("g", element("title", tip), area, text)
 
 
 def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator[Html]:
@@ -258,20 +218,13 @@ def _messages(names: Sequence[str], line: ClockedRun, scale: _Scale) -> Iterator
             bars += _bar(flight.end - flight.ms, flight.ms, in_y, hue, scale)
         arrow = _arrow(flight, scale, hue, is_read)
         label = _label(flight, scale) if is_labelled else ""
-        yield markup("<g><title>{}</title>{}{}{}</g>", tip, bars, arrow, label)
+        yield element("g", element("title", tip), bars, arrow, label)
 
 
 def _bar(begin: float, ms: float, y: float, hue: int, scale: _Scale) -> Html:
     x, right = scale.x(begin), scale.x(begin + ms)
-    return markup(
-        '<rect class="f{}" x="{:.1f}" y="{:.1f}" '
-        'width="{:.1f}" height="{:.0f}" rx="1"/>',
-        hue,
-        x,
-        y,
-        max(right - x, 1.5),
-        _PORT,
-    )
+    size = {"width": max(right - x, 1.5), "height": _PORT}
+    return element("rect", class_=f"f{hue}", x=x, y=y, **size, rx=1)
 
 
 def _ends(flight: MessageSpan, scale: _Scale) -> tuple[float, float, float, float]:
@@ -283,38 +236,22 @@ def _ends(flight: MessageSpan, scale: _Scale) -> tuple[float, float, float, floa
 
 def _arrow(flight: MessageSpan, scale: _Scale, hue: int, is_read: bool) -> Html:
     x1, y1, x2, y2 = _ends(flight, scale)
-    dash = "" if is_read else Html(' stroke-dasharray="4 3"')
     back = y2 - 7 if y2 > y1 else y2 + 7
-    return markup(
-        '<path class="s{}" stroke-width="1.6"{} '
-        'd="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>'
-        '<polygon class="f{}" points="{:.1f},{:.1f} {:.1f},{:.1f} '
-        '{:.1f},{:.1f}"/>',
-        hue,
-        dash,
-        x1,
-        y1,
-        x2,
-        back,
-        hue,
-        x2,
-        y2,
-        x2 - 4,
-        back,
-        x2 + 4,
-        back,
+    tip = f"{x2:.1f},{y2:.1f} {x2 - 4:.1f},{back:.1f} {x2 + 4:.1f},{back:.1f}"
+    line = element(
+        "path",
+        class_=f"s{hue}",
+        stroke_width=1.6,
+        stroke_dasharray=None if is_read else "4 3",
+        d=f"M{x1:.1f} {y1:.1f}L{x2:.1f} {back:.1f}",
     )
+    return line + element("polygon", class_=f"f{hue}", points=tip)
 
 
 def _label(flight: MessageSpan, scale: _Scale) -> Html:
     x1, y1, x2, y2 = _ends(flight, scale)
     x, y = x1 + (x2 - x1) * 0.32, y1 + (y2 - y1) * 0.32
-    return markup(
-        '<text class="on-arrow" x="{:.1f}" y="{:.1f}">{}</text>',
-        x + 5,
-        y + 4,
-        flight.name[:18],
-    )
+    return element("text", flight.name[:18], class_="on-arrow", x=x + 5, y=y + 4)
 
 
 def _open_waits(
@@ -326,17 +263,11 @@ def _open_waits(
         x, y = scale.x(wait.begin), scale.top(wait.task) - 2
         x = min(x, _WIDTH - _RIGHT - 250)
         text = f"waits for {wait.name or 'a message'} from {names[wait.source]}"
-        yield markup(
-            '<g><rect class="stuck" x="{:.1f}" y="{:.1f}" rx="3" '
-            'width="{:.1f}" height="20"/>'
-            '<text class="stuck-text" x="{:.1f}" y="{:.1f}">'
-            "{}</text></g>",
-            x,
-            y,
-            _WIDTH - _RIGHT - x,
-            x + 8,
-            y + 14.5,
-            text,
+        size = {"width": _WIDTH - _RIGHT - x, "height": 20}
+        yield element(
+            "g",
+            element("rect", class_="stuck", x=x, y=y, rx=3, **size),
+            element("text", text, class_="stuck-text", x=x + 8, y=y + 14.5),
         )
 
 

@@ -14,7 +14,7 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import has_own_order, registered
 from kit.handles import names_its_arguments
-from kit.markup import Html, joined, markup
+from kit.markup import Html, rows_table
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of
 from kit.rehearsal.sizes import (
@@ -91,27 +91,15 @@ class Recommendation:
             *("topology", "predicted: a step", "exact: bytes a step"),
             *("exact: of the busiest task", "exact: messages in a row"),
         )
-        rows = joined(
-            markup(
-                '<tr><th scope="row">{}</th><td>{}</td>'
-                "<td>{:,}</td><td>{:,}</td>"
-                "<td>{:,}</td></tr>",
+        rows = [
+            (
                 name,
                 time_text(one.seconds),
-                one.n_bytes,
-                one.busiest[1],
-                one.n_in_row,
+                *(f"{n:,}" for n in (one.n_bytes, one.busiest[1], one.n_in_row)),
             )
             for name, one in self.rehearsals.items()
-        )
-        head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
-        return markup(
-            "<table><caption>{}</caption>"
-            "<thead><tr>{}</tr></thead><tbody>{}</tbody></table>",
-            self.reason,
-            head,
-            rows,
-        )
+        ]
+        return rows_table(self.reason, heads, rows)
 
 
 @names_its_arguments

@@ -10,7 +10,7 @@ import numpy as np
 
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import by_name
-from kit.markup import Html, joined, markup
+from kit.markup import Html, rows_table
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind
 from kit.training.core.job import Job
@@ -150,16 +150,10 @@ class Rehearsal:
             "exact: messages in a row": f"{self.n_in_row:,}",
             "buffers of a task, at most": f"{self.memory[most]:,} bytes, {most}",
         }
-        rows = joined(
-            markup('<tr><th scope="row">{}</th><td>{}</td></tr>', name, text)
-            for name, text in facts.items()
-        )
         head = f"Prediction, not a measurement: {self.topology}, "
         head += f"{_some(len(self.job.workers), 'worker')}, "
         head += self._where
-        return markup(
-            "<table><caption>{}</caption><tbody>{}</tbody></table>", head, rows
-        )
+        return rows_table(head, (), list(facts.items()))
 
 
 def _some(n: int, what: str) -> str:

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kit.errors import DeadlineExceededError, KitError
-from kit.markup import Html, markup
+from kit.markup import Html, markup, rows_table
 from kit.trace.log import Rows
 from kit.trace.named_rows import listed
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase, Transfer, TransferKind
-from kit.training.client.report import rows_table
 
 #: Seconds that a task must have waited before another is called the cause.
 LEAST_S = 0.5

@@ -7,11 +7,11 @@ and on dark ground, and complete without any script. The live board is in `widge
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.exchange.topologies.topology import maybe_by_name
-from kit.markup import Html, joined, markup
+from kit.markup import Html, joined, rows_table
 from kit.trace.named_rows import Change, EpochRow
 from kit.training.client.metrics import Entry
 
@@ -51,20 +51,10 @@ def table(picture: RunReport) -> Html:
     >>> "<td>3 of 10</td>" in text, "bytes" in text
     (True, False)
     """
-    facts = joined(
-        markup('<tr><th scope="row">{}</th><td>{}</td></tr>', name, value)
-        for name, value in _facts(picture)
-    )
     caption = f"Training {picture.run[:8]}: {picture.state}"
     account = _account(picture.traffic) if picture.traffic else ""
     changed = _changes(picture.changes) if picture.changes else ""
-    return markup(
-        "<table><caption>{}</caption><tbody>{}</tbody></table>{}{}",
-        caption,
-        facts,
-        changed,
-        account,
-    )
+    return joined([rows_table(caption, (), _facts(picture)), changed, account])
 
 
 def _facts(picture: RunReport) -> list[tuple[str, str]]:
@@ -149,26 +139,4 @@ def _row(entry: Entry) -> tuple[str, ...]:
         f"{entry.sent:,}",
         f"{entry.received:,}",
         "the same" if entry.agrees else formula,
-    )
-
-
-def rows_table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
-) -> Html:
-    """Return rows as an HTML table; the first cell of each is its head."""
-    head = joined(markup('<th scope="col">{}</th>', name) for name in heads)
-    body = joined(
-        markup(
-            '<tr><th scope="row">{}</th>{}</tr>',
-            first,
-            joined(markup("<td>{}</td>", cell) for cell in rest),
-        )
-        for first, *rest in rows
-    )
-    return markup(
-        "<table><caption>{}</caption><thead><tr>{}</tr></thead>"
-        "<tbody>{}</tbody></table>",
-        caption,
-        head,
-        body,
     )
