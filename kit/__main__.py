@@ -137,7 +137,7 @@ def _manifest(credentials: Path | None, **given: Any) -> int:
     for field in ("limits", "environment"):
         # As with `docker run --env`, the last of several holds.
         pairs = given.pop(field) or None
-        given[field] = pairs and dict(_pair(one) for one in pairs)
+        given[field] = pairs and dict(_pair(pair) for pair in pairs)
     if credentials is not None:
         given["credentials"] = Credentials.load(credentials)
     objects = manifest(**given)

@@ -203,7 +203,7 @@ def threads() -> int:
 
 
 def _threads() -> int:
-    return max((int(one["num_threads"]) for one in _libraries()), default=0)
+    return max((int(library["num_threads"]) for library in _libraries()), default=0)
 
 
 def set_threads(n: int) -> None:

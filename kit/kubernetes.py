@@ -323,7 +323,7 @@ def _policy(name: str, port: int) -> Plain:
         "policyTypes": ["Ingress"],
         "ingress": [
             {
-                "from": [{"podSelector": one} for one in callers],
+                "from": [{"podSelector": caller} for caller in callers],
                 "ports": [{"protocol": "TCP", "port": port}],
             }
         ],

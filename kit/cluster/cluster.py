@@ -331,7 +331,7 @@ class Cluster:
     @property
     def memory_mib(self) -> float:
         """The memory of all its processes, in MiB; takes some 20 ms."""
-        return sum(machine.used_mib(one.pid) or 0.0 for one in self.processes)
+        return sum(machine.used_mib(process.pid) or 0.0 for process in self.processes)
 
     @property
     def cores_told(self) -> str:

@@ -66,7 +66,7 @@ def carry(functions: Mapping[str, Callable[..., Any]]) -> None:
     except KitError:
         raise
     except Exception as exc:  # pickling raises whatever the object's class does
-        names = ", ".join(repr(one) for one in functions.values())
+        names = ", ".join(repr(function) for function in functions.values())
         raise InvalidArgumentError(
             f"a Python function of the graph cannot travel to the engines ({names}): "
             f"{exc}. Make what it needs inside of it, or leave out what is bound to "

@@ -187,8 +187,8 @@ def free_ports(count: int) -> list[int]:
     """
     listeners = [listen(TcpAddress("127.0.0.1", 0)) for _ in range(count)]
     found = []
-    for one in listeners:
-        assert isinstance(one.address, TcpAddress)
-        found.append(one.address.port)
-        one.close()
+    for listener in listeners:
+        assert isinstance(listener.address, TcpAddress)
+        found.append(listener.address.port)
+        listener.close()
     return found

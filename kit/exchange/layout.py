@@ -109,7 +109,7 @@ class Layout:
     @cached_property
     def edges(self) -> tuple[int, ...]:
         """Where each stage begins in the flat buffers, and the end of all."""
-        sizes = (_aligned(one.n_bytes) for one in self.stages)
+        sizes = (_aligned(stage.n_bytes) for stage in self.stages)
         first = _aligned(self.n_bytes) if self.stages else self.n_bytes
         return tuple(accumulate(sizes, initial=first))
 

@@ -31,9 +31,9 @@ def numbers(given: Any) -> Ints | None:
     given = given.as_list() if hasattr(given, "as_list") else given
     given = given.tolist() if hasattr(given, "tolist") else given
     parts = list(given) if isinstance(given, Iterable) else [given]
-    if any(isinstance(one, ArrayProtocol) for one in parts):
+    if any(isinstance(part, ArrayProtocol) for part in parts):
         return None
-    return tuple(_integer(one) for one in parts)
+    return tuple(_integer(part) for part in parts)
 
 
 def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:

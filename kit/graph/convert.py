@@ -66,9 +66,9 @@ def operands(*xs: Any) -> list[Tensor]:
     Python's own numbers take the dtype of the others where they can.
     """
     dtypes = [_dtype_or_value(x) for x in xs]
-    if any(isinstance(one, np.dtype) and one == STRING for one in dtypes):
+    if any(isinstance(dtype, np.dtype) and dtype == STRING for dtype in dtypes):
         common: DType = STRING
-    elif all(not isinstance(one, np.dtype) for one in dtypes):
+    elif all(not isinstance(dtype, np.dtype) for dtype in dtypes):
         common = np.result_type(*[to_array(x).dtype for x in xs])
     else:
         common = np.result_type(*dtypes)
@@ -82,11 +82,11 @@ def resolved(ufunc: np.ufunc, *xs: Any) -> list[Tensor]:
     Raises `TypeError` for dtypes that the function does not take.
     """
     dtypes = [_dtype_or_value(x) for x in xs]
-    if any(isinstance(one, np.dtype) and one == STRING for one in dtypes):
+    if any(isinstance(dtype, np.dtype) and dtype == STRING for dtype in dtypes):
         return operands(*xs)
-    if all(not isinstance(one, np.dtype) for one in dtypes):
+    if all(not isinstance(dtype, np.dtype) for dtype in dtypes):
         dtypes = [to_array(x).dtype for x in xs]
-    asked = [one if isinstance(one, np.dtype) else _weak(one) for one in dtypes]
+    asked = [dtype if isinstance(dtype, np.dtype) else _weak(dtype) for dtype in dtypes]
     loop = ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout))[: len(xs)]
     # A loop may take operands of different dtypes; our ops take one for all.
     common: DType = loop[0] if len(set(loop)) == 1 else np.result_type(*loop)

@@ -44,11 +44,11 @@ def encode(features: Mapping[str, tuple[int, Sequence[Any]]]) -> bytes:
 
 def _listed(kind: int, values: Sequence[Any]) -> bytes:
     if kind == 1:
-        return b"".join(_bytes(1, bytes(one)) for one in values)
+        return b"".join(_bytes(1, bytes(value)) for value in values)
     if kind == 2:
         return _bytes(1, np.asarray(values, "<f4").tobytes()) if values else b""
     # A negative number is written as the 64 bits that it has.
-    numbers = b"".join(_varint(int(one) & 0xFFFF_FFFF_FFFF_FFFF) for one in values)
+    numbers = b"".join(_varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF) for value in values)
     return _bytes(1, numbers) if values else b""
 
 
@@ -95,7 +95,7 @@ def _values(feature: bytes) -> Array:
             return texts
         if kind == 2:
             return np.frombuffer(b"".join(parts), "<f4").astype(np.float32)
-        numbers = [one for part in parts for one in _numbers(part)]
+        numbers = [number for part in parts for number in _numbers(part)]
         return np.array(numbers, np.uint64).astype(np.int64)
     return np.zeros(0, np.float32)
 

@@ -155,7 +155,7 @@ def agrees(shape: Shape, other: Shape) -> bool:
 
 def same_dtype(statics: Sequence[Static], what: str) -> DType:
     """Return the one dtype of some tensors; raises `TypeError` if they differ."""
-    dtypes = [one.dtype for one in statics]
+    dtypes = [static.dtype for static in statics]
     if any(dtype != dtypes[0] for dtype in dtypes):
         names = " and ".join(str(dtype) for dtype in dtypes)
         raise TypeError(f"{what} needs tensors of one dtype, not of {names}; cast one.")

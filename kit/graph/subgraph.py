@@ -70,7 +70,7 @@ def _inside(
 ) -> list[Op]:
     arguments = {one.op for one in inputs}
     found: set[Op] = set()
-    stack = [one.op for one in outputs]
+    stack = [output.op for output in outputs]
     while stack:
         op = stack.pop()
         if op.number >= begin and op not in found and op not in arguments:
@@ -81,4 +81,4 @@ def _inside(
 
 
 def _edges(tensors: Sequence[Tensor]) -> list[Edge]:
-    return [(one.op.name, one.index) for one in tensors]
+    return [(tensor.op.name, tensor.index) for tensor in tensors]

@@ -52,12 +52,12 @@ def rows(statuses: Sequence[TaskStatus], past_s: float) -> list[Row]:
     """
     return [
         (
-            one.task.short,
-            str(one.state),
-            one.reason or one.phase,
-            f"{past_s if one.ready_s is None else one.ready_s:.1f}",
+            status.task.short,
+            str(status.state),
+            status.reason or status.phase,
+            f"{past_s if status.ready_s is None else status.ready_s:.1f}",
         )
-        for one in statuses
+        for status in statuses
     ]
 
 

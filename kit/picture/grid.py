@@ -39,7 +39,7 @@ def rows(
     for key in reversed(upwards):
         for one in below[key]:
             found[one] = max(found[one], found[key] + 1)
-    has_inputs = {one for targets in below.values() for one in targets}
+    has_inputs = {target for targets in below.values() for target in targets}
     # From below, so that what a box feeds has found its row before the box does.
     for key in upwards:
         if below[key] and (key not in has_inputs or key in movable):

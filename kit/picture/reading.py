@@ -121,9 +121,9 @@ class _Reader:
             boxes[_key(group)] = self._folded(group, some)
         lines = self._lines(boxes)
         traffic = Counter(
-            (boxes[one.source].lane, boxes[one.target].lane)
-            for one in lines
-            if one.is_bold
+            (boxes[line.source].lane, boxes[line.target].lane)
+            for line in lines
+            if line.is_bold
         )
         lanes = lane_order([box.lane for box in boxes.values()], traffic)
         return Scene(tuple(boxes.values()), tuple(lines), lanes, len(self.ops))

@@ -118,7 +118,7 @@ def draw(scene: Scene, layout: PictureLayout) -> Html:
         element("style", style_sheet()),
         element("rect", class_="ground", width=width, height=height),
         *_strips(layout, hue),
-        *(_line(one, hue) for one in sorted(layout.stretches, key=on_top)),
+        *(_line(stretch, hue) for stretch in sorted(layout.stretches, key=on_top)),
         *(_box(boxes[key], spot, hue) for key, spot in layout.spots.items()),
         legend,
     ]

@@ -248,7 +248,7 @@ def _parts_of_class(kind: type) -> list[Any]:
 
 
 def _codes(code: CodeType) -> list[CodeType]:
-    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return [code, *(found for one in inner for found in _codes(one))]
 
 

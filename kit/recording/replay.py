@@ -331,7 +331,7 @@ def _check_step(content: Content, step: int, most: int) -> None:
 
 def _begin(engine: Recomputation, content: Content, step: int) -> None:
     """Begin at the newest kept state that is not after `step`."""
-    known = [one for one in content.states if one <= step]
+    known = [state for state in content.states if state <= step]
     if not known:
         first = min(content.states, default=None)
         there = f"the first is that after step {first}" if first is not None else "none"

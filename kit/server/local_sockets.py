@@ -55,9 +55,9 @@ def sweep(runtime_dir: Path) -> None:
     But only where nothing answers: a container may share the folder, and its process
     numbers mean nothing here.
     """
-    for one in _sockets(runtime_dir):
-        if not one.has_owner:
-            remove_dead(one.path)
+    for socket in _sockets(runtime_dir):
+        if not socket.has_owner:
+            remove_dead(socket.path)
 
 
 def connect_near(
@@ -96,9 +96,9 @@ def _beside(
     if not isinstance(address, TcpAddress) or settings.transport == "tcp":
         return
     if _is_here(address):
-        for one in _sockets(runtime_dir, _label(address)):
-            if one.has_owner:
-                yield UnixAddress(str(one.path))
+        for socket in _sockets(runtime_dir, _label(address)):
+            if socket.has_owner:
+                yield UnixAddress(str(socket.path))
 
 
 def _is_here(address: TcpAddress) -> bool:

@@ -77,7 +77,7 @@ def group(
         group = kit.group()
         total = group.all_reduce(np.arange(4.0))
     """
-    if name is not None or any(not isinstance(one, str | Task) for one in tasks):
+    if name is not None or any(not isinstance(task, str | Task) for task in tasks):
         return source.group(*tasks, name=name or "group_deps")
     if cluster is None:
         try:

@@ -269,8 +269,8 @@ class ReconnectingCaller:
             self._is_closed = True
             links = [*self._given_up, *filter(None, [self._caller])]
             self._given_up = []
-        for one in links:
-            one.close()
+        for link in links:
+            link.close()
 
     def _connected(self, give_up: float) -> Caller:
         # One thread dials at a time; the others then find the link that it has opened.
@@ -298,8 +298,8 @@ class ReconnectingCaller:
             if caller is not self._caller:
                 return
             links, self._given_up = self._given_up, []
-        for one in links:
-            one.close()
+        for link in links:
+            link.close()
 
     def _has_given_up(self, caller: Caller) -> bool:
         """Whether a newer link replaces this caller's, or is about to."""

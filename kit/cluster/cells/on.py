@@ -126,7 +126,7 @@ def on_tasks(
         yield from _until_over(run, show, _PATIENCE_S, clock)
         raise _too_late(late, run.waiting, timeout_s or 0.0)
     if run.failures:
-        is_lost = any(one.name == PeerLost.__name__ for one in run.failures)
+        is_lost = any(failure.name == PeerLost.__name__ for failure in run.failures)
         raise (TaskLostInCell if is_lost else CellFailed)(run.failures)
 
 
@@ -188,9 +188,9 @@ def collected(tasks: Sequence[Task], outputs: Sequence[CellOutput]) -> list[Outc
 
 def _outcome(task: Task, outputs: Sequence[CellOutput]) -> Outcome:
     def text(kind: OutputKind) -> str:
-        return "".join(one.text for one in outputs if one.kind is kind)
+        return "".join(output.text for output in outputs if output.kind is kind)
 
-    shown = tuple(one.data for one in outputs if not one.is_stream)
+    shown = tuple(output.data for output in outputs if not output.is_stream)
     return Outcome(
         task,
         text(OutputKind.STDOUT),

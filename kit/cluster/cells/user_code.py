@@ -118,7 +118,7 @@ def _folders() -> Iterator[str]:
 
 def _first_of_packages(folders: Sequence[str]) -> int:
     """Return the index of the first folder of installed packages."""
-    marks = [Path(one).name in _INSTALLED for one in folders]
+    marks = [Path(folder).name in _INSTALLED for folder in folders]
     return marks.index(True) if True in marks else len(folders)
 
 
@@ -171,7 +171,7 @@ def _reload() -> None:
     A module takes its place when its import ends: what it has imported is before it.
     """
     known: Iterable[str] = _here.digests()
-    for name in [one for one in sys.modules if one in known]:
+    for name in [module for module in sys.modules if module in known]:
         with suppress(Exception):  # `check` says which one is not the notebook's
             importlib.reload(sys.modules[name])
 

@@ -162,7 +162,7 @@ def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]
 
     Raises `StartFailed` if they have too few.
     """
-    n_threads = sum(one.nthreads for one in workers)
+    n_threads = sum(worker.nthreads for worker in workers)
     if n_threads < n_tasks:
         raise StartFailed(
             f"the dask cluster has {len(workers)} workers with {n_threads} threads "

@@ -49,7 +49,7 @@ class Launcher(ABC):
         command that another program reads, it could begin something else.
         """
         hints = typing.get_type_hints(type(self))
-        for name in (one.name for one in dataclasses.fields(self)):
+        for name in (field.name for field in dataclasses.fields(self)):
             value, form = getattr(self, name), form_of(hints[name])
             if form is None:
                 continue

@@ -454,5 +454,5 @@ def host_options(deadline_s: float, threads: int) -> list[str]:
         f"--deadline={deadline_s}",
         f"--preload={','.join(PRELOAD)}",
         f"--threads={threads}",
-        *(f"--pin={one}" for one in pins()),
+        *(f"--pin={pin}" for pin in pins()),
     ]

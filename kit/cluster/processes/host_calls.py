@@ -134,7 +134,7 @@ def end_engine(process: tuple[int, int], grace_s: float) -> list[tuple[int, int]
 
 def end_all(processes: Sequence[tuple[int, int]], grace_s: float) -> None:
     """End processes with everything that they have started. Blocks."""
-    reaper.end([Process(*one) for one in processes], grace_s)
+    reaper.end([Process(*process) for process in processes], grace_s)
 
 
 def _tcp(address: str) -> TcpAddress:

@@ -68,6 +68,6 @@ def compare_arithmetic(hosts: Sequence[HostFacts]) -> None:
     """Warn where two hosts compute with different machine code, and say what helps."""
     # Of another numpy than the notebook's, `check_versions` has warned.
     known = hosts[0].arithmetic.numpy if hosts else ""
-    named = [(one.name, replace(one.arithmetic, numpy=known)) for one in hosts]
+    named = [(host.name, replace(host.arithmetic, numpy=known)) for host in hosts]
     for words in differences(named):
         warnings.warn(f"on the hosts, {words}", stacklevel=2)

@@ -94,9 +94,9 @@ def lay_out_stages(
 def stages_of(layout: Layout, group: Group, placement: str) -> tuple[Stage, ...]:
     """Return the stages of a layout that has any; `group` is that of the parameters."""
     return tuple(
-        Stage(one, Group(group.ps, group.workers, shards, group.hosts))
-        for one in layout.stages
-        for shards in [place(one, len(group.ps), placement)]
+        Stage(stage, Group(group.ps, group.workers, shards, group.hosts))
+        for stage in layout.stages
+        for shards in [place(stage, len(group.ps), placement)]
     )
 
 

@@ -111,14 +111,14 @@ class Memory:
 
     def leaves(self, region: int) -> dict[str, Array]:
         """Return all parameters' arrays inside a physical region, by name."""
-        return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
+        return {leaf.spec.name: self.leaf(region, leaf) for leaf in self.layout.leaves}
 
     def stage(self, region: int, number: int) -> dict[str, Array]:
         """Return the arrays of one of the layout's stages in a physical region."""
         start = self.layout.edges[number]
         return {
-            one.spec.name: self.leaf(region, one._replace(lo=one.lo + start))
-            for one in self.layout.stages[number].leaves
+            leaf.spec.name: self.leaf(region, leaf._replace(lo=leaf.lo + start))
+            for leaf in self.layout.stages[number].leaves
         }
 
     def gradients(self) -> dict[str, Array]:

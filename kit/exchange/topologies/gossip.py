@@ -76,7 +76,7 @@ class Gossip(Topology):
         if member not in group.workers:
             return None
         members = self.neighbourhood(group, member)
-        mixing = (tuple(_mix(member, members, one)) for one in layout.buckets)
+        mixing = (tuple(_mix(member, members, bucket)) for bucket in layout.buckets)
         return Plan(tuple(mixing), ())
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
@@ -136,7 +136,7 @@ def _mix(own: int, members: tuple[int, ...], bucket: Bucket) -> Iterator[Op]:
         yield Send(other, GRAD, bucket.range, TransferKind.REDUCE)
     for other in others:
         yield Receive(other, GRAD, bucket.range, TransferKind.REDUCE)
-    terms = (Term(SELF if one == own else one, GRAD) for one in members)
+    terms = (Term(SELF if member == own else member, GRAD) for member in members)
     # Not into GRAD: a neighbour may still be reading what we have sent from there.
     yield Add(bucket.range, tuple(terms), NEXT)
 

@@ -259,7 +259,7 @@ class _Leader:
     def __init__(self, hosts: _Hosts, number: int) -> None:
         self._hosts, self._number = hosts, number
         self._others = hosts.blocks[number][1:]
-        self._own = (Term(SELF, GRAD), *(Term(one, GRAD) for one in self._others))
+        self._own = (Term(SELF, GRAD), *(Term(other, GRAD) for other in self._others))
         self._after, self._before = (
             hosts.blocks[hosts.step(number, hops)][0] for hops in (1, -1)
         )

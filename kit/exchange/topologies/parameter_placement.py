@@ -47,8 +47,8 @@ def _merged(layout: Layout, shard: list[Range]) -> tuple[Range, ...]:
     return tuple(
         part
         for whole in merge(shard)
-        for one in layout.stretches
-        if (part := intersect(whole, one))
+        for stretch in layout.stretches
+        if (part := intersect(whole, stretch))
     )
 
 

@@ -130,7 +130,7 @@ def _givers(group: Group) -> tuple[int, ...]:
 
 def _swappers(group: Group) -> tuple[int, ...]:
     givers = _givers(group)
-    return tuple(one for one in group.workers if one not in givers)
+    return tuple(worker for worker in group.workers if worker not in givers)
 
 
 def _giver(layout: Layout, taker: int) -> Plan:

@@ -369,9 +369,9 @@ def is_served(topology: Topology, layout: Layout, group: Group) -> bool:
     [True, False]
     """
     owned: dict[int, list[Range]] = {}
-    for one in topology.owners(layout, group):
-        for member in one.members:
-            owned.setdefault(member, []).append(one.range)
+    for owner in topology.owners(layout, group):
+        for member in owner.members:
+            owned.setdefault(member, []).append(owner.range)
     held = dict(zip(group.ps, group.shards, strict=True))
     return bool(held) and _merged(owned) == _merged(held)
 

@@ -70,12 +70,12 @@ def check_options(job: Job) -> None:
 
     So an option that is new in `kit.train` is refused until this file handles it.
     """
-    for one in fields(job):
-        default = one.default
-        if one.default_factory is not MISSING:
-            default = one.default_factory()
-        if one.name not in _KNOWN and getattr(job, one.name) != default:
-            name = one.name
+    for field in fields(job):
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        if field.name not in _KNOWN and getattr(job, field.name) != default:
+            name = field.name
             raise UnimplementedError(
                 f"a training with {name}={getattr(job, name)!r} cannot be replayed: "
                 f"this version computes synchronous and asynchronous steps without it. "
@@ -253,8 +253,8 @@ class Recomputation:
         """Return a range of what each worker gives to the exchange, as bytes."""
         members = [self.members[worker] for worker in self.job.workers]
         raws = [
-            bytes(one.memory.raw(one.endpoint.stamp.where(GRAD), part))
-            for one in members
+            bytes(member.memory.raw(member.endpoint.stamp.where(GRAD), part))
+            for member in members
         ]
         return [np.frombuffer(raw, np.uint8) for raw in raws]
 

@@ -180,7 +180,7 @@ class Session:
         """
         self._check_open()
         wanted = Fetches(self.graph, fetches)
-        keys = [fed_tensor(self.graph, one) for one in feeds]
+        keys = [fed_tensor(self.graph, feed) for feed in feeds]
         return self._parts.begin(wanted.elements, keys, deadline_s)
 
     def partial_run(

@@ -90,7 +90,7 @@ def place(
     another device of the same task is taken where the type or the number does not
     exist, or cannot do what an op does.
     """
-    order = sorted(devices, key=lambda one: (one.task != target, one))
+    order = sorted(devices, key=lambda device: (device.task != target, device))
     groups = _Groups(nodes)
     bound = _bound_to_host(nodes, devices, groups)
     placed: dict[str, Device] = {}
@@ -139,7 +139,7 @@ def _bound_to_host(
     nodes: Mapping[str, Node], devices: Sequence[Device], groups: _Groups
 ) -> dict[str, str]:
     """Return the roots of groups that no GPU can take, with the reason."""
-    if all(one.type == "CPU" for one in devices):
+    if all(device.type == "CPU" for device in devices):
         return {}
     return {
         groups.root(name): f"{name!r} {why}"
@@ -222,7 +222,7 @@ def _choose(
         wanted = DeviceSpec.from_string(node.device)
     except ValueError as exc:
         raise InvalidArgumentError(f"op {node.name!r}{_made_at(node)}: {exc}") from exc
-    here = [one for one in devices if _is_task(one.task, wanted)]
+    here = [device for device in devices if _is_task(device.task, wanted)]
     able = [one for one in here if one.type == "CPU" or why_host is None]
     fitting = [one for one in able if _is_device(one, wanted)]
     if fitting:

@@ -74,7 +74,7 @@ class Segment:
         nodes, arrays = nodes_to_plain(self.nodes)
         plain = {
             "nodes": nodes,
-            "devices": [[one.type, one.index] for one in self.devices],
+            "devices": [[device.type, device.index] for device in self.devices],
             "feeds": self.feeds,
             "receives": [[m.edge, m.peer.short, m.number] for m in self.receives],
             "sends": [[m.edge, m.peer.short, m.number] for m in self.sends],

@@ -236,8 +236,8 @@ class MasterSession:
 
     def waits(self) -> list[str]:
         """Return what runs without a limit wait for; others say so at their end."""
-        steps = [one for one in self._steps.values() if one.limit_s >= LONGEST_S]
-        return [self._worker.wait_of_step(one) for one in steps]
+        steps = [step for step in self._steps.values() if step.limit_s >= LONGEST_S]
+        return [self._worker.wait_of_step(step) for step in steps]
 
     def keeps_feeds(self, number: int) -> bool:
         """Whether a run of a plan may keep the very arrays that it is fed."""

@@ -46,7 +46,7 @@ def pays(link: Link, arrays: Sequence[Array]) -> bool:
     """Whether a link should begin to lend, given what goes over it."""
     return (
         link.transport == "unix"
-        and any(one.nbytes >= LEAST_LENT for one in arrays)
+        and any(array.nbytes >= LEAST_LENT for array in arrays)
         and link not in _lending
     )
 

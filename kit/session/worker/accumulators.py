@@ -117,7 +117,7 @@ class DenseAccumulator(Accumulator):
         self._sum: Array = np.zeros((), dtype)
 
     def _add(self, *parts: Any) -> None:
-        (gradient,) = (np.asarray(one) for one in parts)
+        (gradient,) = (np.asarray(part) for part in parts)
         self._check(gradient)
         # The first gradient is shared with its op, so it must not change. The sum with
         # the second is a new array, to which all others are added in place.
@@ -173,7 +173,7 @@ class RowAccumulator(Accumulator):
         self._touched = np.zeros(0, np.int64)
 
     def _add(self, *parts: Any) -> None:
-        indices, rows, shape = (np.asarray(one) for one in parts)
+        indices, rows, shape = (np.asarray(part) for part in parts)
         self._check(indices, rows)
         self._check_shape(indices, rows, shape)
         if self._count == 0:

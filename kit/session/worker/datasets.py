@@ -144,14 +144,14 @@ def _tensors(run: _Pass, stage: Any) -> Iterator[Element]:
 
 def _slices(run: _Pass, stage: Any) -> Iterator[Element]:
     parts = run.values(stage["parts"])
-    sizes = {len(one) for one in parts}
+    sizes = {len(part) for part in parts}
     if len(sizes) > 1:
         raise InvalidArgumentError(
             f"the components of a dataset of slices have {sorted(sizes)} rows; all "
             f"need as many."
         )
     # With the dots a row of texts without axes stays an array.
-    return (tuple(one[i, ...] for one in parts) for i in range(min(sizes)))
+    return (tuple(part[i, ...] for part in parts) for i in range(min(sizes)))
 
 
 def _range(run: _Pass, stage: Any) -> Iterator[Element]:
@@ -192,7 +192,7 @@ def _generator(run: _Pass, stage: Any) -> Iterator[Element]:
 
 def _zip(run: _Pass, stage: Any) -> Iterator[Element]:
     parts = [run.stream(one) for one in stage["all"]]
-    return _Drawn(lambda: tuple(chain.from_iterable([next(one) for one in parts])))
+    return _Drawn(lambda: tuple(chain.from_iterable([next(part) for part in parts])))
 
 
 def _concatenate(run: _Pass, stage: Any) -> Iterator[Element]:
@@ -363,12 +363,12 @@ def _padded(run: _Pass, paddings: Any) -> Callable[[int, Sequence[Any]], Any]:
     def join(number: int, rows: Sequence[Any]) -> Any:
         shape, value = paddings[number]
         shape = shape if shape is not None else [None] * rows[0].ndim
-        if any(one.ndim != len(shape) for one in rows):
+        if any(row.ndim != len(shape) for row in rows):
             raise InvalidArgumentError(
                 f"All elements in a batch must have the same rank as the padded shape "
                 f"for component {number}: expected rank {len(shape)}."
             )
-        longest = np.max([one.shape for one in rows], axis=0, initial=0)
+        longest = np.max([row.shape for row in rows], axis=0, initial=0)
         sizes = [
             int(most) if size is None else size
             for size, most in zip(shape, longest, strict=True)

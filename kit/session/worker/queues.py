@@ -181,7 +181,7 @@ class FifoQueue:
             raise InvalidArgumentError(
                 f"the queue {self.name!r} exists as a {type(self).__name__} with "
                 f"capacity {self.capacity} and the components "
-                f"{[str(one) for one in self.dtypes]}, not with what is asked for "
+                f"{[str(dtype) for dtype in self.dtypes]}, not with what is asked for "
                 f"here; give yours another name."
             )
 
@@ -227,7 +227,7 @@ class ShuffleQueue(FifoQueue):
         """`n_kept` elements stay in it until it is closed."""
         super().__init__(name, capacity, dtypes, shapes)
         self._n_kept = n_kept
-        self._draws = np.random.default_rng([abs(int(one)) for one in seeds])
+        self._draws = np.random.default_rng([abs(int(seed)) for seed in seeds])
 
     @property
     def _n_free(self) -> int:
@@ -256,7 +256,7 @@ def stacked(elements: Sequence[Element], queue: FifoQueue) -> tuple[Array, ...]:
 
 def _padded(parts: Sequence[Array]) -> Array:
     """Return arrays as one, where they are shorter than the longest with zeros."""
-    sizes = tuple(map(max, zip(*[one.shape for one in parts], strict=True)))
+    sizes = tuple(map(max, zip(*[part.shape for part in parts], strict=True)))
     empty = b"" if parts[0].dtype == object else 0
     found = np.full((len(parts), *sizes), empty, parts[0].dtype)
     for row, one in enumerate(parts):

@@ -103,7 +103,7 @@ class TaskState:
         """Forget all state of some containers, or of all."""
         with self._lock:
             names = list(self._containers if containers is None else containers)
-            dropped = [self._containers.pop(one, {}) for one in names]
+            dropped = [self._containers.pop(name, {}) for name in names]
         for kept in dropped:  # without the lock: closing may take long
             for one in kept.values():
                 if hasattr(one, "close"):

@@ -119,8 +119,8 @@ class Acceptor:
         clock: Clock = time.monotonic,
     ) -> None:
         self._pending = {
-            one.fileno(): _Pending(one, Admission(at_most, room), {})
-            for one in listeners
+            listener.fileno(): _Pending(listener, Admission(at_most, room), {})
+            for listener in listeners
         }
         self._on_link, self._local = on_link, local
         self._credentials, self._handshake_s = credentials, handshake_s

@@ -45,7 +45,7 @@ def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         )
     starts = begins or (None,) * len(sizes)
     triples = zip(starts, sizes, x.shape, strict=True)
-    return [Static(tuple(_block(*one, x.shape) for one in triples), x.dtype)]
+    return [Static(tuple(_block(*triple, x.shape) for triple in triples), x.dtype)]
 
 
 def _block(

@@ -69,7 +69,7 @@ def _check_cases(_: Any, *choices: Any, needs_one: bool, at_most_one: bool) -> A
     if n > 1 and at_most_one:
         raise InvalidArgumentError(
             f"More than one condition evaluated as True but exclusive=True: "
-            f"{[bool(one) for one in choices]}."
+            f"{[bool(choice) for choice in choices]}."
         )
     return np.asarray(n, np.int32)
 

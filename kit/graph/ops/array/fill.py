@@ -91,7 +91,7 @@ def arange(
         ]
     bounds = operands(*given)
     if dtype is not None:
-        bounds = [cast(one, dtype) for one in bounds]
+        bounds = [cast(bound, dtype) for bound in bounds]
     return make("Range", *bounds, name=name)
 
 

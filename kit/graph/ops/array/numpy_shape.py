@@ -44,8 +44,8 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     """Return the tensor with some axes moved to other places."""
     rank = _rank(x)
-    old = [axis_of(one, rank) for one in axes(source) or ()]
-    new = [axis_of(one, rank) for one in axes(destination) or ()]
+    old = [axis_of(axis, rank) for axis in axes(source) or ()]
+    new = [axis_of(axis, rank) for axis in axes(destination) or ()]
     order = [i for i in range(rank) if i not in old]
     for place, one in sorted(zip(new, old, strict=True)):
         order.insert(place, one)

@@ -56,7 +56,7 @@ def _fill(value: Any, dtype: DType) -> Array:
 
 def _flat(paddings: Any) -> Any:
     if isinstance(paddings, list | tuple | np.ndarray):
-        rows = [list(one) for one in paddings]
+        rows = [list(padding) for padding in paddings]
         if any(len(row) != 2 for row in rows):
             raise ValueError(
                 f"paddings is {paddings!r}; give (before, after) per axis."
@@ -86,7 +86,7 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
             f"{text(x.shape)}."
         )
     edges = zip(flat[::2], flat[1::2], x.shape, strict=True)
-    return [Static(tuple(_grown(*one, attrs["mode"]) for one in edges), x.dtype)]
+    return [Static(tuple(_grown(*edge, attrs["mode"]) for edge in edges), x.dtype)]
 
 
 def _grown(

@@ -123,7 +123,7 @@ def _reshape(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 def _reshaped(x: Any, sizes: Ints) -> Any:
     if 0 in sizes and -1 in sizes:
         found = _missing(sizes, x.shape) or 0
-        sizes = tuple(found if one == -1 else one for one in sizes)
+        sizes = tuple(found if size == -1 else size for size in sizes)
     return x.reshape(sizes)
 
 

@@ -40,7 +40,7 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
         return gather(found, _rows(key, found), name=name)
     inputs: list[Tensor] = []
     parts = key if isinstance(key, tuple) else (key,)
-    spec = tuple(_item(one, inputs) for one in parts)
+    spec = tuple(_item(part, inputs) for part in parts)
     return make("StridedSlice", found, *inputs, spec=spec, name=name)
 
 
@@ -141,7 +141,7 @@ def _known(given: Any, inputs: Sequence[Static]) -> int | None:
 def _length(
     size: int | None, bounds: Sequence[Any], inputs: Sequence[Static]
 ) -> int | None:
-    known = [_known(one, inputs) for one in bounds]
+    known = [_known(bound, inputs) for bound in bounds]
     if any(a is not None and b is None for a, b in zip(bounds, known, strict=True)):
         return None
     if known[2] == 0:

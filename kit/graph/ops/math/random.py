@@ -252,7 +252,7 @@ def _drawing(kernel: Callable[..., Any], *settings: str) -> Callable[..., Any]:
         **more: Any,
     ) -> Any:
         sizes = given_or_input(shape, inputs)
-        given = [more[one] for one in settings]
+        given = [more[setting] for setting in settings]
         return kernel(call.xp, _stream(call, seeds), sizes, *given, dtype)
 
     return forward

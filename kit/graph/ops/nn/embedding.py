@@ -63,12 +63,12 @@ def embedding_lookup(
         The ids are not integers.
     """
     parts = list(params) if isinstance(params, list | tuple) else [params]
-    if not parts or any(one is None for one in parts):
+    if not parts or any(part is None for part in parts):
         raise ValueError(
             f"an embedding needs a table: params is {params!r}; give a variable, or a "
             f"list of its parts."
         )
-    tables, wanted = [tensor(one) for one in parts], tensor(ids)
+    tables, wanted = [tensor(part) for part in parts], tensor(ids)
     check_whole(wanted.static, "ids")
     if strategy not in STRATEGIES:
         raise ValueError(
@@ -121,7 +121,7 @@ def dynamic_stitch(
     name : str, optional
         The name of the op.
     """
-    inputs = [tensor(one) for one in (*indices, *rows)]
+    inputs = [tensor(index) for index in (*indices, *rows)]
     return make("DynamicStitch", *inputs, name=name, num=len(indices))
 
 
@@ -144,8 +144,8 @@ def _from_parts(tables: Sequence[Tensor], ids: Tensor, strategy: str) -> Tensor:
 
 def _row_of(tables: Sequence[Tensor]) -> Shape:
     row: Shape = None
-    for one in tables:
-        shape = one.static.shape
+    for table in tables:
+        shape = table.static.shape
         if shape is not None:
             row = merge(row, shape[1:], "rows of the parts")
     return row
@@ -170,10 +170,10 @@ def _spread(
 
 
 def _total(tables: Sequence[Tensor], dtype: Any) -> Any:
-    shapes = [one.static.shape for one in tables]
+    shapes = [table.static.shape for table in tables]
     if all(shape is not None and shape[0] is not None for shape in shapes):
         return tensor(sum(shape[0] for shape in shapes if shape), dtype)
-    sizes = [cast(shape_of(one)[0], dtype) for one in tables]
+    sizes = [cast(shape_of(table)[0], dtype) for table in tables]
     return make("AddN", *sizes)
 
 

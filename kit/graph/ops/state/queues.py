@@ -59,7 +59,7 @@ def _infer_enqueue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Stat
 
 def _enqueue(call: Any, queue: Any, *parts: Any, **_: Any) -> tuple[()]:
     _check_number(queue, parts)
-    queue.enqueue(call, [tuple(np.asarray(one) for one in parts)])
+    queue.enqueue(call, [tuple(np.asarray(part) for part in parts)])
     return ()
 
 
@@ -73,12 +73,12 @@ def _check_number(queue: Any, parts: Sequence[Any]) -> None:
 
 def _enqueue_many(call: Any, queue: Any, *parts: Any, **_: Any) -> tuple[()]:
     _check_number(queue, parts)
-    sizes = {one.shape[0] for one in parts}
+    sizes = {part.shape[0] for part in parts}
     if len(sizes) > 1:
         raise ValueError(
             f"the components have {sorted(sizes)} elements; all need as many."
         )
-    rows = zip(*[[np.asarray(row) for row in one] for one in parts], strict=True)
+    rows = zip(*[[np.asarray(row) for row in part] for part in parts], strict=True)
     queue.enqueue(call, list(rows))
     return ()
 

@@ -43,7 +43,7 @@ def _check_texts(*inputs: Static) -> None:
 
 
 def _save(call: Any, prefix: Any, names: Any, slices: Any, *values: Any) -> tuple[()]:
-    arrays = [np.asarray(one) for one in values]
+    arrays = [np.asarray(value) for value in values]
     call.disk.write_bundle(_text(prefix), _texts(names), _texts(slices), arrays)
     return ()
 
