@@ -271,7 +271,7 @@ def _between(targets: set[Tensor], sources: Sequence[Tensor]) -> set[Op]:
     return reaching
 
 
-def _seed(y: Tensor, weight: Any) -> Tensor:
+def _seed(y: Tensor, weight: Any) -> Tensor | IndexedSlices:
     if y.static.dtype.kind not in _FLOATS:
         raise TypeError(
             f"{y!r} has no gradient: only floating point values have; cast it first."
@@ -283,6 +283,8 @@ def _seed(y: Tensor, weight: Any) -> Tensor:
                 f"both its parts: give them as grad_ys, or take a real number of it."
             )
         return _ones(y)
+    if isinstance(weight, IndexedSlices) and weight.dense_shape is None:
+        return weight  # which cannot be made dense
     given = tensor(weight, y.static.dtype)
     if not agrees(given.static.shape, y.static.shape):
         raise ValueError(

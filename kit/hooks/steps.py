@@ -209,10 +209,14 @@ class StepCounterHook(StepHook):
         self._output_dir, self._summary_writer = output_dir, summary_writer
         self._before: int | None = None
         self._n_warnings = 0
+        self._tag = ""
 
     def begin(self) -> None:
         """Find out what counts the steps, and what writes."""
         super().begin()
+        # In a graph what reads the step is an operation below the step's own name.
+        read = getattr(getattr(self._step, "op", None), "name", "global_step/read")
+        self._tag = f"{read.rpartition('/')[0]}/sec"
         if self._summary_writer is None and self._output_dir:
             where = environment.current()
             self._summary_writer = where.summary_writer(self._output_dir)
@@ -249,9 +253,7 @@ class StepCounterHook(StepHook):
     ) -> None:
         """Report the rate; a derived class may do something else with it."""
         rate = elapsed_steps / elapsed_time if elapsed_time > 0 else float("inf")
-        environment.current().progress(
-            f"global_step/sec: {rate:g} (step {global_step})"
-        )
+        environment.current().progress(f"{self._tag}: {rate:g} (step {global_step})")
         if self._summary_writer is not None:
-            made = scalar_summary("global_step/sec", rate)
+            made = scalar_summary(self._tag, rate)
             self._summary_writer.add_summary(made, global_step)

@@ -95,6 +95,9 @@ class ProfilerHook(StepHook):
         where.info(f"Saving timeline for {step} into {str(path)!r}.")
         events = where.timeline(run_metadata)
         replace_regular(path, [json.dumps({"traceEvents": list(events)}).encode()])
+        writer = where.summary_writer(str(self._folder))
+        if writer is not None:
+            writer.add_run_metadata(run_metadata, f"step_{step}")
 
 
 class SummarySaverHook(StepHook):

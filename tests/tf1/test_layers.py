@@ -242,3 +242,17 @@ def test_a_layer_says_which_size_it_has_to_know() -> None:
         tf.layers.dense(x, 2)
     with pytest.raises(ValueError, match="`kernel_size` argument must be a tuple"):
         tf.layers.conv2d(images(1, 4, 4, 1), 2, [3, 3, 3])
+
+
+def test_filters_of_fewer_channels_are_of_groups_of_channels(session: Any) -> None:
+    x, w = images(2, 5, 5, 4), images(3, 3, 2, 6)
+
+    found = session.run(tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME"))
+
+    alone = [
+        tf.nn.conv2d(x[..., 2 * i : 2 * i + 2], w[..., 3 * i : 3 * i + 3], 1, "SAME")
+        for i in range(2)
+    ]
+    assert found == pytest.approx(session.run(tf.concat(alone, 3))[:, ::2])
+    with pytest.raises(ValueError, match="make the two equal"):
+        tf.nn.conv2d(x, images(3, 3, 3, 6), 1, "SAME")

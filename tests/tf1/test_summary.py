@@ -378,3 +378,23 @@ def test_events_of_a_file_are_read_back(tmp_path: Path) -> None:
     assert third.step == 4
     with pytest.raises(AttributeError, match="Moon"):
         event_pb2.Moon  # noqa: B018
+
+
+def test_hooks_write_what_they_see_for_tensorboard(tmp_path: Path) -> None:
+    with tf.variable_scope("net"):
+        step = tf.train.create_global_step()
+    train = tf.assign_add(step, 1)
+    hooks = [
+        tf.train.StepCounterHook(every_n_steps=1, output_dir=str(tmp_path)),
+        tf.train.ProfilerHook(save_steps=1, output_dir=str(tmp_path)),
+        tf.train.CheckpointSaverHook(str(tmp_path), save_steps=5),
+    ]
+
+    with tf.train.SingularMonitoredSession(hooks) as session:
+        for _ in range(3):
+            session.run(train)
+
+    seen = seen_in(tmp_path).Tags()
+    assert seen["meta_graph"]
+    assert seen["run_metadata"] == ["step_2", "step_3"]
+    assert seen["scalars"] == ["net/global_step/sec"]

@@ -111,6 +111,8 @@ def _target(x: Any) -> Any:
 def _seed(y: Any, weight: Any) -> Any:
     if weight is None:
         return None
+    if isinstance(weight, IndexedSlices) and weight.dense_shape is None:
+        return weight  # which cannot be made dense
     given = convert_to_tensor(weight, name="grad_ys")
     if given.static.dtype != y.static.dtype:
         raise TypeError(

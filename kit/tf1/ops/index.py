@@ -14,7 +14,7 @@ from kit.tf1.ops.join import concat
 from kit.tf1.ops.reduce import cumsum, reduce_prod, reduce_sum
 from kit.tf1.ops.shape import broadcast_to, expand_dims, reshape, squeeze, transpose
 from kit.tf1.ops.shape import shape as shape_of
-from kit.tf1.ops.write import index, ints, vector, whole
+from kit.tf1.ops.write import axes, index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
 from kit.tf1.tensor.operators import MASKED
@@ -52,8 +52,11 @@ def gather_nd(
     with op_scope(name, "GatherNd", [params, indices]) as scope:
         table = argument("GatherNd", "params", params)
         places = index("GatherNd", "indices", indices)
-        if batch_dims:
-            places = _with_batch(table, places, batch_dims)
+        numbers = axes("GatherNd", "batch_dims", batch_dims)
+        if len(numbers) != 1:
+            raise TypeError(f"batch_dims is {batch_dims!r}, which is not one number.")
+        if numbers[0]:
+            places = _with_batch(table, places, numbers[0])
         return create("GatherNd", table, places, name=scope)
 
 
@@ -87,7 +90,7 @@ def _gathered_by_batch(
 def _with_batch(table: Any, places: Any, n: int) -> Any:
     """Return coordinates with the numbers of their batches before them."""
     rank = places.shape.ndims
-    if rank is None or n >= rank:
+    if rank is None or not 0 <= n < rank:
         raise ValueError(f"batch_dims is {n}, but the indices have {rank} axes.")
     sizes = shape_of(places, out_type=places.dtype.base_dtype)
     axes = []
@@ -310,8 +313,13 @@ def boolean_mask(
         end = begin + len(known)
         if whole is not None:
             merge(known, whole[begin:end], "the mask and the axes that it is for")
-        lead, tail = _around(values, begin, end)
-        flat = reshape(values, [*lead, reduce_prod(shape_of(values)[begin:end]), *tail])
+        total = reduce_prod(shape_of(values)[begin:end])
+        if whole is None:
+            sizes = shape_of(values)
+            flat = reshape(values, concat([sizes[:begin], [total], sizes[end:]], 0))
+        else:
+            lead, tail = _around(values, begin, end)
+            flat = reshape(values, [*lead, total, *tail])
         rows = squeeze(create("Where", reshape(test, [-1]), name="Where"), axis=[1])
         return gather(flat, rows, axis=begin)
 
@@ -321,8 +329,6 @@ MASKED.append(boolean_mask)
 
 def _around(x: Any, begin: int, end: int) -> tuple[list[Any], list[Any]]:
     """Return the sizes before and after some axes, as numbers where they are known."""
-    if x.static.shape is None:
-        raise ValueError("boolean_mask needs to know the number of axes of its tensor.")
     in_run = shape_of(x)
     sizes = [
         in_run[i] if size is None else size for i, size in enumerate(x.static.shape)

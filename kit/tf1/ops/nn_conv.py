@@ -20,6 +20,7 @@ from kit.graph.ops.nn import images
 from kit.graph.static import merge, text
 from kit.tf1.ops.arithmetic import multiply
 from kit.tf1.ops.creation import zeros
+from kit.tf1.ops.join import concat, split
 from kit.tf1.ops.shape import expand_dims, pad, reshape, squeeze, transpose
 from kit.tf1.ops.write import ints, one_of
 from kit.tf1.signature import with_options
@@ -150,8 +151,22 @@ def conv2d(input: Any, filter: Any = None, *, filters: Any = None, options: Any)
         x = argument("Conv2D", "input", input)
         w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
         x, w = how.padded(how.last(x)), _with_holes(w, how.holes)
-        y = images.conv2d(x, w, how.strides, how.padding, name=how.inner(scope))
-        return how.given(y, scope)
+        groups = _groups(x, w)
+        if groups == 1:
+            y = images.conv2d(x, w, how.strides, how.padding, name=how.inner(scope))
+            return how.given(y, scope)
+        parts = zip(split(x, groups, 3), split(w, groups, 3), strict=True)
+        found = [images.conv2d(*part, how.strides, how.padding) for part in parts]
+        return how.given(concat(found, 3, name=how.inner(scope) or "concat"), scope)
+
+
+def _groups(x: Any, w: Any) -> int:
+    """Return of how many groups of channels each has its own filters."""
+    given, *_ = x.shape.with_rank(4).as_list()[3:]
+    taken, made = w.shape.with_rank(4).as_list()[2:]
+    if not (given and taken and made) or given % taken or made % (given // taken):
+        return 1
+    return int(given // taken)
 
 
 @with_options(_Options)

@@ -157,7 +157,7 @@ def dropout(
 
 def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
     dtype = x.dtype.base_dtype
-    share = cast(convert_to_tensor(rate, name="rate", dtype_hint=dtype), dtype)
+    share = convert_to_tensor(rate, dtype, name="rate")
     share.shape.assert_has_rank(0)
     sizes = _noise(x, noise_shape)
     noise = uniform(sizes, dtype=dtype._base, seed=seed, name="random_uniform")

@@ -99,7 +99,8 @@ class FileWriter:
         if graph is not None and graph_def is not None:
             raise ValueError("give one of graph and graph_def, not both.")
         given = graph_def if graph is None else graph
-        found = given.as_graph_def() if hasattr(given, "as_graph_def") else given
+        is_graph = hasattr(given, "as_graph_def")
+        found = given.as_graph_def(add_shapes=True) if is_graph else given
         if not isinstance(found, GraphDef):
             raise TypeError(
                 f"{given!r} is no graph; give session.graph or tf.get_default_graph()."

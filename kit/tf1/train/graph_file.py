@@ -9,6 +9,7 @@ from typing import Any
 from kit.checkpoint.files import replace_file
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.summary.messages import parsed
+from kit.tf1.train.checkpointing.meta_graph import MetaGraphDef
 
 
 def write_graph(
@@ -27,7 +28,7 @@ def write_graph(
     is_message = hasattr(
         found, "SerializeToString"
     )  # of convert_variables_to_constants
-    if not is_message and not isinstance(found, GraphDef):
+    if not is_message and not isinstance(found, GraphDef | MetaGraphDef):
         raise TypeError(
             f"{graph!r} is no graph; give session.graph or tf.get_default_graph()."
         )
@@ -35,7 +36,7 @@ def write_graph(
     if as_text:
         data = str(found).encode()
     else:
-        kept = found if is_message else parsed("GraphDef", str(found))
+        kept = found if is_message else parsed(type(found).__name__, str(found))
         data = kept.SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, data)

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
@@ -429,11 +431,12 @@ def get_variable(name: str, options: Any) -> Any:
     return get_variable_scope().get_variable(None, name, **vars(options))
 
 
+@wraps(get_variable, assigned=())
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     """Return a variable as `get_variable` does: a local one that is not trained."""
-    kwargs["collections"] = [*(kwargs.get("collections") or []), "local_variables"]
-    kwargs["trainable"] = False
-    return get_variable(name, *args, **kwargs)
+    given = signature(get_variable).bind(name, *args, **kwargs).arguments
+    given["collections"] = [*(given.get("collections") or []), "local_variables"]
+    return get_variable(**{**given, "trainable": False})
 
 
 def no_regularizer(_: Any) -> None:

@@ -197,7 +197,8 @@ class Variable(Operators, NativeVariable):
         self.ref = find(given.variable_name)
         self.op, self.initializer = self.ref.op, find(given.initializer_name)
         self._snapshot = find(given.snapshot_name)
-        self._safe_initial_value: Any = self.initializer.inputs[1]
+        initial: Any = self.initializer.inputs[1]
+        self._safe_initial_value = initial
         self._initial_value = find(given.initial_value_name)
         self.trainable, self.constraint = given.trainable, None
         self.synchronization = VariableSynchronization(given.synchronization)

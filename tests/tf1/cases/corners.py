@@ -127,3 +127,86 @@ def case_feed_of_an_unknown_name_to_a_partial_run(tf: Any) -> Any:
 def case_numbers_of_numpy_keep_their_place(tf: Any) -> Any:
     left = np.float32(2.0) * tf.constant([3.0])
     return [left.name, left.op.type, run(tf, left)]
+
+
+def case_shapes_that_are_equal(tf: Any) -> Any:
+    known, part = tf.TensorShape([2, 3]), tf.TensorShape([None, 3])
+    again, x = tf.TensorShape([None, 3]), tf.placeholder(tf.float32, [None, 3])
+    return [
+        [known == tf.TensorShape([2, 3]), known == [2, 3], known != [2, None]],
+        [part == again, part != again, part == part, x.shape == x.shape],
+        [x.shape == x.get_shape(), tf.identity(x).shape == x.shape],
+        tf.TensorShape(None) == part,
+    ]
+
+
+def case_shape_of_unknown_rank_is_not_unequal(tf: Any) -> Any:
+    return tf.TensorShape([2]) != tf.TensorShape(None)
+
+
+def case_scope_of_a_slash(tf: Any) -> Any:
+    with tf.name_scope("a"), tf.name_scope("/") as scope:
+        return [scope, tf.constant(1).name]
+
+
+def case_default_name_of_a_scope_is_a_text(tf: Any) -> Any:
+    with tf.name_scope("a", [tf.constant(1)]):
+        return None
+
+
+def case_function_without_results_or_state(tf: Any) -> Any:
+    return [tf.py_func(lambda: None, [], [], stateful=False)]
+
+
+def case_sizes_in_a_stack_with_an_unknown_one(tf: Any) -> Any:
+    n, x = tf.placeholder(tf.int32), tf.placeholder(tf.float32)
+    return [
+        static(tf.pad(tf.zeros([4, 4]), [[1, 2], n]))["shape"],
+        static(tf.pad(tf.zeros([4, 4]), [[n, 0], [1, 2]]))["shape"],
+        static(tf.reshape(x, [n, 37]))["shape"],
+        static(tf.tile(tf.zeros([1, 1]), [n, 7]))["shape"],
+    ]
+
+
+def case_texts_are_scattered(tf: Any) -> Any:
+    return run(tf, tf.scatter_nd([[2], [0], [2]], ["a", "b", "c"], [4]))
+
+
+def case_rows_for_nothing_are_refused(tf: Any) -> Any:
+    return tf.scatter_nd([[0]], [1], tf.constant([0]))
+
+
+def case_mask_of_a_tensor_of_unknown_rank(tf: Any) -> Any:
+    x, mask = tf.placeholder(tf.int32), tf.placeholder(tf.bool, [None])
+    masked = [tf.boolean_mask(x, mask), tf.boolean_mask(x, mask, axis=1)]
+    return run(tf, masked, {x: [[1, 2], [3, 4]], mask: [False, True]})
+
+
+def case_rate_of_dropout_of_another_dtype(tf: Any) -> Any:
+    return tf.nn.dropout(tf.ones([2, 3]), rate=tf.constant(0.5, tf.float64))
+
+
+def case_gradient_of_a_function(tf: Any) -> Any:
+    x = tf.constant(3.0)
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    ((gradient, _),) = optimizer.compute_gradients(lambda: x * x, [x])
+    return run(tf, gradient)
+
+
+def case_local_variable_by_position(tf: Any) -> Any:
+    made = tf.get_local_variable("v", [2], tf.float64)
+    return [static(made), made in tf.local_variables(), tf.trainable_variables()]
+
+
+def case_gradient_of_rows_without_a_shape(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32)
+    rows = tf.IndexedSlices(tf.constant([2.0]), tf.constant([0]))
+    (found,) = tf.gradients(tf.identity(x), x, grad_ys=rows)
+    return [run(tf, one, {x: [1.0]}) for one in (found.values, found.indices)]
+
+
+def case_variable_in_parts_is_read_at_once(tf: Any) -> Any:
+    with tf.variable_scope("p", partitioner=tf.fixed_size_partitioner(2)):
+        made = tf.get_variable("w", [4])
+    with tf.control_dependencies([tf.no_op()]):
+        return [one.name for one in made.as_tensor().op.control_inputs]

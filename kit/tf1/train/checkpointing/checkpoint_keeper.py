@@ -17,6 +17,7 @@ from kit.regular_file import write_error
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.summary.event_files import FileWriterCache
 from kit.tf1.summary.messages import is_installed
+from kit.tf1.train.checkpointing.meta_graph import export_scoped_meta_graph
 
 # --------------------------------------------------------------------------------------
 # One process at a time saves into a folder: two chiefs would spoil each other's files.
@@ -139,7 +140,12 @@ class CheckpointKeeper:
     def describe(self, session: Any, step: int) -> None:
         """Write the graph as text, and for TensorBoard where that is installed."""
         if is_installed():
-            FileWriterCache.get(str(self._folder)).add_graph(session.graph, step)
+            writer = FileWriterCache.get(str(self._folder))
+            writer.add_graph(session.graph, step)
+            meta_graph, _ = export_scoped_meta_graph(
+                graph=session.graph, saver_def=self._saver.saver_def
+            )
+            writer.add_meta_graph(meta_graph, step)
         path = self._folder / _GRAPH_FILE
         try:
             replace_file(path, str(session.graph.as_graph_def()).encode())

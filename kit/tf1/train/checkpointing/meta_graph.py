@@ -149,7 +149,7 @@ def export_scoped_meta_graph(
     graph = graph or get_default_graph()
     scope = f"{export_scope.rstrip('/')}/" if export_scope else ""
     others = _other_savers(graph, saver_def) if clear_extraneous_savers else ()
-    given = graph.as_graph_def() if graph_def is None else graph_def
+    given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
     nodes = [
         _exported(one, scope, clear_devices)
         for one in given.node

@@ -62,6 +62,8 @@ class Supervisor:
 
     USE_DEFAULT: ClassVar[Any] = _USE_DEFAULT
 
+    _has_told_graph = False  # to the file that the writer has open
+
     def __init__(
         self,
         graph: Graph | None = None,
@@ -289,10 +291,12 @@ class Supervisor:
             Path(self._logdir).mkdir(parents=True, exist_ok=True)
             text = str(self._graph.as_graph_def())
             replace_file(Path(self._logdir, "graph.pbtxt"), text.encode())
+        if self._has_told_graph:
+            return
+        self._has_told_graph = True
         self._tell_writer("add_graph", self._graph)
-        with self._graph.as_default():
-            saver_def = self.saver.saver_def if self.saver else None
-            meta_graph = export_meta_graph(saver_def=saver_def)
+        saver_def = self.saver.saver_def if self.saver else None
+        meta_graph = export_meta_graph(graph=self._graph, saver_def=saver_def)
         self._tell_writer("add_meta_graph", meta_graph)
 
     def start_standard_services(self, sess: Any) -> list[LooperThread] | None:
@@ -365,6 +369,7 @@ class Supervisor:
             if close_summary_writer:  # last: a thread may have been using it
                 self._log_session(None, "STOP")
                 self._tell_writer("close")
+                self._has_told_graph = False
 
     def request_stop(self, ex: Any = None) -> None:
         """Ask all threads to stop; see `Coordinator.request_stop`."""

@@ -75,7 +75,8 @@ class ExponentialMovingAverage:
 
     def _shadow(self, of: Any) -> Any:
         if not isinstance(of, Variable):
-            return create_filled_slot(of, 0.0, self._name, colocate=False)
+            is_state = of.op.op_def.gives_ref
+            return create_filled_slot(of, 0.0, self._name, colocate=is_state)
         made = create_slot(of, of.initialized_value(), self._name)
         of.graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, of)
         return made
