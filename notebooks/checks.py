@@ -450,3 +450,49 @@ def largest_rank(given: object, n: int, m: int, share: float) -> AnswerVerdict:
         },
         otherwise="r (n + m) numbers travel in the place of n m.",
     )
+
+
+# -- 10: write it yourself ----------------------------------------------------------
+
+
+def swap_partner(given: object) -> AnswerVerdict:
+    """Judge `partner(rank, hop)`, with whom each worker swaps sums in a round."""
+
+    def judge(partner: Function) -> str:
+        for n_hops in (1, 2, 3):
+            n = 2**n_hops
+            added = [{rank} for rank in range(n)]
+            for hop in range(n_hops):
+                with_whom = [partner(rank, hop) for rank in range(n)]
+                wrong = _no_pairs(with_whom) or _added_twice(added, with_whom)
+                if wrong:
+                    return f"with {n} workers, in round {hop}, {wrong}"
+                added = [own | added[with_whom[rank]] for rank, own in enumerate(added)]
+        return ""
+
+    return function(given, judge, "Each round doubles how many are in a sum.")
+
+
+def _no_pairs(with_whom: Sequence[Any]) -> str:
+    """Return why these are no pairs; "" if they are."""
+    n = len(with_whom)
+    for rank, other in enumerate(with_whom):
+        if not isinstance(other, Integral) or not 0 <= other < n:
+            return f"worker {rank} swaps with {other!r}; there are 0 to {n - 1}."
+        if other == rank:
+            return f"worker {rank} swaps with itself."
+        if with_whom[int(other)] != rank:
+            return (
+                f"worker {rank} swaps with {other}, but {other} with "
+                f"{with_whom[int(other)]}."
+            )
+    return ""
+
+
+def _added_twice(added: Sequence[set[int]], with_whom: Sequence[int]) -> str:
+    """Return whose number would be added twice; "" if nobody's."""
+    for rank, other in enumerate(with_whom):
+        twice = added[rank] & added[other]
+        if twice:
+            return f"worker {rank} and {other} both have the number of {min(twice)}."
+    return ""

@@ -20,10 +20,16 @@ ALGORITHMS = (
     *(None, "mesh", "ring-whole", "hierarchical"),
     *("tree", "recursive-doubling"),
 )
-# Those that add in an order of their own: for up to four tasks, as nested brackets.
+# Those that add in an order of their own: for up to six tasks, as nested brackets.
 ORDERS: dict[str, list[Any]] = {
-    "tree": [0, (0, 1), (0, 1, 2), (0, (1, 3), 2)],
-    "recursive-doubling": [0, (0, 1), ((0, 1), 2), ((0, 1), (2, 3))],
+    "tree": [
+        *(0, (0, 1), (0, 1, 2), (0, (1, 3), 2)),
+        *((0, (1, 3, 4), 2), (0, (1, 3, 4), (2, 5))),
+    ],
+    "recursive-doubling": [
+        *(0, (0, 1), ((0, 1), 2), ((0, 1), (2, 3))),
+        *((((0, 1), 2), (3, 4)), (((0, 1), (2, 3)), (4, 5))),
+    ],
 }
 
 
@@ -186,7 +192,7 @@ def _bytes(step: Step, n: int) -> int:
         case "all_reduce" if step.algorithm == "ring-whole":
             return n * (n - 1) * whole
         case "all_reduce" if step.algorithm == "recursive-doubling":
-            return [0, 2, 4, 8][n - 1] * whole
+            return [0, 2, 4, 8, 10, 12][n - 1] * whole
         case "all_reduce":
             return 2 * (n - 1) * whole
         case "reduce" | "broadcast":

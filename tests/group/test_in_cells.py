@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,3 +190,34 @@ def test_lost_task_ends_the_call_of_the_others(cluster: kit.Cluster) -> None:
     cluster.restart("worker:1")
     cluster.on("worker", BEGIN)
     assert said(cluster, "print(group.all_reduce(2))") == ["6"] * 3
+
+
+def test_task_that_is_silent_is_named_in_all_others_in_time(tmp_path: Path) -> None:
+    def program(folder: Path) -> None:
+        import os
+        import signal
+        import time
+
+        import kit
+
+        with kit.group() as group:
+            group.barrier()
+            if group.rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            begun = time.monotonic()
+            try:
+                group.all_reduce(1.0)
+            except kit.errors.PeerLost as error:
+                ended = f"{time.monotonic() - begun} {error}"
+                (folder / str(group.rank)).write_text(ended)
+                raise
+
+    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
+    with kit.settings(**quick), kit.Cluster(worker=3) as stopping:
+        with pytest.raises(PeerLost, match="worker:1"):
+            stopping.call("worker", program, tmp_path)
+        until(lambda: len(list(tmp_path.iterdir())) == 2, 10)
+        for rank in (0, 2):
+            waited_s, _, words = (tmp_path / str(rank)).read_text().partition(" ")
+            assert float(waited_s) < 2.0 + 2
+            assert words.startswith("worker:1 is lost: it has not answered for")

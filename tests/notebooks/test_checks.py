@@ -400,3 +400,18 @@ def test_examples_of_the_checkers_hold() -> None:
 
     assert found.attempted
     assert not found.failed
+
+
+def test_swaps_must_be_of_pairs_and_double_what_is_added() -> None:
+    assert checks.swap_partner(lambda rank, hop: rank ^ 2**hop).is_right
+    wrong = {
+        "worker 0 swaps with 1, but 1 with 2": lambda rank, hop: (rank + 1) % 4,
+        "worker 0 swaps with itself": lambda rank, hop: rank,
+        "both have the number of 0": lambda rank, hop: rank ^ 1,
+        "swaps with 2; there are 0 to 1": lambda rank, hop: rank ^ 2 ** (hop + 1),
+        "three dots": lambda rank, hop: ...,
+    }
+    for words, partner in wrong.items():
+        verdict = checks.swap_partner(partner)
+        assert not verdict.is_right
+        assert words in verdict.words, (words, verdict.words)

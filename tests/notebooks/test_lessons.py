@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 
 import psutil
 import pytest
 
-from tests.notebooks.kernel import printed, run
+from tests.notebooks.kernel import ROOT, execute, printed, read, run
 
 MEMORY = 1 << 30
 SIZE = 104_488  # bytes of the parameters of digits_mlp: 26,122 numbers of four
@@ -246,3 +247,46 @@ def test_lesson_on_choosing_measures_what_its_two_numbers_say(tmp_path: Path) ->
     revealed = printed(lesson, "reveal")
     assert "Well guessed. It is: ring." in revealed
     assert "It is: 4 servers. You guessed: ring." in revealed
+
+
+def test_lesson_on_writing_it_has_the_bytes_the_deadlock_and_the_bits(
+    tmp_path: Path,
+) -> None:
+    lesson = run("10_write_it", tmp_path)
+
+    assert printed(lesson, "mean").count("[15. 15. 15.]") == 4
+    assert printed(lesson, "count").count("group.all_reduce: True") == 4
+    assert "Measured: 12,000 bytes" in printed(lesson, "reveal")
+    rows = re.findall(r"hop \d .{5} +([\d. ]+)$", printed(lesson, "watch"), re.M)
+    hops = [[float(one) for one in row.split()] for row in rows]
+    assert len(hops) == 6
+    for before, after in pairwise(hops):  # what comes had come one hop before that
+        assert all(before[k - 1] < after[k] for k in range(4))
+    waits = printed(lesson, "deadlock")
+    assert all(
+        f"worker:{k} is in receive(source={(k - 1) % 4})" in waits for k in range(4)
+    )
+    assert waits.count("still a group: 4") == 4
+    took = dict(re.findall(r"(\w+) (\d+) ms", printed(lesson, "quickest")))
+    once = 52_500 * 8 / 30e6 * 1e3
+    least = {"mine": 1.5 * once + 60, "ring": 1.5 * once + 60}
+    least |= {"mesh": 1.5 * once + 20, "tree": 4 * (once + 10)}
+    for name, ms in least.items():
+        assert 0.95 * ms < float(took[name]) < 3 * ms, (name, took)
+    (mine,) = re.findall(r"mine: +(\w{24})", printed(lesson, "mine"))
+    assert f"kit.train: {mine}" in printed(lesson, "same")
+
+
+def test_course_moves_what_its_formulas_say(tmp_path: Path) -> None:
+    course = read(ROOT / "notebooks" / "course" / "mpi_in_cells.ipynb")
+    execute(course, tmp_path)
+
+    counted = re.findall(r"([\d,]+) bytes, by formula ([\d,]+)", printed(course))
+    assert len(counted) == 9
+    assert [one for one in counted if one[0] != one[1]] == []
+    assert "the bits of recursive-doubling: True" in printed(course, "tree-run")
+    assert "the bits of ring: False" in printed(course, "tree-run")
+    assert "True; 0 of 576" in printed(course, "race-run")
+    assert "solved" in printed(course, "gauss-run")
+    assert "2.443 by 0 7 2 3 5 6 4 8 1" in printed(course, "bound-run")
+    assert "Cluster stopped" in printed(course, "stop")
