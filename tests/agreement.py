@@ -99,7 +99,7 @@ class Game:
         assert self.writing is not None
         if good:
             self.written.append(self.writing)
-        self.agreement.saves.ended(self.writing, good=good)
+        self.agreement.save("written" if good else "failed", self.writing)
         self.writing = None
 
     def _told(self, member: int, refusal: str | None) -> None:

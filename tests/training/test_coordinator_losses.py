@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -173,7 +174,8 @@ def test_status_is_of_one_moment() -> None:
             overtaken.append(meanwhile(coordinator))
             return super().items()
 
-    coordinator._losses = Losses()
+    log = coordinator._agreement.log
+    log.now = replace(log.now, gone=Losses())
     coordinator.status()
 
     assert overtaken == [False]

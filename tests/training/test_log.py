@@ -10,7 +10,7 @@ import pytest
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import AbortedError, InvalidArgumentError
 from kit.training.core.agreement import Agreement, Verdict
-from kit.training.core.log import DecisionLog, Decisions, Epoch
+from kit.training.core.log import DecisionLog, Decisions, Epoch, SaveTurns
 from kit.training.features.elastic.placing import Placing
 from tests.cases import for_each
 
@@ -103,13 +103,42 @@ def test_a_copy_of_the_log_has_all_of_it() -> None:
     ask(found, "leave", "d", task="worker:0")
     found.append(0, "open", began=3, threads=2)
     found.append(0, "saves", account={"tickets": ["e"]})
+    found.append(0, "gone", member=1, why="it was killed")
+    found.append(0, "without", member=1)
+    found.append(0, "snapshot", what="begun", step=4)
     joined = Epoch(2, "ps", link="1gbit", joined=((1, 3),)).to_plain()
     found.append(0, "refused", why="no room", holds=joined)
-    found.claim(6, reached=8, placing=Placing(4))
-
     again = DecisionLog.from_plain(json.loads(json.dumps(found.to_plain())))
 
     assert repr(again) == repr(found)
+
+
+def test_losses_and_saves_under_way_end_with_their_generation() -> None:
+    found = log()
+    found.append(0, "gone", member=1, why="it was killed")
+    found.append(0, "gone", member=1, why="it is silent")
+    assert found.now.gone == {1: "it was killed"}
+    found.append(0, "without", member=1)
+    found.append(0, "snapshot", what="begun", step=4)
+
+    found.claim(6, reached=8, placing=Placing(4))
+
+    assert found.now.gone == {}
+    assert found.now.without == frozenset()
+    assert found.now.turns == SaveTurns()
+
+
+def test_one_that_comes_back_is_not_gone() -> None:
+    found = log()
+    for member in (1, 2):
+        found.append(0, "gone", member=member, why="it was killed")
+        found.append(0, "without", member=member)
+
+    joined = Epoch(2, "ps", joined=((1, 3),)).to_plain()
+    found.append(0, "epoch", begins=joined, agrees=True)
+
+    assert found.now.gone == {2: "it was killed"}
+    assert found.now.without == {2}
 
 
 @for_each(

@@ -90,7 +90,7 @@ def test_training_is_saved_and_ends_without_the_lost_one() -> None:
         for member in (0, 2):
             agreement.arrive(member, number, 4)
         assert agreement.verdict(number) is verdict
-        agreement.saves.ended(4, good=True)
+        agreement.save("written", 4)
 
     assert agreement.is_finished
 

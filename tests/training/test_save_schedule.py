@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.training.core.agreement import SaveSchedule
+from kit.training.core.log import SaveTurns
 
 # What may happen next: a step that is due to be saved, one that is not, the writer
 # completes what it writes, the news of that is heard.
@@ -18,7 +18,7 @@ MOVES = st.lists(st.sampled_from(["save", "step", "write", "hear"]), max_size=40
 def test_state_that_is_being_written_is_known_however_late_the_news(
     moves: list[str], data: st.DataObject
 ) -> None:
-    turns, step = SaveSchedule(at_the_end=True), 0
+    turns, step = SaveTurns(), 0
     writing: int | None = None
     news: deque[tuple[int, bool]] = deque()
     written = -1
@@ -27,43 +27,39 @@ def test_state_that_is_being_written_is_known_however_late_the_news(
             step += 1
         if move == "save" and writing is None:
             writing = step
-            turns.begun(step)
+            turns = turns.entry("begun", step)
         elif move == "write" and writing is not None:
             news.append((writing, data.draw(st.booleans())))
             writing = None
         elif move == "hear" and news:
             of, good = news.popleft()
-            turns.ended(of, good=good)
+            turns = turns.entry("written" if good else "failed", of)
             written = of if good else written
-        assert turns.is_under_way or writing is None
+        assert turns.writing is not None or writing is None
         if not news:
-            assert turns.is_under_way == (writing is not None)
+            assert (turns.writing is not None) == (writing is not None)
             missing = writing is None and written != step
-            assert turns.is_due(step, ends=True) == missing
+            assert turns.is_due(step, is_last=True) == missing
 
 
 def test_request_is_kept_until_it_is_agreed() -> None:
-    turns = SaveSchedule(at_the_end=False)
-    turns.begun(3)
-    turns.request()
-    assert (turns.is_called, turns.is_due(4, ends=False)) == (False, False)
+    turns = SaveTurns()
+    turns = turns.entry("begun", 3)
+    turns = turns.entry("asked", -1)
+    assert (turns.is_called, turns.is_due(4, is_last=False)) == (False, False)
 
-    turns.ended(3, good=True)
+    turns = turns.entry("written", 3)
 
-    assert (turns.is_called, turns.is_due(4, ends=False)) == (True, True)
-    turns.agree(4)
-    assert (turns.is_called, turns.is_under_way) == (False, True)
+    assert (turns.is_called, turns.is_due(4, is_last=False)) == (True, True)
+    turns = turns.entry("agreed", 4)
+    assert (turns.is_called, turns.writing) == (False, 4)
 
 
 def test_last_state_is_tried_once() -> None:
-    turns = SaveSchedule(at_the_end=True)
-    assert turns.is_due(4, ends=True)
-    turns.agree(4)
+    turns = SaveTurns()
+    assert turns.is_due(4, is_last=True)
+    turns = turns.entry("agreed", 4)
 
-    turns.ended(4, good=False)
+    turns = turns.entry("failed", 4)
 
-    assert not turns.is_due(4, ends=True)
-
-
-def test_without_a_folder_nothing_is_due_at_the_end() -> None:
-    assert not SaveSchedule(at_the_end=False).is_due(4, ends=True)
+    assert not turns.is_due(4, is_last=True)

@@ -164,8 +164,7 @@ class Agreement:
         attempt to do so has failed.
         """
         self.members = frozenset(members)
-        self.lost: frozenset[int] = frozenset()  # the training goes on without them
-        # Those of them that ask to take part again, by incarnation.
+        # Lost members that ask to take part again, by incarnation.
         self.returning: dict[int, int] = {}
         self.epoch = start
         self.steps = steps
@@ -178,7 +177,7 @@ class Agreement:
         #: Whether an asynchronous training ends with an epoch of no steps in which all
         #: take the newest parameters from the servers: somebody there looks at them.
         self.ends_together = False
-        self.saves = SaveSchedule(at_the_end=saves)
+        self._saves_last = saves
         self.is_copy_due = False  # whether the state is to be copied to other tasks
         self.is_last_copy = False  # whether no step is to be done after that copy
         self.is_held = False  # whether that copy was agreed: all stay where they are
@@ -188,9 +187,18 @@ class Agreement:
         """What is decided, by this coordinator and those before it."""
         return self.log.now
 
+    @property
+    def lost(self) -> frozenset[int]:
+        """The members that the training goes on without."""
+        return self.now.without
+
     def append(self, kind: str, nonce: str = "", /, **values: Any) -> None:
         """Append a decision to the log."""
         self.log.append(self._generation, kind, nonce, **values)
+
+    def save(self, what: str = "asked", step: int = -1) -> None:
+        """Ask for a save, or note what became of that of a step; see `SaveTurns`."""
+        self.append("snapshot", what=what, step=step)
 
     def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
         """Note a request; one that is repeated, by its `nonce`, counts once."""
@@ -259,7 +267,7 @@ class Agreement:
         If that save is lost with a process, the steps that lead to it are to be done
         again, and the save with them; from a copy of a later step they would not be.
         """
-        return self.is_copy_due and not self.saves.is_under_way
+        return self.is_copy_due and self.now.turns.writing is None
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
@@ -271,7 +279,7 @@ class Agreement:
         # Steps that are done again: a save, a pause or a stop came after them.
         if step + 1 < now.reached:
             return False
-        return self.saves.is_called or now.is_stopped or now.stands(step + 1)
+        return now.turns.is_called or now.is_stopped or now.stands(step + 1)
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -316,7 +324,7 @@ class Agreement:
 
     def lose(self, member: int) -> None:
         """Go on without a member: no boundary waits for it."""
-        self.lost |= {member}
+        self.append("without", member=member)
         self.returning.pop(member, None)
         for meeting in self.rounds.values():
             # As if it had refused: the others have prepared links to it, so what was
@@ -361,9 +369,9 @@ class Agreement:
         if self.is_held:
             return  # WAIT for ever: the generation ends here, where all have copied
         # Saves come before all that moves the state, and before the end.
-        if may_save and self.saves.is_due(step, ends=ends):
+        if may_save and now.turns.is_due(step, is_last=ends and self._saves_last):
             meeting.verdict = Verdict.SAVE
-            self.saves.agree(step)
+            self.save("agreed", step)
         elif self.epoch.number and self._may_copy and not ends:
             meeting.verdict, self.is_copy_due = Verdict.COPY, False
             self.is_held = self.is_last_copy
@@ -374,7 +382,7 @@ class Agreement:
                 self.epoch, number=number, synchronous=True, first_step=step, joined=()
             )
             meeting.verdict = Verdict.PREPARE
-        elif ends and not self.saves.is_under_way:
+        elif ends and now.turns.writing is None:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
             return  # WAIT: what is being written is complete before the training is
@@ -438,7 +446,6 @@ class Agreement:
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
             self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
-            self.lost -= _joined(meeting)
             self._let_go(_joined(meeting))
 
     def _let_go(self, joined: frozenset[int]) -> None:
@@ -529,74 +536,3 @@ class Halts:
             due = (step for step in near if wants_halt(step - 1))
             meeting.halt = next(due, NO_HALT)
         return meeting.halt
-
-
-# --------------------------------------------------------------------------------------
-# Which copy of a training's state is requested, being written, or the last written.
-#
-# Pure. One copy is written at a time; `kit.training.core.agreement` asks here at
-# every boundary.
-
-
-@dataclass(kw_only=True)
-class SaveSchedule:
-    """The coordinator's account of the turns in which a training is saved.
-
-    Steps are counted as boundaries are: a copy of step 4 is the state before it. With
-    `at_the_end` the last state is saved, or one attempt to do so has failed.
-
-    >>> turns = SaveSchedule(at_the_end=True)
-    >>> turns.begun(3)
-    >>> turns.begun(4)
-    >>> turns.ended(3, good=True)  # heard late: step 4 is being written
-    >>> turns.is_under_way, turns.is_due(5, ends=True)
-    (True, False)
-    >>> turns.ended(4, good=True)
-    >>> turns.is_under_way, turns.is_due(5, ends=True)
-    (False, True)
-    """
-
-    at_the_end: bool
-    _is_requested: bool = False
-    _writing: int | None = None
-    _written: int = -1
-    _last_tried: int = -1
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a copy is being written."""
-        return self._writing is not None
-
-    @property
-    def is_called(self) -> bool:
-        """Whether one is requested that can begin at once."""
-        return self._is_requested and not self.is_under_way
-
-    def is_due(self, step: int, *, ends: bool) -> bool:
-        """Whether to copy the state before `step`, where all members stand."""
-        tried = step in (self._written, self._last_tried)
-        last = self.at_the_end and ends and not tried
-        return (self._is_requested or last) and not self.is_under_way
-
-    def request(self) -> None:
-        """Ask for a copy as soon as no other is under way, also in a pause."""
-        self._is_requested = True
-
-    def agree(self, step: int) -> None:
-        """Note that all members were told to copy the state before `step`."""
-        self._writing = self._last_tried = step
-        self._is_requested = False
-
-    def begun(self, step: int) -> None:
-        """Note that a copy is being written, agreed or known to all by its step."""
-        self._writing = step
-
-    def ended(self, step: int, *, good: bool) -> None:
-        """Note that the copy of `step` is written, or could not be.
-
-        Another one may have begun before this is heard; that one is under way still.
-        """
-        if self._writing == step:
-            self._writing = None
-        if good:
-            self._written = max(self._written, step)

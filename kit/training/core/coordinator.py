@@ -105,7 +105,7 @@ class TrainingCoordinator:
             self.store = store(job, self._saving, self._saved)
         if self.store is not None and self.store.resumed is not None:
             # That step is saved: a training that ends at once must not save it again.
-            self._agreement.saves.ended(self.store.step, good=True)
+            self._agreement.save("written", self.store.step)
         #: What it computes with; its number of threads is that of all members.
         threads = log.now.threads
         self.arithmetic = (
@@ -118,12 +118,10 @@ class TrainingCoordinator:
             threads = self.arithmetic.threads
             self._agreement.append("open", began=began, threads=threads)
         elif log.now.saves and self.save_coordinator.take_over(log.now.saves):
-            self._agreement.saves.request()
+            self._agreement.save()
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
-        # The reasons given for losses, of members that were spared or ended it all.
-        self._losses: dict[int, str] = {}
         self._left: set[int] = set()
         # How often each member has come back; earlier processes of it are refused.
         self._incarnations: dict[int, int] = {}
@@ -180,10 +178,6 @@ class TrainingCoordinator:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
-            # If that was the last word on an epoch, those that joined are lost no more.
-            for back in self._losses.keys() - self._agreement.lost:
-                if self._agreement.error is None:
-                    del self._losses[back]
             self._changed.notify_all()
             patience = Patience(patience_s, has_hung_up)
             verdict = self._wait(patience, lambda: self._agreement.outcome(number))
@@ -230,7 +224,7 @@ class TrainingCoordinator:
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
             if saves is not None and saves.is_due(step + 1, synchronous):
-                self._agreement.saves.request()
+                self._agreement.save()
             self._call_copy()
             # Hooks that may end the training are asked after each synchronous step;
             # asynchronous members that always halted would never make an update.
@@ -282,11 +276,11 @@ class TrainingCoordinator:
 
     def _saving(self, step: int) -> None:
         with self._changed:
-            self._agreement.saves.begun(step)
+            self._agreement.save("begun", step)
 
     def _saved(self, step: int, good: bool) -> None:
         with self._changed:
-            self._agreement.saves.ended(step, good=good)
+            self._agreement.save("written" if good else "failed", step)
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
@@ -479,7 +473,7 @@ class TrainingCoordinator:
                 lost = by if spared else lost
             # A member that closes its links when the training is over is not lost.
             if lost is not None and not agreement.is_over:
-                self._losses.setdefault(lost, error.message)
+                agreement.append("gone", member=lost, why=error.message)
             suspect = self._suspicions.other(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
@@ -599,7 +593,7 @@ class TrainingCoordinator:
             if what == "configure":
                 check_change(self._job, agreement.now.foreseen, **values)
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
-                agreement.saves.request()
+                agreement.save()
             elif what in ("place", "leave"):
                 if regrouping is None:
                     raise member_errors.needs_elastic()
@@ -626,7 +620,7 @@ class TrainingCoordinator:
                 "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
                 "abandoned": agreement.now.abandoned,
-                "lost": {str(one): text for one, text in self._losses.items()},
+                "lost": {str(one): text for one, text in agreement.now.gone.items()},
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],

@@ -28,6 +28,9 @@ Theory of operation
     taken       coordinator    before which step requests were taken up
     refused     coordinator    why a configuration does not begin; which one goes on
     epoch       coordinator    a configuration that all members have begun
+    gone        coordinator    who is lost, and why
+    without     coordinator    who of them the others go on without
+    snapshot    coordinator    what becomes of a save, see `SaveTurns`
     saves       coordinator    its account of the checkpoints
     generation  `claim`        who hosts members from now on, up to where steps repeat
 """
@@ -36,8 +39,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from kit.errors import AbortedError
 from kit.features import load
@@ -98,6 +101,55 @@ class Epoch:
         return cls(**{**plain, "joined": joined})
 
 
+class SaveTurns(NamedTuple):
+    """Which save is asked for, under way, or the last one; one is written at a time.
+
+    Steps are counted as boundaries are: a save of step 4 is the state before it.
+    """
+
+    is_asked: bool = False
+    writing: int | None = None
+    written: int = -1
+    tried: int = -1
+
+    def entry(self, what: str, step: int) -> SaveTurns:
+        """Return what follows from an entry.
+
+        What is heard late of one save changes nothing of the next, if that has begun.
+
+        >>> late = SaveTurns().entry("begun", 3).entry("begun", 4).entry("written", 3)
+        >>> late.writing, late.is_due(5, is_last=True)
+        (4, False)
+        >>> late.entry("written", 4).is_due(5, is_last=True)
+        True
+        """
+        if what == "asked":
+            return self._replace(is_asked=True)
+        if what == "agreed":
+            return self._replace(is_asked=False, writing=step, tried=step)
+        if what == "begun":
+            return self._replace(writing=step)
+        writing = None if self.writing == step else self.writing
+        written = max(self.written, step) if what == "written" else self.written
+        return self._replace(writing=writing, written=written)
+
+    @property
+    def is_called(self) -> bool:
+        """Whether one is asked for that can begin at once."""
+        return self.is_asked and self.writing is None
+
+    def is_due(self, step: int, *, is_last: bool) -> bool:
+        """Whether to save the state before `step`, where all members stand.
+
+        `is_last`: no step follows, and the last state is to be saved.
+        """
+        last = is_last and step not in (self.written, self.tried)
+        return (self.is_asked or last) and self.writing is None
+
+
+_NO_SAVE: Final = SaveTurns()
+
+
 @dataclass(frozen=True)
 class Decisions:
     """What the entries of a log come to.
@@ -116,6 +168,9 @@ class Decisions:
         agrees_from: from which step on all workers have the same parameters; None
             before there is an epoch in which they agree.
         placing: how the members are to be spread; None if that cannot change.
+        gone: the members that are lost, and why; not those that have come back.
+        without: those of them that the training goes on without.
+        turns: whose turn it is of the saves.
         saves: the account of checkpoints; None without them.
         began: before which step the training began, in its first generation.
         threads: of BLAS, which all members compute with; 0 before it is known.
@@ -132,6 +187,9 @@ class Decisions:
     reached: int = 0
     agrees_from: int | None = 0
     placing: Any = None
+    gone: Mapping[int, str] = field(default_factory=dict)
+    without: frozenset[int] = frozenset()
+    turns: SaveTurns = _NO_SAVE
     saves: Mapping[str, Any] | None = None
     began: int = 0
     threads: int = 0
@@ -224,7 +282,24 @@ def _epoch(now: Decisions, begins: dict[str, Any], agrees: bool) -> Decisions:
         agrees_from = None
     elif agrees_from is None:  # one step makes them agree
         agrees_from = int(begins["first_step"]) + 1
+    back = {member for member, _ in begins["joined"]}
+    gone = {member: why for member, why in now.gone.items() if member not in back}
+    without = now.without - back
+    now = replace(now, gone=gone, without=without)
     return replace(now, abandoned="", agrees_from=agrees_from)
+
+
+def _gone(now: Decisions, member: int, why: str) -> Decisions:
+    first = {member: now.gone.get(member, why)}  # the first reason counts
+    return replace(now, gone={**now.gone, **first})
+
+
+def _without(now: Decisions, member: int) -> Decisions:
+    return replace(now, without=now.without | {member})
+
+
+def _snapshot(now: Decisions, what: str, step: int) -> Decisions:
+    return replace(now, turns=now.turns.entry(what, step))
 
 
 def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
@@ -232,6 +307,9 @@ def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
 
 
 def _generation(now: Decisions, reached: int, placing: Any) -> Decisions:
+    # Losses and saves are those of one generation: in the next all take part, and what
+    # was asked for is in the account.
+    now = replace(now, gone={}, without=frozenset(), turns=_NO_SAVE)
     return replace(_seen(now, reached), budget=0, placing=placing)
 
 
@@ -241,7 +319,8 @@ def _named(*folds: Callable[..., Decisions]) -> dict[str, Callable[..., Decision
 
 _COMMANDS: Final = _named(_configure, _pause, _resume, _stop, _place, _leave)
 _KINDS: Final = _named(
-    *(_open, _command, _seen, _taken, _refused, _epoch, _saves, _generation)
+    *(_open, _command, _seen, _taken, _refused, _epoch, _gone, _without, _snapshot),
+    *(_saves, _generation),
 )
 
 
@@ -339,6 +418,8 @@ class DecisionLog:
                 **vars(now),
                 "requested": now.requested.to_plain(),
                 "placing": placing.to_plain() if placing is not None else None,
+                "gone": [*now.gone.items()],
+                "without": sorted(now.without),
                 "generation": self.generation,
                 "position": self.position,
             }
@@ -353,6 +434,9 @@ class DecisionLog:
             placing = load("kit.training.features.elastic.placing:Placing")
             values["placing"] = placing.from_plain(values["placing"])
         values |= {name: tuple(values[name]) for name in ("later", "nonces")}
+        values["gone"] = dict(values["gone"])
+        values["without"] = frozenset(values["without"])
+        values["turns"] = SaveTurns(*values["turns"])
         return cls(Decisions(**values), **at)
 
 
@@ -377,6 +461,9 @@ _FIELDS: Final = {
     "reached": whole(0),
     "agrees_from": maybe(whole(0)),
     "placing": maybe(anything()),
+    "gone": list_of(row_of(whole(0), text())),
+    "without": list_of(whole(0)),
+    "turns": row_of(flag(), maybe(whole(0)), whole(-1), whole(-1)),
     "saves": maybe(table_of(anything())),
     "began": whole(0),
     "threads": whole(0),
