@@ -118,7 +118,7 @@ PURE = (
     "kit/exchange/topologies/*",
     "kit/graph/*",
     "kit/picture/*",
-    *_pure("kit/training/core", "agreement suspicions member_errors"),
+    *_pure("kit/training/core", "agreement failures"),
     *_pure("kit/training/optimizers", "rule rules"),
     *_pure("kit/training", "data/splits features/evolve"),
     *_pure("kit/session", "client/options"),

@@ -12,10 +12,9 @@ from typing import Any
 
 from kit.errors import UnavailableError
 from kit.training.core.axes import writers_of
-from kit.training.core.context import MemberContext
+from kit.training.core.context import MemberContext, StepObserver
 from kit.training.core.member import Member
 from kit.training.core.snapshot import Shard, private, take
-from kit.training.core.step_events import StepObserver
 
 
 class StateKeeper(StepObserver):

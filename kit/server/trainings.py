@@ -37,14 +37,14 @@ from kit.server.directory import Directory
 from kit.server.watchers import Watchers
 from kit.settings import Settings
 from kit.task import Task
-from kit.training.core.client import (
+from kit.training.core.coordinator import TrainingCoordinator
+from kit.training.core.job import Job, Work
+from kit.training.core.member import Member
+from kit.training.core.questions import (
     CoordinatorClient,
     OverLinks,
     SameProcess,
 )
-from kit.training.core.coordinator import TrainingCoordinator
-from kit.training.core.job import Job, Work
-from kit.training.core.member import Member
 from kit.training.core.snapshot import Beginning
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role

@@ -15,7 +15,7 @@ from kit.server.elastic.training import ElasticTraining
 from kit.settings import Settings
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
-from kit.training.core.client import CoordinatorClient, OverLinks
+from kit.training.core.questions import CoordinatorClient, OverLinks
 from kit.wire.rpc import Caller
 from tests.elastic.scene import OTHER, awaits_its_end, kill, train
 from tests.training.toy import DATA, X, Y, fit, initial

@@ -35,8 +35,8 @@ from kit.session.transport.message import Act, Message, ask, recv, send
 from kit.session.transport.service import Service
 from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
 from kit.testing.task_process import until
-from kit.training.core.commands import COMMANDS
 from kit.training.core.coordinator import log_of
+from kit.training.core.log import COMMANDS
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller

@@ -21,9 +21,9 @@ from kit.errors import (
 from kit.settings import Settings, settings
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.client.run import Run
-from kit.training.core.client import CoordinatorClient
 from kit.training.core.job import Job, Work
 from kit.training.core.member import Member
+from kit.training.core.questions import CoordinatorClient
 from kit.training.train import train
 from tests.faults import model
 

@@ -22,12 +22,12 @@ from kit.faults.history import History
 from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
-from kit.training.core.client import CoordinatorClient
 from kit.training.core.context import MemberContext
 from kit.training.core.job import Job
 from kit.training.core.questions import (
     WHERE,
     WROTE,
+    CoordinatorClient,
     Key,
     MemberQuestion,
     ShardPath,

@@ -11,7 +11,7 @@ import pytest
 
 import kit
 from kit.trace.traffic import Phase, TransferKind
-from kit.training.core.sync_steps import Overlap
+from kit.training.core.part import Overlap
 from tests.training.toy import (
     BATCH,
     DATA,

@@ -66,7 +66,7 @@ PRELOAD = (
     "kit.cluster.cells.remote",
     "kit.server.engine",
     # What the first training loads by name.
-    "kit.training.core.sync_steps",
+    "kit.training.core.part",
     "kit.server.elastic.training",
     *(
         f"kit.training.features.{name}"

@@ -44,8 +44,8 @@ from kit.training.client.watched import (
     take_gathered,
     unwatchable,
 )
-from kit.training.core.commands import check_command
 from kit.training.core.job import Job
+from kit.training.core.log import check_command
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 T = TypeVar("T")

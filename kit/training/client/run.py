@@ -42,8 +42,8 @@ from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.core import conflicts
-from kit.training.core.commands import check_command
 from kit.training.core.job import Job, Work
+from kit.training.core.log import check_command
 from kit.waking import waking
 from kit.wire.shaping import LinkSettings
 

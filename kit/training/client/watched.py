@@ -29,7 +29,7 @@ from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.training.client.flight_recorder import Seen
 from kit.training.client.recorded import News
-from kit.training.core.member_errors import SURVIVED
+from kit.training.core.failures import SURVIVED
 from kit.training.core.news import LOGS, unpack_news
 
 # --------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ What decides, and what a step is, reads in this order:
     coordinator  the same with a lock and a clock: who is alive, what is asked for
     member       one task's thread: arrive, prepare, do steps until a halt; its heart
     epoch        what changes when an epoch begins, and what carries its steps out
-    loops        the phases of a step, in order: pure
+    loops        the phases of a step, in order: pure; `part` does what they want
 
-Beside them: `questions` is all that a member asks the coordinator, and `client` how;
-`suspicions` and `member_errors` find and say who is lost, `digests` whose parameters
-differ; `part` and `sync_steps` do what the loops want; `snapshot` is the state of one
-step, for whoever wants it; `news`, `activity` and `printed` are what others may see.
+Beside them: `questions` is all that a member asks the coordinator, and how; `failures`
+finds and says who is lost, `digests` whose parameters differ; `context` is what a
+member has; `snapshot` is the state before one step, for whoever wants it; `news`,
+`activity` and `printed` are what others may see; `conflicts` are options that exclude
+each other.
 """

@@ -47,7 +47,7 @@ heard, or its links have closed before it left. If the job can spare it (backup 
 and enough of them are left), no boundary waits for it and the training goes on; else
 the training fails. A member that fails itself says so, and the first cause counts. Its
 report that *another* is lost is a suspicion: the death of one makes its neighbours end,
-and theirs theirs. `suspicions` follows these reports to where the chain ends.
+and theirs theirs. `failures` follows these reports to where the chain ends.
 
 *Who comes back.* A new process of a lost member has a new incarnation, a number that
 counts up. What carries an older number is refused (`Fenced`), and so is a second

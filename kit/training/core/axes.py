@@ -72,8 +72,8 @@ class Synchronous(Schedule):
     """Each step is made of the gradients of all workers."""
 
     is_served = False
-    server = "kit.training.core.sync_steps:SyncServer"
-    worker = "kit.training.core.sync_steps:SyncWorker"
+    server = "kit.training.core.part:SyncServer"
+    worker = "kit.training.core.part:SyncWorker"
 
     def partners(self, plan: Plan | None, me: int) -> set[int]:
         """See `Schedule`: those that the plan names."""

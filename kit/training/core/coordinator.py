@@ -21,7 +21,7 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.features import load
-from kit.training.core import member_errors
+from kit.training.core import failures
 from kit.training.core.agreement import (
     Agreement,
     Answer,
@@ -29,12 +29,11 @@ from kit.training.core.agreement import (
     Verdict,
     halting,
 )
-from kit.training.core.commands import check_command
 from kit.training.core.conflicts import check_change
 from kit.training.core.digests import DigestReport
+from kit.training.core.failures import Damage, Latecomers, Stopping, Suspicions
 from kit.training.core.job import Job, difference, terms_of
-from kit.training.core.log import DecisionLog, Decisions
-from kit.training.core.suspicions import Damage, Latecomers, Stopping, Suspicions
+from kit.training.core.log import DecisionLog, Decisions, check_command
 from kit.training.data.agreement import DataComparison, DataReport
 
 _LOOK_S: Final = 0.1  # between two checks whether the caller has hung up
@@ -148,7 +147,7 @@ class TrainingCoordinator:
         """
         with self._changed:
             if member in self._agreement.lost:
-                raise member_errors.left_behind(self._job, member)
+                raise failures.left_behind(self._job, member)
             # Only heartbeats keep a member alive: arriving starts the watch over it.
             self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
@@ -206,7 +205,7 @@ class TrainingCoordinator:
             for report in reports if member not in self._agreement.lost else ():
                 found = self._data.note(member, report)
                 if found is not None and self._agreement.error is None:
-                    self.fail(member_errors.other_data(self._job, member, *found))
+                    self.fail(failures.other_data(self._job, member, *found))
 
     def _judge(self, *, at_once: bool = False) -> None:
         """End the training when parameters differ; wait a moment for all reports."""
@@ -292,7 +291,7 @@ class TrainingCoordinator:
         with self._changed:
             # One that is lost but heard is a new process, on its way back.
             if member in self._agreement.lost and member not in self._heard:
-                return member_errors.left_behind(self._job, member)
+                return failures.left_behind(self._job, member)
             self._heard[member] = self._clock()
             return self._agreement.error
 
@@ -307,7 +306,7 @@ class TrainingCoordinator:
     def check_current(self, member: int, incarnation: int) -> None:
         """Raise `Fenced` for what an earlier process of a member says."""
         if incarnation != self._incarnations.get(member, 0):
-            raise member_errors.replaced(self._job, member)
+            raise failures.replaced(self._job, member)
 
     def come_back(self, member: int, incarnation: int, process: str) -> None:
         """Take in the word of a member that was lost and has a new process.
@@ -329,9 +328,9 @@ class TrainingCoordinator:
                     self._heard[member] = self._clock()
                 return
             if incarnation <= known:
-                raise member_errors.replaced(self._job, member)
+                raise failures.replaced(self._job, member)
             if not self._job.schedule.spares({member}):
-                raise member_errors.cannot_return(self._job, member)
+                raise failures.cannot_return(self._job, member)
             # The end of its last process may be unnoticed yet; a new one proves it.
             if member not in agreement.lost and not agreement.is_finished:
                 self.gone(member, "a new process of it has begun")
@@ -355,7 +354,7 @@ class TrainingCoordinator:
             agreement = self._agreement
             if not agreement.is_over and member not in agreement.returning:
                 if member not in agreement.lost or member not in self._heard:
-                    raise member_errors.not_lost(self._job, member)
+                    raise failures.not_lost(self._job, member)
                 agreement.take_back(member, self._incarnations.get(member, 0))
                 self._changed.notify_all()
 
@@ -398,7 +397,7 @@ class TrainingCoordinator:
             if self._agreement.is_over or has_begun:
                 return None
             if found := difference(terms_of(self._job), terms):
-                error = member_errors.mismatch(self._job, member, found)
+                error = failures.mismatch(self._job, member, found)
                 self._end(error)
                 raise error
             return self._job.run
@@ -467,7 +466,7 @@ class TrainingCoordinator:
             agreement = self._agreement
             if lost is not None and self._suspicions.explain(lost):
                 return agreement.error  # it has reported why it ends
-            if by is not None and member_errors.is_too_late(self._job, by, error):
+            if by is not None and failures.is_too_late(self._job, by, error):
                 # An elastic training would begin again, and be as late again.
                 spared = self._regrouping is None and self._can_spare(by)
                 lost = by if spared else lost
@@ -523,7 +522,7 @@ class TrainingCoordinator:
                 self.leave(member)
                 return
             goes_on = self._can_spare(member)
-            error = member_errors.gone(self._job, member, reason, goes_on=goes_on)
+            error = failures.gone(self._job, member, reason, goes_on=goes_on)
             self.fail(error, lost=member)
 
     def watch(self) -> None:
@@ -552,14 +551,14 @@ class TrainingCoordinator:
             limit_s = limits.step_deadline_s
             late = self._latecomers.found(self._agreement, now, limit_s)
             for number, missing in late.items():
-                self.fail(member_errors.late(self._job, missing, number, limit_s))
+                self.fail(failures.late(self._job, missing, number, limit_s))
             # What is silent is found out by its silence, and may be done without.
             is_silent = any(
                 now - heard > limits.suspect_after_s for heard in self._heard.values()
             )
             if not is_silent and self._stopping.takes_too_long(self._agreement, now):
                 awaited = self._agreement.awaited
-                self.fail(member_errors.stopped(self._job, awaited))
+                self.fail(failures.stopped(self._job, awaited))
 
     def seen(self, step: int) -> None:
         """Note that the training was seen at `step` by the sender of a request.
@@ -596,7 +595,7 @@ class TrainingCoordinator:
                 agreement.save()
             elif what in ("place", "leave"):
                 if regrouping is None:
-                    raise member_errors.needs_elastic()
+                    raise failures.needs_elastic()
                 regrouping.check(**values)
             agreement.command(what, nonce, **values)
             if what in ("place", "leave") and regrouping is not None:

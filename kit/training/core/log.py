@@ -23,7 +23,7 @@ Theory of operation
 
     entry       by whom        what it says
     open        coordinator    before which step it begins, with how many threads
-    command     user or hook   a request, see `kit.training.core.commands`
+    command     user or hook   a request, see `kit.training.core.log`
     seen        user           at which step the training was seen; it comes first
     taken       coordinator    before which step requests were taken up
     refused     coordinator    why a configuration does not begin; which one goes on
@@ -42,16 +42,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from kit.errors import AbortedError
+from kit.errors import AbortedError, InvalidArgumentError
 from kit.features import load
 from kit.message_fields import (
+    Fields,
     anything,
     check,
     flag,
     list_of,
     maybe,
+    number,
+    optional,
     record,
     row_of,
+    shown,
     table_of,
     text,
     whole,
@@ -471,3 +475,45 @@ _FIELDS: Final = {
     "generation": whole(0),
     "position": whole(0),
 }
+
+
+# --------------------------------------------------------------------------------------
+# What can be asked of a training under way: each command with its values.
+#
+# The asking side checks by this table before anything is sent; the coordinator again.
+
+
+#: How much more than another one a process may be given to do.
+SHARE: Final = number(0.01, 100)
+COMMANDS: Final[Mapping[str, Fields]] = {
+    "configure": {
+        "at": optional(whole(0)),
+        "topology": optional(text(100)),
+        "link": optional(text(100)),
+        "synchronous": optional(flag()),
+    },
+    "pause": {"steps": optional(whole(0))},
+    "resume": {},
+    "stop": {},
+    "save": {"ticket": text(100)},
+    "place": {
+        "workers": optional(whole(0)),
+        "shares": optional(table_of(SHARE)),
+    },
+    "leave": {"task": text(1000)},
+    "look": {},
+}
+
+
+def check_command(what: str, values: object) -> dict[str, Any]:
+    """Return a command's values; `InvalidArgumentError` for what cannot be meant.
+
+    >>> check_command("pause", {"steps": 3})
+    {'steps': 3}
+    """
+    if what not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        raise InvalidArgumentError(
+            f"{shown(what)} is not a command; there are {known}."
+        )
+    return check(what, COMMANDS[what], values)

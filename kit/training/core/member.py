@@ -29,24 +29,21 @@ from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.core.activity import OwnPartWatch, activity
 from kit.training.core.agreement import Answer, Verdict
-from kit.training.core.client import CoordinatorClient
-from kit.training.core.context import MemberContext
+from kit.training.core.context import MemberContext, Services, StepEvents, StepObserver
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.epoch import EpochRunner, first_partners
-from kit.training.core.job import Job, Work
-from kit.training.core.log import Epoch
-from kit.training.core.member_errors import (
+from kit.training.core.failures import (
     as_failure,
     coordinator_lost,
     forget_frames,
     not_opened,
     not_taken_back,
 )
+from kit.training.core.job import Job, Work
+from kit.training.core.log import Epoch
 from kit.training.core.printed import PrintedLines
-from kit.training.core.questions import HeartbeatReply
-from kit.training.core.services import Services
+from kit.training.core.questions import CoordinatorClient, HeartbeatReply
 from kit.training.core.snapshot import Beginning, Sink, restore
-from kit.training.core.step_events import StepEvents, StepObserver
 from kit.training.data.agreement import DataReport
 
 _JOIN_S = 5.0  # for the heart, which may be waiting for an answer

@@ -3,22 +3,25 @@
 Theory of operation. A loop (`kit.training.core.loops`) says which phase is next; the
 method of that name does it, with the member's memory, links and meter. What a part
 keeps between two phases belongs to the step under way: when it began, how long it
-computed. There is a kind of part for each way to make a step: together (`sync_steps`,
+computed. There is a kind of part for each way to make a step: together (below,
 and `compressed_steps` for gradients that are compressed), or at the pace of each worker
 (`served_steps`). A replay takes the same parts, over links that hold their messages.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import Plan
-from kit.trace.traffic import StepRow
-from kit.training.core.context import MemberContext
+from kit.exchange.ports.port import NO_HALT
+from kit.trace.traffic import Phase, StepRow
+from kit.training.core.context import MemberContext, StepEvents
 from kit.training.core.coordinator import TrainingCoordinator
-from kit.training.core.loops import Loop, live
-from kit.training.core.step_events import StepEvents
+from kit.training.core.loops import Loop, live, together
 from kit.training.worker.worker import TrainingWorker
 
 
@@ -98,3 +101,191 @@ class MemberPart:
         about = me, step, endpoint.stamp.epoch, loss, self._examples
         times = self._begun, endpoint.clock(), self._computed_ns, waited_ns
         self._context.meter.stepped(StepRow(*about, *times, staleness))
+
+
+# --------------------------------------------------------------------------------------
+# Synchronous steps: all members of the plan do the same numbered step together.
+#
+# A worker computes its share, then everybody exchanges by the topology's plan and
+# commits. A halt travels with the messages of a step, so all members learn of it in
+# time and leave their loops before the same step (`Stamp.halt`). Where a worker's
+# gradients come one by one, a second thread exchanges those that are ready while the
+# rest is computed (`Overlap`); then the phase of the exchange only waits for it. What
+# is put into place before an exchange, and taken after it, stands in methods of its
+# own: a replay lets all messages arrive in between.
+
+
+# --------------------------------------------------------------------------------------
+# Exchange what is ready beside the rest of the computation.
+#
+# A second thread sums up buckets in their order, as they become ready, while the
+# worker's thread computes: numpy releases the interpreter during both.
+
+
+class Overlap:
+    """Runs `reduce(bucket)` for one bucket after the other, as they are ready."""
+
+    def __init__(
+        self, reduce: Callable[[int], None], n_buckets: int, name: str
+    ) -> None:
+        self._reduce, self._n_buckets = reduce, n_buckets
+        self._ready: SimpleQueue[int | None] = SimpleQueue()
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def ready(self, bucket: int) -> None:
+        """Say that a bucket's gradients are complete."""
+        self._ready.put(bucket)
+
+    def finish(self) -> None:
+        """Wait until all buckets of the step are summed up; raises what failed."""
+        # The thread gives up by itself: each of its waits has the deadline of a step,
+        # and names the peer. All together may take longer, as without this thread.
+        self._done.wait()
+        self._done.clear()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """End the thread; a wait inside it must have been aborted before."""
+        self._ready.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        waiting: set[int] = set()
+        following = 0
+        while (bucket := self._ready.get()) is not None:
+            waiting.add(bucket)
+            try:
+                # In their order, whatever order the step function completes them in:
+                # all members must exchange the same bucket next, or two would wait for
+                # each other.
+                while following in waiting:
+                    waiting.discard(following)
+                    self._reduce(following)
+                    following += 1
+            except BaseException as error:
+                self._error = error  # raised by `finish`, in the thread of the steps
+                self._done.set()
+                return
+            if following == self._n_buckets:
+                following = 0
+                self._done.set()
+
+
+class SyncServer(MemberPart):
+    """A parameter server: it takes, adds, updates and hands out."""
+
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        context, payload = role.context, role.context.job.payload
+        plan, update = payload.woven(role.plan), payload.update()
+        self._program = context.program(plan, update, expects=True)
+        self._ahead = 1  # how many steps before a halt it is announced
+
+    def loop(self, step: int) -> Loop:
+        """See `MemberPart`."""
+        if self._coordinator is not None:
+            self._ahead = self._coordinator.halts.ahead
+        return together(step, self._context.job.steps, self._context.endpoint.stamp)
+
+    def begin(self, step: int) -> bool:
+        """See `MemberPart`."""
+        stamp = self._context.endpoint.stamp
+        # Asked before this member contributes to the step: the halt then travels with
+        # the step, and nobody can be past it. Asked for one halt at a time: the answer
+        # takes up what is due, and what is due at a later step must not be taken up at
+        # this one.
+        if stamp.halt == NO_HALT and self._wants_halt(step + self._ahead - 1):
+            stamp.halt = step + self._ahead
+        return super().begin(step)
+
+    def calculate(self, step: int) -> float:
+        """Compute nothing."""
+        return float("nan")
+
+    def exchange(self, step: int) -> None:
+        """Carry out the plan; then NEXT is complete."""
+        self.offer(step, 0)
+        if self._context.crash is None:
+            self._program.step()
+        else:  # there is a point to stop within
+            for bucket in range(self._program.n_buckets):
+                self._program.reduce(bucket)
+            self._context.reach("exchange.reduced", step)
+            self._program.finish()
+        self.take(step, 0)
+
+    def offer(self, step: int, stage: int) -> None:
+        """Put what is exchanged in a stage into its place; here it is there."""
+
+    def take(self, step: int, stage: int) -> None:
+        """Go on from what the exchange of a stage has left; here nothing is to do."""
+
+    def commit(self, number: int, done: int, loss: float) -> None:
+        """End the step: the next parameters hold."""
+        self._context.reach("exchange.done", number)
+        self._note(number, loss, self._program.waited_ns)
+        self._events.commit(done)
+        self._events.end(number, loss)
+
+
+class SyncWorker(SyncServer):
+    """A worker: it computes its gradients, then does its part of the exchange."""
+
+    def __init__(self, role: PartRole) -> None:
+        super().__init__(role)
+        self._place, self._beside = role.worker, role.beside
+        self._n_mixed = 0  # of how many workers it takes the mean; 0 where all agree
+        context, topology = role.context, role.context.topology
+        if topology is not None and not topology.agrees:
+            group = context.job.group
+            self._n_mixed = len(topology.neighbourhood(group, context.me))
+        self._overlap: Overlap | None = None
+        self._overlaps = False
+
+    def close(self) -> None:
+        """End the exchange thread, if there is one."""
+        if self._overlap is not None:
+            self._overlap.close()
+            self._overlap = None
+
+    def calculate(self, step: int) -> float:
+        """Compute the gradients; some may be exchanged meanwhile."""
+        self._overlaps = False
+        return MemberPart.calculate(self, step)
+
+    def _share(self, step: int) -> tuple[float, int]:
+        return self._place.compute(step, self._ready)
+
+    def exchange(self, step: int) -> None:
+        """Carry out the plan, or what the other thread has left of it."""
+        if not self._overlaps or self._overlap is None:
+            super().exchange(step)
+            return
+        context = self._context
+        # What the exchange thread waited while we computed cost no time.
+        self._overlap.finish()
+        waited = context.endpoint.clock()
+        context.meter.span(Phase.WAIT, step, self._computed, waited)
+        self._program.waited_ns = waited - self._computed
+        context.reach("exchange.reduced", step)
+        self._program.finish()
+        self.take(step, 0)
+
+    def take(self, step: int, stage: int) -> None:
+        """Take the mean, where each worker goes on from one of its own."""
+        if self._n_mixed:
+            self._place.take_mean(self._n_mixed)
+
+    def _ready(self, bucket: int) -> None:
+        if not self._beside:
+            return
+        if self._overlap is None:
+            name = f"kit-exchange-{self._context.task.short}"
+            program = self._program
+            self._overlap = Overlap(program.reduce, program.n_buckets, name)
+        self._overlaps = True
+        self._overlap.ready(bucket)

@@ -52,9 +52,8 @@ from kit.exchange.layout import ITEMSIZE, Layout, Range, intersect
 from kit.exchange.plan import SLOT
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.core.axes import ranges_of, writers_of
-from kit.training.core.context import MemberContext
+from kit.training.core.context import MemberContext, StepObserver
 from kit.training.core.job import Job
-from kit.training.core.step_events import StepObserver
 from kit.wire.local.arena import Arena
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from kit.exchange.compression.compressor import Arrays, Turn
 from kit.exchange.compression.feedback import Feedback, StageSums, following, put
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
-from kit.training.core.part import PartRole
-from kit.training.core.sync_steps import SyncWorker
+from kit.training.core.part import PartRole, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
 
 

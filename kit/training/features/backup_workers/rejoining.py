@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 
 from kit.exchange.ports.connect import Joining
 from kit.exchange.ports.port import Port
+from kit.training.core.context import Services
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
-from kit.training.core.services import Services
 from kit.wire.local.arena import Arena
 from kit.wire.stream import Stream
 

@@ -20,9 +20,8 @@ from kit.checkpoint import FILES, Piece, write_shard
 from kit.errors import KitError
 from kit.exchange.plan import Owned
 from kit.training.core.axes import ranges_of
-from kit.training.core.client import CoordinatorClient
 from kit.training.core.context import MemberContext
-from kit.training.core.questions import Key
+from kit.training.core.questions import CoordinatorClient, Key
 from kit.training.core.snapshot import (
     Buffers,
     Shard,

@@ -9,8 +9,7 @@ from typing import Any
 from kit.errors import KitError, NotEnoughMemory
 from kit.exchange.plan import Owned
 from kit.training.core.axes import ranges_of
-from kit.training.core.context import MemberContext
-from kit.training.core.services import Services
+from kit.training.core.context import MemberContext, Services
 from kit.training.core.snapshot import Buffers, CopyPoint, Shard, Sink, take
 from kit.training.features.elastic.copies import ToldRows
 

@@ -12,7 +12,7 @@ from kit.features import FeatureOptions
 from kit.handles import handle
 from kit.message_fields import check, maybe, table_of, whole
 from kit.task import Task
-from kit.training.core.commands import SHARE
+from kit.training.core.log import SHARE
 from kit.training.features.elastic.generation import Generation
 from kit.training.features.elastic.placing import Placing, check_shares
 

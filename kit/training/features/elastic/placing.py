@@ -12,7 +12,7 @@ from typing import Any, Final
 from kit.errors import InvalidArgumentError
 from kit.message_fields import check, list_of, table_of, text, whole
 from kit.task import Task
-from kit.training.core.commands import SHARE
+from kit.training.core.log import SHARE
 
 _FIELDS: Final = {
     "number": whole(0),

@@ -47,10 +47,9 @@ from kit.hooks.calls import after as call_after
 from kit.hooks.calls import before as call_before
 from kit.hooks.environment import inside
 from kit.trace.traffic import MeasureRow
-from kit.training.core.context import MemberContext
+from kit.training.core.context import MemberContext, StepObserver
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
-from kit.training.core.step_events import StepObserver
 from kit.training.features.hooks.adapters import LOSS, STEP, HookList
 
 # --------------------------------------------------------------------------------------
