@@ -11,6 +11,7 @@ program that inspects a graph finds the names and the fields that it knows:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ import numpy as np
 
 from kit.graph.node import Node, node_of
 from kit.graph.op import Op
-from kit.tf1.graph.message import CheckedMessage, Choice
+from kit.tf1.graph.message import CheckedMessage, Choice, Repeated
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.shape import TensorShapeProto, shape_proto
 
@@ -196,6 +197,10 @@ class NodeDef:
     # What it was made of, whose attributes are more than the messages can say.
     made_of: Node | None = field(default=None, repr=False, compare=False)
 
+    def CopyFrom(self, other: NodeDef) -> None:
+        """Take over all fields of another message."""
+        self.__dict__.update(copy.deepcopy(other.__dict__))
+
     def __str__(self) -> str:
         lines = [f'name: "{self.name}"', f'op: "{self.op}"']
         lines += [f'input: "{one}"' for one in self.input]
@@ -219,7 +224,7 @@ class VersionDef:
 class GraphDef:
     """All operations of a graph, in the order in which they were made."""
 
-    node: list[NodeDef] = field(default_factory=list)
+    node: list[NodeDef] = field(default_factory=lambda: Repeated(NodeDef))
     versions: VersionDef = field(default_factory=VersionDef)
 
     def __str__(self) -> str:
@@ -244,7 +249,7 @@ def node_def_of(op: Op) -> NodeDef:
 
 def graph_def_of(ops: Iterable[Op], add_shapes: bool = False) -> GraphDef:
     """Return operations as a message, if wanted with the shapes of their outputs."""
-    made = GraphDef([], versions())
+    made = GraphDef(versions=versions())
     for op in ops:
         node = node_def_of(op)
         if add_shapes and op.outputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 from kit.graph.node import Edge, Node
@@ -69,7 +70,7 @@ def renamed(node: Node, new: Callable[[str], str]) -> Node:
 def add_nodes(
     graph: Graph, nodes: Iterable[Node], input_map: Mapping[str, Any] | None = None
 ) -> None:
-    """Add operations under their own names, each after those that it takes from.
+    """Add operations under their own names, in any order.
 
     `input_map` has tensors of the graph in the place of tensors of the nodes. Raises
     `ValueError` for a name that is taken, an input that is not there, and a name in
@@ -92,7 +93,7 @@ def add_nodes(
             ) from exc
 
     with graph.as_default(), graph.control_dependencies(None):
-        for node in nodes:
+        for node in _in_order(list(nodes)):
             inputs = [tensor(edge) for edge in node.inputs]
             name, device = f"{node.name}/", node.device or None
             op: Any = graph.create(
@@ -106,6 +107,22 @@ def add_nodes(
     if unused := mapped.keys() - used:
         names = ", ".join(sorted(f"{name}:{index}" for name, index in unused))
         raise ValueError(f"input_map has tensors that no operation takes: {names}.")
+
+
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """Return nodes so that each comes after those that it needs, as far as it can."""
+    by_name = {one.name: one for one in nodes}
+    needed = {
+        one.name: [*(name for name, _ in one.takes), *one.control]
+        for one in nodes
+    }
+    seen = set[str]()
+    for name, before in needed.items():
+        if any(one in by_name and one not in seen for one in before):
+            order = TopologicalSorter(needed).static_order()
+            return [by_name[one] for one in order if one in by_name]
+        seen.add(name)
+    return nodes
 
 
 def import_graph_def(

@@ -34,6 +34,14 @@ class SparseTensor:
         rows[0].merge_with(self.values.shape.with_rank(1)[0])
         rows[1].merge_with(self.dense_shape.shape.with_rank(1)[0])
 
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """Return the parts of a `SparseTensorValue` as tensors."""
+        given = sparse_tensor_value
+        if not isinstance(given, SparseTensor | SparseTensorValue):
+            raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {given!r}.")
+        return cls(given.indices, given.values, given.dense_shape)
+
     @property
     def graph(self) -> Graph:
         """The graph it belongs to."""
