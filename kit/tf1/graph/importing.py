@@ -113,8 +113,7 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     """Return nodes so that each comes after those that it needs, as far as it can."""
     by_name = {one.name: one for one in nodes}
     needed = {
-        one.name: [*(name for name, _ in one.takes), *one.control]
-        for one in nodes
+        one.name: [*(name for name, _ in one.takes), *one.control] for one in nodes
     }
     seen = set[str]()
     for name, before in needed.items():
