@@ -78,9 +78,14 @@ from kit.training.client.run import Run as Run
 from kit.training.optimizers import graph_rules as _graph_rules  # noqa: F401  # ops of `minimize`
 from kit.training.optimizers.rules import Adagrad as Adagrad
 from kit.training.optimizers.rules import Adam as Adam
+from kit.training.optimizers.rules import AdamW as AdamW
 from kit.training.optimizers.rules import GradientDescent as GradientDescent
+from kit.training.optimizers.rules import Lion as Lion
 from kit.training.optimizers.rules import Momentum as Momentum
 from kit.training.optimizers.rules import RMSProp as RMSProp
+from kit.training.optimizers.schedules import Cosine as Cosine
+from kit.training.optimizers.schedules import OneCycle as OneCycle
+from kit.training.optimizers.schedules import WarmUp as WarmUp
 from kit.training.train import train as train
 from kit.wire.handshake.credentials import Credentials as Credentials
 
@@ -125,6 +130,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adagrad",
     "Adam",
+    "AdamW",
     "AttachedCluster",
     "Bottleneck",
     "Cause",
@@ -132,6 +138,7 @@ __all__ = [
     "Cluster",
     "ClusterSpec",
     "Comparison",
+    "Cosine",
     "Credentials",
     "DeviceSpec",
     "Elastic",
@@ -139,7 +146,9 @@ __all__ = [
     "GradientDescent",
     "Graph",
     "Group",
+    "Lion",
     "Momentum",
+    "OneCycle",
     "Op",
     "PowerSGD",
     "RMSProp",
@@ -157,6 +166,7 @@ __all__ = [
     "TopK",
     "Trace",
     "Variable",
+    "WarmUp",
     "attach",
     "clip_by_global_norm",
     "clip_by_norm",

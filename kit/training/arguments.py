@@ -193,7 +193,24 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
                 f"{name} is {value!r}; tensors set an optimizer only in "
                 f"minimize(), kit.train needs a number."
             )
+    if isinstance(given, Rule):
+        _check_signs(given)
     return given
+
+
+def _check_signs(rule: Rule) -> None:
+    """Refuse settings that minimise nothing; TensorFlow's programs may have them."""
+    rate, momentum = rule.learning_rate, getattr(rule, "momentum", 0.0)
+    if isinstance(rate, float) and rate < 0:
+        raise InvalidArgumentError(
+            f"{rule.name}: learning_rate is {rate}, which climbs; give a number of at "
+            f"least 0, or gradients of the negative loss."
+        )
+    if not 0 <= momentum <= 1:
+        raise InvalidArgumentError(
+            f"{rule.name}: momentum is {momentum}, so the steps would grow without "
+            f"bound; give a number of at least 0 and at most 1, such as 0.9."
+        )
 
 
 def optimizers_of(

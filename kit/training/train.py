@@ -200,8 +200,9 @@ def train(
         Arrays of numpy or dask whose first axis is the examples. Each worker reads
         only its own rows, copies that the step may write into.
     optimizer : str or Optimizer, default "gradient_descent"
-        A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam") or an
-        object such as `kit.Adam(0.001)`.
+        A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam", "adamw",
+        "lion") or an object such as `kit.Adam(0.001)`, whose learning rate may be a
+        function of the step, such as `kit.Cosine(0.001, steps=500, warmup=50)`.
     topology : str, default "ps"
         How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", "tree",
         "recursive-doubling", or one that you have registered. With `local_steps`,

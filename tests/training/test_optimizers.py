@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kit
 from kit.errors import InvalidArgumentError
 from kit.training.optimizers.graph_rules import Adadelta, Ftrl
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
+    AdamW,
     GradientDescent,
+    Lion,
     Momentum,
     Optimizer,
     RMSProp,
@@ -93,6 +96,28 @@ def plain_adam(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
         yield v
 
 
+def plain_adamw(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    m, s = np.zeros_like(v), np.zeros_like(v)
+    power1, power2 = f(0.9), f(0.999)
+    for g in gs:
+        v = v * (f(1) - f(0.02) * f(0.1))
+        m = m + (g - m) * (f(1) - f(0.9))
+        s = s + (g**2 - s) * (f(1) - f(0.999))
+        root = np.sqrt(s) * (f(1) / np.sqrt(f(1) - power2)) + f(1e-8)
+        v = v - f(0.02) / (f(1) - power1) * m / root
+        power1, power2 = power1 * f(0.9), power2 * f(0.999)
+        yield v
+
+
+def plain_lion(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    m = np.zeros_like(v)
+    for g in gs:
+        u = np.sign(f(0.9) * m + f(0.1) * g)
+        v = v * (f(1) - f(0.02) * f(0.1)) - f(0.02) * u
+        m = f(0.99) * m + f(0.01) * g
+        yield v
+
+
 def plain_adadelta(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
     s, t = np.zeros_like(v), np.zeros_like(v)
     for g in gs:
@@ -128,6 +153,8 @@ ORACLES: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
     (RMSProp(0.02, momentum=0.5), plain_rmsprop),
     (RMSProp(0.02, momentum=0.5, centered=True), plain_centered),
     (Adam(0.02), plain_adam),
+    (AdamW(0.02, weight_decay=0.1), plain_adamw),
+    (Lion(0.02, weight_decay=0.1), plain_lion),
 ]
 # These are in graphs alone.
 OF_GRAPHS: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
@@ -294,3 +321,26 @@ def test_optimizer_of_the_users_own_is_known_by_its_class_where_it_is_there() ->
 def test_settings_cannot_be_changed_under_a_running_training() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Adam().beta1 = 0.5  # type: ignore[misc]  # wrong on purpose
+
+
+@for_each("settings", [{}, {"weight_decay": 0.3, "beta1": 0.5, "epsilon": 1e-3}])
+def test_adamw_makes_the_steps_of_torch(settings: Any) -> None:
+    torch = pytest.importorskip("torch")
+    start, gradients = problem(np.float64)
+    rule = AdamW(kit.Cosine(0.02, steps=10, warmup=3), **settings)
+    value, slots = start.copy(), new_slots(rule, start)
+    there = torch.tensor(start)
+    theirs = torch.optim.AdamW(
+        [there],
+        betas=(rule.beta1, rule.beta2),
+        eps=rule.epsilon,
+        weight_decay=rule.weight_decay,
+    )
+
+    for step, gradient in enumerate(gradients):
+        rule.apply(value, gradient, slots, value, step)
+        there.grad = torch.tensor(gradient)
+        theirs.param_groups[0]["lr"] = kit.Cosine(0.02, steps=10, warmup=3)(step)
+        theirs.step()
+
+        np.testing.assert_allclose(value, there.numpy(), rtol=0, atol=1e-15)

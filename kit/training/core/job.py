@@ -7,6 +7,7 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
@@ -408,7 +409,8 @@ def terms_of(job: Job) -> dict[str, str]:
 def told(optimizer: object) -> str:
     """Return what an optimizer, or another object that is given, is called."""
     if optimizer is None or is_dataclass(optimizer):
-        return repr(optimizer)
+        # A schedule of the user's own has an address in its text.
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(optimizer))
     return type(optimizer).__qualname__
 
 

@@ -22,7 +22,9 @@ from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
 from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
+    AdamW,
     GradientDescent,
+    Lion,
     Momentum,
     RMSProp,
 )
@@ -144,5 +146,7 @@ enter(Adagrad, "Adagrad", n_slots=1)
 enter(RMSProp, "RMSProp", n_slots=2)
 enter(RMSProp, "CenteredRMSProp", n_slots=3)
 enter(Adam, "Adam", n_slots=2)
+enter(AdamW, "AdamW", n_slots=2)
+enter(Lion, "Lion", n_slots=1)
 enter(Adadelta, "Adadelta", n_slots=2)
 enter(Ftrl, "Ftrl", n_slots=2)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.dtypes import name_of
@@ -232,6 +233,11 @@ def title_of(rule: Rule) -> str:
 def settings_of(rule: Rule) -> tuple[tuple[tuple[str, Any], ...], dict[str, Any]]:
     """Return the settings as plain data, and those that are tensors by name."""
     values = {field.name: getattr(rule, field.name) for field in fields(rule)}
+    if callable(rule.learning_rate):
+        raise InvalidArgumentError(
+            f"{rule.name}: the learning rate is {rule.learning_rate!r}, a function of "
+            f"the step, which is for kit.train; in a graph give a tensor."
+        )
     fed = {name: one for name, one in values.items() if isinstance(one, ArrayProtocol)}
     # Any number that every setting may have stands for those that are fed.
     plain = {name: 0.5 if name in fed else one for name, one in values.items()}

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -31,6 +31,8 @@ from kit.training.optimizers.in_graphs import Minimizes
 Flat = npt.NDArray[np.floating[Any]]
 # A setting that may come from a graph: a number, or a tensor there.
 Number: TypeAlias = float | ArrayProtocol
+# A learning rate may also be a function of the number of steps before.
+Rate: TypeAlias = Number | Callable[[int], float]
 
 # Elements handled at a time. Small enough that what a rule touches several times stays
 # in the cache, large enough that numpy's cost per call is lost in the arithmetic.
@@ -89,11 +91,13 @@ class Rule(Minimizes, ABC):
     moves_all: ClassVar[bool] = False
     spends: ClassVar[bool] = False
 
-    learning_rate: Number
+    learning_rate: Rate
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if isinstance(getattr(self, field.name), ArrayProtocol):
+            given = getattr(self, field.name)
+            is_schedule = field.name == "learning_rate" and callable(given)
+            if isinstance(given, ArrayProtocol) or is_schedule:
                 continue
             # Annotations are strings in the modules of this package.
             check = _flag if field.type == "bool" else _number
@@ -112,7 +116,10 @@ class Rule(Minimizes, ABC):
     def rate_at(self, dtype: np.dtype[Any], step: int) -> Any:
         """Return the factor of a step that follows `step` others."""
         powers = [power(getattr(self, name), dtype, step) for name in self.powers]
-        return self.rate(dtype, powers)
+        if not callable(self.learning_rate):
+            return self.rate(dtype, powers)
+        now = replace(self, learning_rate=self.learning_rate(step))
+        return now.rate(dtype, powers)
 
     def apply(
         self,

@@ -1,4 +1,4 @@
-"""The five update rules, with TensorFlow's defaults, and their names.
+"""The update rules and their names; the first five have TensorFlow's defaults.
 
     gradient_descent   v -= lr g
     momentum           a = m a + g;       v -= lr a        (nesterov: lr (g + m a))
@@ -6,6 +6,10 @@
     rmsprop            s += (gg - s)(1-d); b = m b + lr g / sqrt(s + e); v -= b
     adam               m += (g - m)(1-b1); s += (gg - s)(1-b2)
                        v -= lr sqrt(1-b2^t) / (1-b1^t) m / (sqrt(s) + e)
+    adamw              m, s as for adam; v -= lr wd v
+                       v -= lr / (1-b1^t) m / (sqrt(s) / sqrt(1-b2^t) + e)
+    lion               u = sign(m + (g - m)(1-b1)); m += (g - m)(1-b2)
+                       v -= lr wd v; v -= lr u
 
 Every constant is rounded to the parameter's dtype before it is used, as in TensorFlow.
 An optimizer holds settings only: its slots live with the parameters, on whichever task
@@ -16,15 +20,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
-from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
+from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
+from kit.training.optimizers.schedules import Schedule, schedule_from
 
 _INF = float("inf")
 
@@ -36,8 +41,9 @@ class GradientDescent(Rule):
 
     Parameters
     ----------
-    learning_rate : float or Tensor, default 0.01
-        The step size lr. Tensors are for `minimize` only.
+    learning_rate : float, callable or Tensor, default 0.01
+        The step size lr, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
 
     Raises
     ------
@@ -50,7 +56,7 @@ class GradientDescent(Rule):
     0.1
     """
 
-    learning_rate: Number = 0.01
+    learning_rate: Rate = 0.01
     name: ClassVar[str] = "gradient_descent"
     spends: ClassVar[bool] = True
 
@@ -60,7 +66,7 @@ class GradientDescent(Rule):
         With a rate the compiled loop does the update itself; a subclass may update in
         another way.
         """
-        is_plain = type(self) is GradientDescent
+        is_plain = type(self) is GradientDescent and not callable(self.learning_rate)
         return self.rate(dtype) if is_plain else None
 
     def _update(
@@ -80,8 +86,9 @@ class Momentum(Rule):
 
     Parameters
     ----------
-    learning_rate : float or Tensor
-        The step size lr. Tensors are for `minimize` only.
+    learning_rate : float, callable or Tensor
+        The step size lr, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
     momentum : float, default 0.9
         How much of the last step is kept, m.
     use_nesterov : bool, default False
@@ -103,7 +110,7 @@ class Momentum(Rule):
     0.9
     """
 
-    learning_rate: Number
+    learning_rate: Rate
     momentum: float = 0.9
     use_nesterov: bool = False
     name: ClassVar[str] = "momentum"
@@ -139,8 +146,9 @@ class Adagrad(Rule):
 
     Parameters
     ----------
-    learning_rate : float or Tensor, default 0.01
-        The step size lr. Tensors are for `minimize` only.
+    learning_rate : float, callable or Tensor, default 0.01
+        The step size lr, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
     initial_accumulator_value : float, default 0.1
         Where a starts, above 0.
 
@@ -162,7 +170,7 @@ class Adagrad(Rule):
     0.1
     """
 
-    learning_rate: Number = 0.01
+    learning_rate: Rate = 0.01
     initial_accumulator_value: float = 0.1
     name: ClassVar[str] = "adagrad"
     spends: ClassVar[bool] = True
@@ -202,8 +210,9 @@ class RMSProp(Rule):
 
     Parameters
     ----------
-    learning_rate : float or Tensor, default 0.001
-        The step size lr. Tensors are for `minimize` only.
+    learning_rate : float, callable or Tensor, default 0.001
+        The step size lr, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
     decay : float, default 0.9
         How much of the mean square s is kept.
     momentum : float, default 0
@@ -230,7 +239,7 @@ class RMSProp(Rule):
     0.9
     """
 
-    learning_rate: Number = 0.001
+    learning_rate: Rate = 0.001
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-10
@@ -284,8 +293,9 @@ class Adam(Rule):
 
     Parameters
     ----------
-    learning_rate : float or Tensor, default 0.001
-        The step size. Tensors are for `minimize` only.
+    learning_rate : float, callable or Tensor, default 0.001
+        The step size, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
     beta1 : float, default 0.9
         How much of the mean is kept.
     beta2 : float, default 0.999
@@ -311,7 +321,7 @@ class Adam(Rule):
     0.999
     """
 
-    learning_rate: Number = 0.001
+    learning_rate: Rate = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -352,6 +362,160 @@ class Adam(Rule):
         np.subtract(v, work, out=out)
 
 
+@handle
+@dataclass(frozen=True)
+class AdamW(Rule):
+    """Adam with weight decay that does not pass through its means.
+
+    Keeps two slots for each parameter.
+
+    Parameters
+    ----------
+    learning_rate : float, callable or Tensor, default 0.001
+        The step size, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
+    beta1 : float, default 0.9
+        How much of the mean is kept.
+    beta2 : float, default 0.999
+        How much of the mean square is kept.
+    epsilon : float, default 1e-8
+        Keeps the divisor away from zero; added after the correction of its bias.
+    weight_decay : float, default 0.01
+        The part of a parameter, times the learning rate, that each step takes away.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    After Loshchilov and Hutter, "Decoupled weight decay regularization",
+    arXiv:1711.05101, 2017; the steps are those of `torch.optim.AdamW`.
+
+    Examples
+    --------
+    >>> AdamW(0.01).weight_decay
+    0.01
+    """
+
+    learning_rate: Rate = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.01
+    name: ClassVar[str] = "adamw"
+    spends: ClassVar[bool] = True
+    powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
+    moves_all: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("adamw: beta1", self.beta1, 0, 1, open_end=True)
+        check_range("adamw: beta2", self.beta2, 0, 1, open_end=True)
+        check_range("adamw: epsilon", self.epsilon, 0, _INF)
+        check_range("adamw: weight_decay", self.weight_decay, 0, _INF)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Mean gradient and mean square."""
+        return (Slot("m", 0.0), Slot("v", 0.0))
+
+    def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
+        """Return the factors of decay, of the mean, and of its root mean square."""
+        one, lr = dtype.type(1), dtype.type(self.learning_rate)
+        first, second = (one - dtype.type(power) for power in powers)
+        return lr * dtype.type(self.weight_decay), lr / first, one / np.sqrt(second)
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        number = v.dtype.type
+        m, s = slots
+        decay, first, second = rate
+        _approach(m, g, number(1) - number(self.beta1), work)
+        np.multiply(g, g, out=work)
+        _approach(s, work, number(1) - number(self.beta2), work)
+        np.sqrt(s, out=work)
+        work *= second
+        work += number(self.epsilon)
+        np.divide(m, work, out=work)
+        work *= first
+        np.multiply(v, number(1) - decay, out=out)
+        out -= work
+
+
+@handle
+@dataclass(frozen=True)
+class Lion(Rule):
+    """Lion: steps of one size, in the direction of the sign of a mean gradient.
+
+    Keeps one slot for each parameter.
+
+    Parameters
+    ----------
+    learning_rate : float, callable or Tensor, default 0.0001
+        The step size, or a function of the step (`kit.Cosine`). Tensors are for
+        `minimize` only.
+    beta1 : float, default 0.9
+        How much of the mean counts beside the gradient in the direction of a step.
+    beta2 : float, default 0.99
+        How much of the mean is kept.
+    weight_decay : float, default 0
+        The part of a parameter, times the learning rate, that each step takes away.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    After Chen et al., "Symbolic discovery of optimization algorithms",
+    arXiv:2302.06675, 2023.
+
+    Examples
+    --------
+    >>> Lion(0.001).beta2
+    0.99
+    """
+
+    learning_rate: Rate = 0.0001
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
+    name: ClassVar[str] = "lion"
+    spends: ClassVar[bool] = True
+    moves_all: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("lion: beta1", self.beta1, 0, 1)
+        check_range("lion: beta2", self.beta2, 0, 1)
+        check_range("lion: weight_decay", self.weight_decay, 0, _INF)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The mean gradient."""
+        return (Slot("m", 0.0),)
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        number = v.dtype.type
+        (m,) = slots
+        one = number(1)
+        direction = g - m
+        np.multiply(direction, one - number(self.beta1), out=work)
+        work += m
+        direction *= one - number(self.beta2)
+        m += direction
+        np.sign(work, out=work)
+        work *= rate
+        np.multiply(v, one - rate * number(self.weight_decay), out=out)
+        out -= work
+
+
 def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
     """Move `mean` towards `target` by `rate`; `target` may be `work` itself."""
     np.subtract(target, mean, out=work)
@@ -360,7 +524,8 @@ def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
 
 
 _RULES: dict[str, Callable[..., Rule]] = {
-    rule.name: rule for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam)
+    rule.name: rule
+    for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam, AdamW, Lion)
 }
 
 
@@ -394,7 +559,8 @@ def by_name(name: str, **settings: float | bool) -> Optimizer:
 def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     """Return the optimizer as plain data that JSON carries without loss.
 
-    Raises `InvalidArgumentError` for an optimizer that is not one of these five.
+    Raises `InvalidArgumentError` for an optimizer that is not one of these, and for one
+    whose learning rate is a function of the user's own.
 
     >>> to_plain(GradientDescent(0.5))
     {'name': 'gradient_descent', 'learning_rate': 0.5}
@@ -405,7 +571,16 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
             f"{optimizer!r} has no plain form; only {', '.join(_RULES)} have one. "
             f"Make it on the tasks themselves instead of sending it."
         )
-    return {"name": name, **asdict(optimizer)}
+    rate: Any = optimizer.learning_rate
+    if isinstance(rate, Schedule):
+        rate = rate.to_plain()
+    elif callable(rate):
+        raise InvalidArgumentError(
+            f"{name}: the learning rate is {rate!r}, a function, which has no plain "
+            f"form; give a schedule such as kit.Cosine(0.1, steps=1000) instead."
+        )
+    values = {field.name: getattr(optimizer, field.name) for field in fields(optimizer)}
+    return {"name": name, **values, "learning_rate": rate}
 
 
 def named(optimizer: Optimizer) -> dict[str, Any]:
@@ -441,5 +616,7 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
                 f"training on a kit.Cluster."
             )
         return own
-    settings = {str(key): value for key, value in plain.items() if key != "name"}
+    settings = {
+        str(key): schedule_from(value) for key, value in plain.items() if key != "name"
+    }
     return by_name(plain.get("name", ""), **settings)
