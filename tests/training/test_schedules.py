@@ -14,7 +14,7 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.testing.cluster import local_cluster
 from kit.training.optimizers.rules import from_plain, named, to_plain
-from kit.training.optimizers.schedules import Schedule
+from kit.training.optimizers.schedules import RateSchedule
 from tests.cases import for_each
 
 
@@ -47,7 +47,7 @@ SCHEDULES = [kit.Cosine(0.1, 9, 2), kit.WarmUp(0.1, 3), kit.OneCycle(0.1, 20)]
 
 
 @for_each("schedule", SCHEDULES)
-def test_an_optimizer_with_a_schedule_survives_json(schedule: Schedule) -> None:
+def test_an_optimizer_with_a_schedule_survives_json(schedule: RateSchedule) -> None:
     optimizer = kit.Momentum(schedule, 0.5)
 
     assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer

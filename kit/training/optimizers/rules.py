@@ -29,7 +29,7 @@ from kit.errors import InvalidArgumentError
 from kit.handles import handle
 from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
-from kit.training.optimizers.schedules import Schedule, schedule_from
+from kit.training.optimizers.schedules import RateSchedule, schedule_from
 
 _INF = float("inf")
 
@@ -572,7 +572,7 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
             f"Make it on the tasks themselves instead of sending it."
         )
     rate: Any = optimizer.learning_rate
-    if isinstance(rate, Schedule):
+    if isinstance(rate, RateSchedule):
         rate = rate.to_plain()
     elif callable(rate):
         raise InvalidArgumentError(

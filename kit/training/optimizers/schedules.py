@@ -18,7 +18,7 @@ _KEY: Final = "schedule"  # under which the plain form has the name
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """Base of the schedules: a learning rate by the number of steps before."""
 
     name: ClassVar[str]
@@ -47,7 +47,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Cosine(Schedule):
+class Cosine(RateSchedule):
     """A rate that falls along half a cosine, after it has risen for `warmup` steps.
 
     Parameters
@@ -92,7 +92,7 @@ class Cosine(Schedule):
             )
 
     def __call__(self, step: int) -> float:
-        """See `Schedule`."""
+        """See `RateSchedule`."""
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
         passed = min(1.0, (step - self.warmup) / (self.steps - self.warmup))
@@ -100,7 +100,7 @@ class Cosine(Schedule):
 
 
 @dataclass(frozen=True)
-class WarmUp(Schedule):
+class WarmUp(RateSchedule):
     """A rate that rises in equal parts for `steps` steps, and stays.
 
     Parameters
@@ -124,12 +124,12 @@ class WarmUp(Schedule):
     name: ClassVar[str] = "warm_up"
 
     def __call__(self, step: int) -> float:
-        """See `Schedule`."""
+        """See `RateSchedule`."""
         return self.rate * min(1.0, (step + 1) / self.steps)
 
 
 @dataclass(frozen=True)
-class OneCycle(Schedule):
+class OneCycle(RateSchedule):
     """A rate that rises along half a cosine and falls along another one.
 
     Parameters
@@ -175,7 +175,7 @@ class OneCycle(Schedule):
             )
 
     def __call__(self, step: int) -> float:
-        """See `Schedule`."""
+        """See `RateSchedule`."""
         top, last = self.rising * self.steps - 1, self.steps - 1
         if step <= top:
             return _between(self.rate / 25, self.rate, step / top)
