@@ -19,6 +19,7 @@ from kit.errors import InvalidArgumentError
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
 from kit.trace.trace import Trace
+from widgets.board import call_tables, group_moment
 from widgets.drawing import curves, figure_data, page, words
 from widgets.drawing.bokeh_figures import (
     curves_figure,
@@ -132,14 +133,22 @@ def _section(section: Section, figures: Html) -> Html:
     said = [words.PREDICTED] if section.trace.predicted else []
     if section.trace.insecure:
         said.append(f"The links of this training had {INSECURE}.")
-    parts = [*said, *section.text.split("\n\n"), words.bottleneck(section.trace)]
+    parts = [*said, *section.text.split("\n\n")]
+    if section.trace.calls is None:
+        parts.append(words.bottleneck(section.trace))
     text = joined(markup("<p>{}</p>", part) for part in parts)
+    if section.trace.calls:
+        text += call_tables.calls(section.trace)
+    if len(section.trace.receipts):
+        text += call_tables.waits(section.trace)
     return markup("<section><h2>{}</h2>{}\n{}</section>", section.title, text, figures)
 
 
 def _drawings(section: Section) -> list[Drawing]:
     """Draw a section."""
     trace, formulas = section.trace, section.formulas()
+    if trace.calls is not None:  # of a group: it has no steps, and no loss
+        return [_links(trace), _timeline(trace)]
     volume, links, timeline = _volume(trace, formulas), _links(trace), _timeline(trace)
     if not trace.predicted:
         return [_loss(trace), volume, links, timeline]
@@ -176,18 +185,21 @@ def _links(trace: Trace) -> Drawing:
 
 
 def _timeline(trace: Trace) -> Drawing:
-    view = figure_data.window(trace)
+    is_of_group = trace.calls is not None
+    view = group_moment.window(trace) if is_of_group else figure_data.window(trace)
     columns, starts = (
         figure_data.timeline(trace, view),
         figure_data.step_starts(trace, view),
     )
     coming = figure_data.flights(trace, view)
-    active = figure_data.tasks_of(trace, columns, coming)
-    chart = curves.timeline(columns, starts, active, view.label, coming)
+    unit = "call" if is_of_group else "step"
+    more = figure_data.arrows(trace, view) if is_of_group else None
+    active = figure_data.tasks_of(trace, columns, coming, more or {})
+    chart = curves.timeline(columns, starts, active, view.label, coming, unit, more)
     shared = source(columns)
 
     def draw(theme: Theme) -> figure:
         return timeline_figure(chart, theme, shared)
 
-    said = words.timeline(trace, view)
+    said = words.timeline(trace, view, unit)
     return Drawing("What each task did", said, both(draw, active))

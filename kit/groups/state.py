@@ -145,7 +145,9 @@ class GroupState:
             self._using.release()
 
     def _note_in_vain(self, call: CallUnderWay) -> None:
-        times = 0, 0, call.begun, time.monotonic_ns()
+        now = time.monotonic_ns()
+        times = 0, 0, call.begun, now
+        self.meter.span(Phase.WAIT, self.number, call.begun, now)
         tag, line = call.tag or 0, call.where[1]
         self.history.asked_for(call.source, tag, self.generation + 1, line, times)
 

@@ -178,7 +178,7 @@ def joined(
     A call is a step of it. After a failure tasks count their calls anew; here the
     numbers go on.
     """
-    before = _before([one.told for one in found])
+    before = calls_before([one.told for one in found])
     tables: list[list[Rows]] = [[] for _ in TABLES]
     totals, firsts = list[tuple[int, ...]](), [0]
     for one in found:
@@ -205,7 +205,7 @@ def joined(
     )
 
 
-def _before(told: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def calls_before(told: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     """Return how many calls there were before each generation."""
     highest = {0: 0}
     for one in told:

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from warnings import warn
 
 from kit.cluster.cells.groups import CellGroups, WatchedGroup
+from kit.trace.waits import waits_in
 from kit.training.client.run import view
 
 _FIRST_S, _EVERY_S = 0.7, 1.0  # until groups are looked for, and between two looks
-_MOST = 4  # boards of one cell
+_MOST, _MOST_LINES = 4, 12  # boards of one cell, and lines without them
 
 
 class GroupBoards:
     """Shows the groups of one cell as they come."""
 
     def __init__(
-        self, groups: CellGroups, clock: Callable[[], float] = time.monotonic
+        self,
+        groups: CellGroups,
+        *,
+        shows_messages: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """With `shows_messages`, boards begin with the messages from task to task."""
         self._groups, self._clock = groups, clock
+        self._shows_messages = shows_messages
         self._due = clock() + _FIRST_S
         self._lines: list[
             WatchedGroup
@@ -41,7 +49,11 @@ class GroupBoards:
         self._show_new()
         self._groups.close()
         for group in self._lines:
-            print(group.look().words)
+            now = group.look()
+            print(now.words)
+            if self._shows_messages:
+                for wait in waits_in(now.trace)[:_MOST_LINES]:
+                    print(wait.words)
 
     def _show_new(self) -> None:
         for group in self._groups.new():
@@ -50,8 +62,10 @@ class GroupBoards:
                 self._lines.append(group)
                 continue
             try:
-                show(group)
-            except NotImplementedError:  # a terminal
+                show(group, shows_messages=self._shows_messages)
+            except Exception as error:  # a picture must not fail the user's cell
                 self._lines.append(group)
+                if not isinstance(error, NotImplementedError):  # in a terminal
+                    warn(f"the board of a group cannot be drawn: {error}", stacklevel=2)
             else:
                 self._n_shown += 1

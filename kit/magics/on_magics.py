@@ -47,6 +47,11 @@ class OnMagics(Magics):
             "interrupted (default: no limit)",
         ),
         option(
+            "--trace",
+            action="store_true",
+            help="show the messages between its tasks: who waited for whom",
+        ),
+        option(
             "--each",
             action="store_true",
             help="run on one task after the other; `task` is the one it runs on",
@@ -66,7 +71,7 @@ class OnMagics(Magics):
 
         The cell sees the task's own variables, and `kit.this_server()` is the task's
         server. It also runs during a training. The stop button interrupts it on these
-        tasks.
+        tasks. Below a cell that makes calls of a `kit.group` stands the board of that.
 
         In plain Python: `cluster.on("worker", code)`.
         """
@@ -90,7 +95,8 @@ class OnMagics(Magics):
         tasks = select(names, cluster.tasks)
         for run in cells_on(cluster, tasks, cell, each=options.each):
             groups = CellGroups(lambda: cluster.directory, run.tasks, run.scope)
-            yield from self._follow(run, GroupBoards(groups), options.timeout)
+            boards = GroupBoards(groups, shows_messages=options.trace)
+            yield from self._follow(run, boards, options.timeout)
 
     def _follow(
         self, run: CellRun, boards: GroupBoards, timeout_s: float | None

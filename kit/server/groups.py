@@ -351,6 +351,7 @@ class TaskGroups:
                 "tasks": [task.short for task in state.members.tasks],
                 "link": str(state.members.link),
                 "insecure": state.members.settings.insecure,
+                "hosts": list(state.members.hosts),
             }
             for state in states
             if state.used_in == values["scope"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
@@ -16,6 +16,7 @@ from traitlets.config import Config
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.selection import make_tasks, select
+from kit.errors import FailedPreconditionError
 from kit.task import Task
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -90,6 +91,10 @@ class FakeCluster:
 
     def begin_cell(self, where: Any, code: str) -> CellRun:
         return CellRun(select(where, self.tasks), code, self)
+
+    @property
+    def directory(self) -> NoReturn:
+        raise FailedPreconditionError("these tasks have no servers")
 
     def begin_naming(self, task: Task) -> CellRun:
         return self.begin_cell(task, f"task = {task.short}")

@@ -156,7 +156,7 @@ def test_a_mistake_is_told_in_one_line_with_what_to_do(
         (
             "%%on worker --tiemout 3\n1",
             "UsageError: %%on has no option --tiemout. Did you mean --timeout? Its "
-            "options: --timeout, --each; %%on? explains them.",
+            "options: --timeout, --trace, --each; %%on? explains them.",
         ),
         (
             "%topology ring",

@@ -26,6 +26,7 @@ from widgets.board.follower import Beat, Follower
 from widgets.board.group_follower import GroupFollower
 from widgets.board.watcher import beat_of, pulse_of
 from widgets.drawing import front_end, page
+from widgets.stepping import drawing as stepping
 
 if TYPE_CHECKING:
     from widgets.sharing.share import Share
@@ -91,7 +92,7 @@ class TrafficBoard:
         self._view: Any = None
         self._controls: Any = None
         self._kept: list[Any] = []  # the displays of the snapshot
-        self._is_closed = False
+        self._is_closed, self._first_tab = False, ""
         self._share: Share | None = None
         # Beats come on the follower's thread: `close` must not take the view from one.
         self._drawing = threading.RLock()
@@ -137,6 +138,7 @@ class TrafficBoard:
             shown=self._on_shown,
             clock=self._clock,
             is_of_group=is_of_group,
+            first=self._first_tab,
         )
         self._draw(self._beat)
 
@@ -246,7 +248,10 @@ class TrafficBoard:
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
         trace = self._run.trace if self._run else self._trace or beat.recent
         formula = self._pulse.formula if self._pulse else lambda _: None
-        body = playback.html(beat, trace, formula, self._tables())
+        more = self._tables()
+        if beat.calls:
+            more += stepping.calls(beat.calls)
+        body = playback.html(beat, trace, formula, more)
         write_atomically(path, [page.page("Traffic board", made, body, (), Html())])
 
     def share(self, host: str = "127.0.0.1", port: int = 0) -> Share:
@@ -294,12 +299,15 @@ def show(run: Run) -> None:
     TrafficBoard(run)._ipython_display_()
 
 
-def show_group(group: WatchedGroup) -> None:
+def show_group(group: WatchedGroup, *, shows_messages: bool = False) -> None:
     """Display the board of a group below its cell; this is the view called `group`.
 
-    Raises `NotImplementedError` outside of a notebook.
+    With `shows_messages` its timeline is open, which has them as arrows. Raises
+    `NotImplementedError` outside of a notebook.
     """
-    TrafficBoard(group)._ipython_display_()
+    board = TrafficBoard(group)
+    board._first_tab = "Timeline" if shows_messages else ""
+    board._ipython_display_()
 
 
 def _trace(of: Any) -> Trace:

@@ -11,6 +11,7 @@ from kit.markup import Html, joined, markup
 from kit.trace.named_rows import CallRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
+from kit.trace.waits import waits_in
 from widgets.board.run_state import GroupFacts, Moment
 
 _UNKNOWN = "\u2013"
@@ -73,6 +74,26 @@ def _call(trace: Trace, row: CallRow) -> Html:
         row.formula,
         ms,
         waiting,
+    )
+
+
+def waits(trace: Trace) -> Html:
+    """Return who waited how long for whose messages, the longest first."""
+    rows = joined(
+        markup(
+            '<tr><th scope="row">{}</th><td>{}</td><td>{}</td><td>{:,}</td>'
+            "<td>{}</td></tr>",
+            *(one.task, one.source, f"line {one.line}" if one.line else "", one.n),
+            one.told,
+        )
+        for one in waits_in(trace)[:_MOST]
+    )
+    return markup(
+        '<div class="ps-scroll"><table><caption>Who waited for whom</caption><thead>'
+        '<tr><th scope="col">task</th><th scope="col">waited for</th>'
+        '<th scope="col">receive in</th><th scope="col">messages</th>'
+        '<th scope="col">waited</th></tr></thead><tbody>{}</tbody></table></div>',
+        rows,
     )
 
 

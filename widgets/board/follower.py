@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from kit.errors import KitError
+from kit.groups.replay import ReplayedCall
 from kit.trace.trace import Trace
 from widgets.board.history import TrainingHistory
 from widgets.board.run_state import Moment
@@ -42,6 +43,7 @@ class Beat:
     recent: Trace
     is_last: bool
     n_rows: int = 0  # that are known: by this a figure knows that it is up to date
+    calls: tuple[ReplayedCall, ...] = ()  # of a group, to be stepped through
 
 
 class Follower:

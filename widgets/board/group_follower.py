@@ -36,4 +36,5 @@ class GroupFollower(Follower):
                 traffic=now.traffic,
                 doing=now.doing,
                 lost=lost,
+                calls=now.calls,
             )

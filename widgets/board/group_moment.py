@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from kit.groups.replay import ReplayedCall
 from kit.groups.traffic import GroupTraffic
 from kit.trace.log import Rows
 from kit.trace.named_rows import CallRow
@@ -60,6 +61,7 @@ def beat(
     traffic: GroupTraffic | None = None,
     doing: Mapping[str, str] | None = None,
     lost: Mapping[str, str] | None = None,
+    calls: tuple[ReplayedCall, ...] = (),
 ) -> Beat:
     """Return what boards show of the trace of a group.
 
@@ -73,7 +75,7 @@ def beat(
     )
     if now.group is not None:
         now = replace(now, group=replace(now.group, doing=doing or {}))
-    return Beat(now, GroupHistory(trace), trace, is_last, n_rows)
+    return Beat(now, GroupHistory(trace), trace, is_last, n_rows, calls)
 
 
 def moment(trace: Trace, traffic: GroupTraffic | None = None) -> Moment:

@@ -27,11 +27,13 @@ from widgets.drawing.html_view import HtmlView
 from widgets.drawing.live_plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.looks import style
 from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
+from widgets.stepping.calls import LiveCalls
 
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
 BEAT_S = 1.0  # between two heartbeats for the page
 _TABS = ("Loss", "Timeline", "Links", "Table", "Commands")
 _GROUP_TABS = ("Calls", *_TABS[1:])  # a group has no loss
+_STEP = "Step through the messages of a call"
 _MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
 
@@ -46,8 +48,12 @@ class LiveView:
         shown: Callable[[bool], None],
         clock: Callable[[], float],
         is_of_group: bool = False,
+        first: str = "",
     ) -> None:
-        """Make them; `shown` is called when the first view appears or the last goes."""
+        """Make them; `shown` is called when the first view appears or the last goes.
+
+        `first` is the name of the tab that is open in the beginning.
+        """
         self._is_of_group = is_of_group
         self._clock, self._shown = clock, shown
         self._is_shown = False
@@ -63,7 +69,7 @@ class LiveView:
         self._drawing = threading.RLock()
         self.loss, self.links = LossPlot(), LinksPlot()
         self._tasks = Trace(tasks).names
-        self.timeline = TimelinePlot(self._tasks)
+        self.timeline = TimelinePlot(self._tasks, has_arrows=is_of_group)
         self._figures: list[Any] = [self.loss, self.links, self.timeline]
         self._models = [
             LiveFigure(plot.figure, self._drawing, self._on_told)
@@ -76,7 +82,10 @@ class LiveView:
             model.add_class(f"ps-figure-{name}")
         self._make_texts()
         self._make_options()
+        self.stepping = LiveCalls()
         self.root = self._arranged(controls)
+        if first:
+            self.tabs.selected_index = _TABS.index(first)
         self.root.add_class("ps-live")
         self.root._view_count = 0  # from now on the page counts
         self.root.observe(self._on_views, "_view_count")
@@ -131,8 +140,11 @@ class LiveView:
             layout=ipw.Layout(flex_flow="row wrap", grid_gap="8px"),
         )
         middle = [controls] if controls is not None else []
+        below = []
+        if self._is_of_group:
+            below = [ipw.Accordion([self.stepping.root], titles=[_STEP])]
         looks = HtmlView(markup("<style>{}</style>", style()))
-        return ipw.VBox([looks, self.sign, head, *middle, self.numbers, both])
+        return ipw.VBox([looks, self.sign, head, *middle, self.numbers, both, *below])
 
     def _on_views(self, change: Any) -> None:
         if change["new"] > change["old"]:
@@ -265,10 +277,13 @@ class LiveView:
             model.tell()
 
     def _tell_tables(self, beat: Beat) -> None:
+        names = _TABS
         if self._is_of_group:
-            told = snapshot.calls(beat)
+            names, told = _GROUP_TABS, snapshot.calls(beat)
             _put(self.calls, markup('<div class="ps-board">{}</div>', told))
-        shown = _TABS[self.tabs.selected_index or 0]
+            if beat.calls:
+                self.stepping.show(beat.calls)
+        shown = names[self.tabs.selected_index or 0]
         if shown == "Table" or beat.is_last:
             told = rates_table(beat) + kept(beat)
             _put(self.twin, markup('<div class="ps-board">{}</div>', told))
@@ -297,14 +312,17 @@ class LiveView:
         starts = figure_data.step_starts(beat.recent, window)
         coming = figure_data.flights(beat.recent, window)
         label = window.label
-        chart = curves.timeline(spans, starts, self._tasks, label, coming, unit)
+        more = figure_data.arrows(beat.recent, window) if self._is_of_group else None
+        chart = curves.timeline(spans, starts, self._tasks, label, coming, unit, more)
         self.timeline.show(chart, self._theme)
         told = words.timeline(beat.recent, window, unit)
-        _put(self.said, markup('<div class="ps-board"><p>{}</p></div>', told))
+        waits = snapshot.waits(beat)
+        _put(self.said, markup('<div class="ps-board"><p>{}</p>{}</div>', told, waits))
 
     def close(self) -> None:
         """Take the board off the screen."""
         self.root.unobserve_all()
+        self.stepping.close()
         for widget in (*self._models, *self._texts, self.root):
             widget.close()
         for plot in self._figures:  # they are closed again when they are collected

@@ -62,7 +62,7 @@ def html(beat: Beat, trace: Trace, formula: Formula, more: Html = NO_HTML) -> Ht
         STYLE,
         sentences.status(beat.moment),
         played,
-        snapshot.kept(beat) + snapshot.calls(beat),
+        snapshot.kept(beat) + snapshot.calls(beat) + snapshot.waits(beat),
         more,
     )
 

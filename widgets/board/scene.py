@@ -50,7 +50,9 @@ def scene(moment: Moment) -> Html:
         groups = (), tuple(range(len(names)))
     tall = _TALL + _LINE if hosting and hosting.words() else _TALL
     found = layout(names, moment.topology, hosts, groups, tall)
-    forms = (moment.topology, *(one.name for one in registered()))
+    forms = [moment.topology]
+    if moment.group is None:  # its calls seldom change the topology
+        forms += [one.name for one in registered()]
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
     height = max(heights) + _FOOT
     # One size for all topologies: at a switch nothing else on the page moves.
@@ -107,6 +109,11 @@ def measure(moment: Moment) -> list[str]:
     what = "the speed of the links"
     if not moment.limit:
         what = "the busiest task" if moment.is_over else "the fastest so far"
+    if moment.group is not None and len(moment.rates) > _BOTH:
+        return [
+            f"at arrows: bytes {moment.what}" * (len(moment.rates) <= _LABELS),
+            f"full bar: {speed(moment.scale)}, {what}",
+        ]
     both = f"bytes {moment.what}," if len(moment.rates) <= _BOTH else ""
     return [
         f"at arrows: {both}{_UNIT} {moment.window}".replace("  ", " "),
@@ -157,6 +164,8 @@ def speed(rate: float) -> str:
     """
     if rate <= 0:
         return "0"
+    if rate < _LEAST_RATE:
+        return f"{rate:.3g} B/s"
     value = rate / MB
     decimals = max(0, min(3, 2 - math.floor(math.log10(value))))
     return f"{value:,.{decimals if value < 100 else 0}f}{_UNIT}"
@@ -223,9 +232,12 @@ def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
     """Write beside each arrow what it carries, where nothing else is."""
     taken = [*found.boxes]
     for link, rate in sorted(moment.rates.items()):
-        n_bytes = moment.per_step.get(link, 0.0) if len(moment.rates) <= _BOTH else 0.0
+        has_both = len(moment.rates) <= _BOTH
+        n_bytes = moment.per_step.get(link, 0.0)
+        n_bytes = n_bytes if has_both or moment.group is not None else 0.0
+        has_rate = rate >= _LEAST_RATE and (has_both or moment.group is None)
         lines = [size(n_bytes)] * bool(n_bytes)
-        lines += [speed(rate).removesuffix(_UNIT)] * (rate >= _LEAST_RATE)
+        lines += [speed(rate).removesuffix(_UNIT)] * has_rate
         if not lines:
             continue
         tall = len(lines) * _LINE

@@ -58,13 +58,30 @@ def html(
         figures,
         rates_table(beat),
         kept(beat),
-        calls(beat) + more,
+        calls(beat) + waits(beat) + more,
     )
 
 
 def pictures(beat: Beat) -> Pictures:
     """Return the pictures that have data, as SVG, each with what it shows in words."""
     loss, links = charts_of(beat)
+    lines = {one.label: one.data for one in links.series}
+    found = [
+        (scene(beat.moment), title(beat.moment)),
+        (svg_charts.curves_chart(loss), loss_words(beat)),
+        (svg_charts.links_chart(links), words.links(lines)),
+        _timeline(beat),
+    ]
+    return [(picture, said) for picture, said in found if picture]
+
+
+def timeline(beat: Beat) -> Html:
+    """Return what each task did as SVG, with its words below."""
+    picture, said = _timeline(beat)
+    return markup("{}<figcaption>{}</figcaption>", picture, said)
+
+
+def _timeline(beat: Beat) -> tuple[Html, str]:
     recent = beat.recent
     window = window_of(beat)
     spans, starts = (
@@ -72,17 +89,11 @@ def pictures(beat: Beat) -> Pictures:
         figure_data.step_starts(recent, window),
     )
     coming = figure_data.flights(recent, window)
-    active = figure_data.tasks_of(recent, spans, coming)
+    more = figure_data.arrows(recent, window) if beat.moment.group else None
+    active = figure_data.tasks_of(recent, spans, coming, more or {})
     unit = beat.moment.unit
-    times = curves.timeline(spans, starts, active, window.label, coming, unit)
-    lines = {one.label: one.data for one in links.series}
-    found = [
-        (scene(beat.moment), title(beat.moment)),
-        (svg_charts.curves_chart(loss), loss_words(beat)),
-        (svg_charts.links_chart(links), words.links(lines)),
-        (svg_charts.timeline_chart(times), words.timeline(recent, window, unit)),
-    ]
-    return [(picture, said) for picture, said in found if picture]
+    times = curves.timeline(spans, starts, active, window.label, coming, unit, more)
+    return svg_charts.timeline_chart(times), words.timeline(recent, window, unit)
 
 
 def window_of(beat: Beat) -> TimeWindow:
@@ -158,6 +169,12 @@ def calls(beat: Beat) -> Html:
     """Return the newest calls of a group as a table; "" for a training."""
     trace = beat.recent
     return call_tables.calls(trace) if trace.calls else Html()
+
+
+def waits(beat: Beat) -> Html:
+    """Return who waited for whose messages as a table; "" if nobody received one."""
+    trace = beat.recent
+    return call_tables.waits(trace) if len(trace.receipts) else Html()
 
 
 def kept(beat: Beat) -> Html:

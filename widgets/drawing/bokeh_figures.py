@@ -32,9 +32,11 @@ from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import (
+    ARROWS,
     FLIGHT,
     FLIGHT_HEIGHT,
     FLIGHT_OFF,
+    GROUP_PHASES,
     PHASE_HATCH,
     PHASE_HEIGHT,
     Theme,
@@ -208,11 +210,13 @@ def timeline_figure(
     theme: Theme,
     spans: ColumnDataSource | None = None,
     flights: ColumnDataSource | None = None,
+    arrows: ColumnDataSource | None = None,
 ) -> figure:
     """Draw what each task did: one row per task, a coloured bar per stretch of time.
 
-    `spans` and `flights` are sources if figures share them. Phases differ in colour,
-    thickness and hatch; a thin bar below them shows bytes on their way.
+    `spans`, `flights` and `arrows` are sources if figures share them. Phases differ in
+    colour, thickness and hatch; a thin bar below them shows bytes on their way, and an
+    arrow a message from one task to another.
     """
     rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
     height = 164 + _ROW_PX * max(1, len(chart.rows))
@@ -220,7 +224,8 @@ def timeline_figure(
     _step_axis(fig, chart.starts, theme)
     data = source(chart.spans) if spans is None else spans
     drawn = {phase: _stretches(fig, data, phase, theme) for phase in PHASE_HEIGHT}
-    entries = {phase.name.lower(): drawn[phase] for phase in Phase}
+    shown = [one for one in Phase if chart.arrows is None or one in GROUP_PHASES]
+    entries = {phase.name.lower(): drawn[phase] for phase in shown}
     coming = source(under(chart.flights)) if flights is None else flights
     entries[FLIGHT] = fig.hbar(
         y="under",
@@ -231,12 +236,56 @@ def timeline_figure(
         fill_color=theme.ink,
         line_color=None,
     )
+    if chart.arrows is not None:
+        entries |= _arrows(
+            fig, source(chart.arrows) if arrows is None else arrows, theme
+        )
     legend(fig, theme, entries)
     mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
-    fig.add_tools(HoverTool(tooltips=[*tips, ("to", "@right{0.000} ms")]))
+    tips.append(("to", "@right{0.000} ms"))
+    bars = [one for one in entries.values() if not isinstance(one, list)]
+    fig.add_tools(HoverTool(renderers=bars, tooltips=tips))
     fig.ygrid.grid_line_color = None
     return fig
+
+
+def _arrows(fig: figure, data: ColumnDataSource, theme: Theme) -> dict[str, list[Any]]:
+    """Draw messages from row to row, and a cross where one did not come."""
+    found: dict[str, list[Any]] = {}
+    for look, dash, mark_ in ARROWS:
+        view = CDSView(filter=GroupFilter(column_name="look", group=look))
+        both: dict[str, Any] = {"source": data, "view": view}
+        ends: dict[str, Any] = {
+            "x0": "sent",
+            "y0": "source",
+            "x1": "arrived",
+            "y1": "target",
+        }
+        line = fig.segment(**ends, **both, line_dash=dash, line_width=1.8)
+        head = fig.scatter("arrived", "target", **both, marker=mark_, size=10)
+        colour = theme.colour(_arrow_hue(look))
+        line.glyph.line_color = colour
+        head.glyph.update(fill_color=colour, line_color=colour)
+        found[look] = [line, head]
+    drawn = [one for some in found.values() for one in some]
+    tips = [("", "@told"), ("sent at", "@sent{0.000} ms")]
+    tips.append(("there at", "@arrived{0.000} ms"))
+    fig.add_tools(HoverTool(renderers=drawn, tooltips=tips))
+    return found
+
+
+def _arrow_hue(look: str) -> str:
+    return "h4" if look == "missing" else "ink"
+
+
+def tint_arrows(drawn: Sequence[Any], theme: Theme) -> None:
+    """Give what `timeline_figure` has drawn for arrows the colours of a theme."""
+    pairs = zip(drawn[::2], drawn[1::2], strict=True)
+    for (line, head), (look, *_) in zip(pairs, ARROWS, strict=True):
+        colour = theme.colour(_arrow_hue(look))
+        line.glyph.line_color = colour
+        head.glyph.update(fill_color=colour, line_color=colour)
 
 
 def under(flights: Columns) -> Columns:

@@ -123,6 +123,7 @@ class Timeline(NamedTuple):
     starts: tuple[Mark, ...]  # of the steps
     zero: str  # what happened at 0; "" if nothing
     flights: Columns
+    arrows: Columns | None = None  # messages from lane to lane; None: not of these
 
 
 def loss(
@@ -244,9 +245,11 @@ def timeline(
     zero: str = "",
     flights: Columns | None = None,
     unit: str = "step",
+    arrows: Columns | None = None,
 ) -> Timeline:
     """Describe what each task did: spans of `feed.timeline`, and where steps began.
 
+    `spans` may be joined by `arrows`, those of `feed.arrows`: messages from row to row.
     `starts` has at and step, `zero` is what happened at 0 ms, `flights` are those of
     `feed.flights`. A row of the steps is called a `unit`.
     """
@@ -263,4 +266,5 @@ def timeline(
         tuple(Mark(at, f"{unit} {step}") for at, step in begun),
         zero,
         flights or {"task": [], "left": [], "right": []},
+        arrows,
     )

@@ -18,7 +18,7 @@ from kit.trace.log import Rows
 from kit.trace.named_rows import Change, EpochRow, Switch
 from kit.trace.time_bins import Bins, spread
 from kit.trace.trace import Trace
-from kit.trace.traffic import Phase
+from kit.trace.traffic import ANYONE, Phase
 
 Columns = dict[str, Any]
 #: Task name -> bytes sent and received per step, by a closed formula.
@@ -29,6 +29,7 @@ OTHERS = "other links together"  # the end of the name of a sum of links
 _POINTS = 1500  # of a curve; a screen has pixels for fewer
 _BINS = 150
 _PIXELS = 1000
+_MOST_ARROWS = 150
 
 
 class TimeWindow(NamedTuple):
@@ -338,9 +339,44 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
     return found
 
 
+def arrows(trace: Trace, view: TimeWindow) -> Columns:
+    """Return source, target, sent, arrived, look and told of messages (ms).
+
+    Of a group, the newest ones: from the row of who sent one to that of who got it. The
+    look of one that nobody has asked for is "unread"; of one that did not come, which
+    has no arrow, it is "missing".
+    """
+    table = trace.receipts
+    last = np.maximum(table["end"], table["arrived"])
+    table = table[(last > view.start) & (table["sent"] < view.end)][-_MOST_ARROWS:]
+    found: Columns = {
+        name: [] for name in ("source", "target", "sent", "arrived", "look", "told")
+    }
+    for row in table:
+        target = trace.names[row["destination"]]
+        is_missing = row["bytes"] < 0
+        source = "anyone" if row["source"] == ANYONE else trace.names[row["source"]]
+        where = f", asked for in line {row['line']}" if row["line"] else ""
+        if is_missing:
+            told, look = f"{target} asked {source}{where}; nothing came", "missing"
+        else:
+            told = f"{source} to {target}, tag {row['tag']}: {row['bytes']:,} bytes"
+            look = "message" if row["end"] else "unread"
+            told += where if row["end"] else ", not asked for"
+        sent, arrived = row["sent"], row["arrived"]
+        ends = (row["end"], row["end"]) if is_missing else (sent, arrived)
+        values = target if is_missing else source, target
+        times = [(int(at) - view.zero) / 1e6 for at in ends]
+        for name, value in zip(found, (*values, *times, look, told), strict=True):
+            found[name].append(value)
+    return found
+
+
 def tasks_of(trace: Trace, *drawn: Columns) -> list[str]:
     """Return the tasks that are in any of the columns, in the order of the trace."""
-    told = {name for columns in drawn for name in columns["task"]}
+    told = {name for columns in drawn for name in columns.get("task", ())}
+    told |= {name for columns in drawn for name in columns.get("target", ())}
+    told |= {name for columns in drawn for name in columns.get("source", ())}
     return [name for name in trace.names if name in told]
 
 

@@ -35,13 +35,14 @@ from widgets.drawing.bokeh_figures import (
     sources_of,
     timeline_figure,
     tint,
+    tint_arrows,
     tips_of,
     under,
 )
 from widgets.drawing.canvas import canvas, dress, legend
 from widgets.drawing.curves import Chart, Series, Timeline
 from widgets.drawing.figure_data import Columns
-from widgets.drawing.theme import FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing.theme import ARROWS, FONT, LIGHT, TEXT_PX, Theme
 
 PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options
 _NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
@@ -227,15 +228,23 @@ class LinksPlot:
 class TimelinePlot:
     """What each task did in the steps shown."""
 
-    def __init__(self, tasks: Sequence[str]) -> None:
+    def __init__(self, tasks: Sequence[str], *, has_arrows: bool = False) -> None:
+        """Make it; `has_arrows`: messages from row to row may be drawn."""
         self._spans = _source("task", "phase", "left", "right")
         self._flights = _source("under", "left", "right")
         nothing: Columns = {"at": [], "step": []}
-        chart = curves.timeline({"left": []}, nothing, tasks)
-        self.figure: Any = timeline_figure(chart, LIGHT, self._spans, self._flights)
+        names = ("source", "target", "sent", "arrived", "look", "told")
+        self._arrows = _source(*names)
+        arrows: Columns | None = {} if has_arrows else None
+        chart = curves.timeline({"left": []}, nothing, tasks, arrows=arrows)
+        sources = self._spans, self._flights, self._arrows
+        self.figure: Any = timeline_figure(chart, LIGHT, *sources)
         above: Any = self.figure.above
         self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
-        *self._bars, self._coming = list[Any](self.figure.renderers)
+        drawn = list[Any](self.figure.renderers)
+        n_arrows = 2 * len(ARROWS) if has_arrows else 0
+        self._drawn_arrows = drawn[len(drawn) - n_arrows :]
+        *self._bars, self._coming = drawn[: len(drawn) - n_arrows]
         self._tasks = tuple(tasks)
         _least(self.figure, [tasks[0], tasks[0]])
         self._theme: Theme | None = None
@@ -250,6 +259,8 @@ class TimelinePlot:
                 looks = {"fill_color": theme.phase(phase), "hatch_color": theme.hatch}
                 bars.glyph.update(**looks)
             self._coming.glyph.fill_color = theme.ink
+            if self._drawn_arrows:
+                tint_arrows(self._drawn_arrows, theme)
         self._steps.major_label_overrides = {at: label for at, label in chart.starts}
         self._steps.ticker.ticks = [at for at, _ in chart.starts]
         self.figure.xaxis[-1].axis_label = chart.x.label
@@ -266,6 +277,20 @@ class TimelinePlot:
             **packed({side: [*spans[side], *none] for side in ("left", "right")}),
         }
         _put(self._flights, under(chart.flights))
+        if chart.arrows is not None:
+            _put(self._arrows, _with_all_looks(chart.arrows, self._tasks[0]))
+
+
+def _with_all_looks(arrows: Columns, task: str) -> Columns:
+    """Return arrows with one of no length for each look that is missing.
+
+    The legend has no sample of a look without an arrow.
+    """
+    missing = [look for look, *_ in ARROWS if look not in arrows["look"]]
+    more: Columns = {"look": missing, "told": [""] * len(missing)}
+    more |= dict.fromkeys(("source", "target"), [task] * len(missing))
+    more |= dict.fromkeys(("sent", "arrived"), [np.nan] * len(missing))
+    return {name: [*column, *more[name]] for name, column in arrows.items()}
 
 
 def packed(columns: Columns) -> Columns:

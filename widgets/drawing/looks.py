@@ -63,6 +63,10 @@ _STYLE = """
 .ps-chart .ps-mark { stroke: var(--ps-ink); stroke-dasharray: 5 4; stroke-width: 1.6; }
 .ps-chart .ps-pointer { stroke: var(--ps-accent); stroke-width: 2; }
 .ps-chart circle.ps-pointer { fill: var(--ps-background); }
+.ps-chart .ps-message path { stroke: var(--ps-ink); stroke-width: 1.8; }
+.ps-chart .ps-message circle { fill: var(--ps-ink); }
+.ps-chart .ps-missing path { stroke: var(--ps-alarm); stroke-width: 2.6; }
+.ps-board .ps-scroll { overflow-x: auto; }
 .ps-chart .ps-region { opacity: .13; }
 .ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }

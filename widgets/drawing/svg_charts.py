@@ -9,14 +9,14 @@ in a page made from it, and without JavaScript. Colours are variables of the pag
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kit.markup import Html, joined, markup
 from kit.trace.traffic import Phase
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
-from widgets.drawing.theme import FLIGHT, FLIGHT_OFF, PHASE_HEIGHT
+from widgets.drawing.theme import FLIGHT, FLIGHT_OFF, GROUP_PHASES, PHASE_HEIGHT
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
@@ -173,7 +173,8 @@ def timeline_chart(chart: Timeline) -> Html:
     height = _OVER + 24 + _ROW * len(chart.rows) + _UNDER
     left = 18 + 8 * max(map(len, chart.rows))
     x = Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT)
-    parts = [PATTERNS, _key(), _x_axis(x, height, chart.x.label, left)]
+    phases = tuple(Phase) if chart.arrows is None else GROUP_PHASES
+    parts = [PATTERNS, _key(phases), _x_axis(x, height, chart.x.label, left)]
     middle = {}
     for place, name in enumerate(chart.rows):
         middle[name] = _OVER + 24 + _ROW * (place + 0.5)
@@ -188,7 +189,29 @@ def timeline_chart(chart: Timeline) -> Html:
         y = middle[task] - _ROW * FLIGHT_OFF - _THIN / 2
         parts.append(_flight(x(begin), y, max(0.6, x(end) - x(begin))))
     parts += _marks(chart.starts, x, "ps-grid", _OVER + 6, height - _UNDER)
+    parts += _arrows(chart, x, middle)
     return _chart(height, chart.title, "", parts)
+
+
+def _arrows(chart: Timeline, x: Scale, middle: Mapping[str, float]) -> Iterator[Html]:
+    """Draw messages from row to row, and a cross where one did not come."""
+    columns = chart.arrows or {"told": []}
+    names = ("source", "target", "sent", "arrived", "look", "told")
+    found = zip(*(columns[name] for name in names), strict=True) if chart.arrows else ()
+    for source, target, sent, arrived, look, told in found:
+        ends = x(max(chart.x.low, sent)), middle[source], x(arrived), middle[target]
+        dash = "" if look == "message" else Html(' stroke-dasharray="5 4"')
+        if look == "missing":
+            shape = markup('<path d="M{:.1f},{:.1f} l10,10 m0,-10 l-10,10"/>',
+                           ends[2] - 5, ends[3] - 5)  # fmt: skip
+        else:
+            shape = markup(
+                '<path{} d="M{:.1f},{:.1f} L{:.1f},{:.1f}"/>'
+                '<circle cx="{:.1f}" cy="{:.1f}" r="4"/>',
+                *(dash, *ends, ends[2], ends[3]),
+            )
+        kind = "ps-missing" if look == "missing" else "ps-message"
+        yield markup('<g class="{}"><title>{}</title>{}</g>', kind, told, shape)
 
 
 def bars_chart(chart: Bars) -> Html:
@@ -417,10 +440,10 @@ def _box(look: Html, x: float, y: float, width: float, height: float) -> Html:
     return markup("<rect {} {}/>", look, place)
 
 
-def _key() -> Html:
+def _key(phases: Iterable[Phase] = Phase) -> Html:
     """Draw the legend of the phases and of bytes in flight, in one line."""
     parts, at, wide = [], 8.0, 16
-    for phase in Phase:
+    for phase in phases:
         tall, name = 18 * PHASE_HEIGHT[phase], phase.name.lower()
         parts.append(_bar(phase, at, 13 - tall / 2, wide, tall))
         parts.append(_text(at + wide + 4, 18, name))

@@ -33,6 +33,14 @@ PHASE_HEIGHT = {
 #: Bytes on their way to a task: a thin bar, this far below the middle of its row.
 FLIGHT_HEIGHT, FLIGHT_OFF = 0.13, -0.44
 FLIGHT = "bytes in flight"
+#: What tasks of a group do; what they compute between their calls is not known.
+GROUP_PHASES = (Phase.SEND, Phase.RECEIVE, Phase.WAIT, Phase.APPLY)
+#: Messages from row to row: what they are called, their dash and the mark at the end.
+ARROWS = (
+    ("message", "solid", "circle"),
+    ("unread", "dashed", "circle_dot"),
+    ("missing", "dotted", "x"),
+)
 PHASE_HATCH = {
     Phase.WAIT: " ",
     Phase.COMPUTE: " ",

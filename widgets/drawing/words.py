@@ -6,6 +6,8 @@ disagree. They are for those who cannot see the figure, and for the record.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kit.trace.named_rows import listed as listed
@@ -69,6 +71,9 @@ def _mean_rate(line: Columns) -> float:
 def timeline(trace: Trace, view: TimeWindow, unit: str = "step") -> str:
     """Say how the tasks of each job divided the time of the steps shown."""
     spent = trace.phase_time(view.first_step, view.last_step)
+    if unit == "call":  # messages between two calls have the number of the first
+        inside = (trace.spans["start"] < view.end) & (trace.spans["end"] > view.start)
+        spent = replace(trace, spans=trace.spans[inside]).phase_time()
     if not spent.any():
         return _NOTHING
     jobs = dict.fromkeys(name.split(":")[0] for name in trace.names)

@@ -117,6 +117,8 @@ class Share:
             said = markup("<figcaption>{}</figcaption>", snapshot.loss_words(beat))
             loss, _ = snapshot.charts_of(beat)
             places["loss"] = svg_charts.curves_chart(loss) + said
+            if moment.group is not None:
+                places["loss"] = snapshot.timeline(beat) + snapshot.calls(beat)
         self._tell(places)
 
     def _tell(self, places: Mapping[str, Html], role: str = "") -> None:

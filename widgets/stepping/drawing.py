@@ -15,6 +15,7 @@ from kit.exchange.stepping.stepped_exchange import (
     SteppedMessage,
     SteppedState,
 )
+from kit.groups.replay import ReplayedCall
 from kit.markup import Html, joined, markup, verbatim
 from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.board.sentences import cells
@@ -23,7 +24,7 @@ from widgets.drawing.looks import style as board_style
 from widgets.drawing.player import PLACE, STYLE, Frame, Track, pack, player
 from widgets.drawing.theme import TEXT_PX
 from widgets.stepping import words
-from widgets.stepping.participants import Formula
+from widgets.stepping.participants import Formula, formula_of
 
 KEY = (
     "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "
@@ -157,8 +158,9 @@ def matrix(recording: SteppedExchange, formula: Formula, position: int) -> Html:
         for member, name in enumerate(recording.names)
     )
     return markup(
-        '<table class="ps-matrix"><caption>Who holds which sum</caption><thead><tr>'
+        '<table class="ps-matrix"><caption>{}</caption><thead><tr>'
         '<th scope="col">task</th>{}</tr></thead><tbody>{}</tbody></table>',
+        "Who holds which numbers" if recording.call else "Who holds which sum",
         heads,
         rows,
     )
@@ -338,9 +340,25 @@ class Stepped(NamedTuple):
     formula: Formula
 
 
-def playing(found: Sequence[Stepped], chosen: int) -> Html:
-    """Return the content of a page that begins with the recording number `chosen`."""
-    names = (words.count(len(one.recording.workers), "worker") for one in found)
+def calls(found: Sequence[ReplayedCall]) -> Html:
+    """Return calls of a group as HTML that plays, the newest first."""
+    shown = [Stepped(one.recording, formula_of(one)) for one in found[::-1]]
+    return playing(shown, 0, [one.recording.title for one in shown], "Call")
+
+
+def playing(
+    found: Sequence[Stepped],
+    chosen: int,
+    titles: Sequence[str] = (),
+    chooses: str = "Number of workers",
+) -> Html:
+    """Return the content of a page that begins with the recording number `chosen`.
+
+    `titles` name the recordings, by default by their numbers of workers.
+    """
+    names = titles or [
+        words.count(len(one.recording.workers), "worker") for one in found
+    ]
     tracks = [*map(Track, names, map(_frames, found))]
     head, said, drawn, below = tracks[chosen].frames[0].places
     body = markup(
@@ -365,7 +383,7 @@ def playing(found: Sequence[Stepped], chosen: int) -> Html:
         moves="Messages that have arrived",
         interval_ms=_INTERVAL_MS,
         at=(chosen, 0),
-        chooses="Number of workers",
+        chooses=chooses,
     )
     styles = markup("<style>{}{}</style>", style(), STYLE)
     return markup('{}<div class="ps-board ps-stepper">{}</div>', styles, played)

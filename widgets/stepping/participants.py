@@ -18,6 +18,7 @@ from kit.exchange.plan import Group
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import Topology, by_name, per_member
+from kit.groups.replay import ReplayedCall
 
 MOST_WORKERS = 8  # more rows and columns than that cannot be read
 MOST_SERVERS = 4
@@ -132,6 +133,11 @@ class Formula:
     received: tuple[int, ...]
     n_messages: int
     text: str
+
+
+def formula_of(call: ReplayedCall) -> Formula:
+    """Return what a call of a group costs by the formulas."""
+    return Formula(call.n_bytes, call.sent, call.received, call.n_messages, "")
 
 
 def formula(topology: Topology, layout: Layout, group: Group) -> Formula:

@@ -31,6 +31,9 @@ _PHASES = {
 
 def title(recording: SteppedExchange) -> str:
     """Return what is shown, with its numbers: the head of a page or a cell."""
+    if recording.call:
+        n = count(len(recording.names), "task")
+        return f"{recording.title}: {n}, message by message"
     n_ps = len(recording.names) - len(recording.workers)
     parts = [count(n_ps, "server")] * bool(n_ps)
     parts.append(count(len(recording.workers), "worker"))
@@ -69,6 +72,8 @@ def _beginning(recording: SteppedExchange) -> str:
     size = sum(column.hi - column.lo for column in recording.columns)
     if not recording.messages:
         return "Nothing here that another worker needs: no message is sent."
+    if recording.call:
+        return "Each task has the numbers that it gave to this call."
     if not recording.agrees:
         return (
             f"Each worker has parameters of its own, {count(size, 'number')}. The "
@@ -92,8 +97,9 @@ def _sent(recording: SteppedExchange, message: SteppedMessage) -> str:
 
 
 def _contents(recording: SteppedExchange, message: SteppedMessage) -> str:
-    if message.kind in BACK:
-        return "the sum of all workers"
+    sets = {tuple(sorted(who)) for who in message.who}
+    if message.kind in BACK and not (recording.call and _is_single(sets)):
+        return _total(recording)
     sets = {tuple(sorted(who)) for who in message.who}
     if len(sets) > 1:
         return "sums of some workers"
@@ -113,7 +119,7 @@ def _then(recording: SteppedExchange, before: SteppedState, after: SteppedState)
     name = recording.names[target]
     old, new = (state.rows[target][column] for state in (before, after))
     if message.kind in BACK:
-        return f"{name} now has the result there."
+        return f"{name} now has {_them(recording, message)} there."
     if new.held is None or new.held == old.held:
         whom = "all workers" if recording.agrees else "all its neighbours"
         return f"{name} keeps it until it has the numbers of {whom}."
@@ -123,6 +129,8 @@ def _then(recording: SteppedExchange, before: SteppedState, after: SteppedState)
 
 
 def _end(recording: SteppedExchange, state: SteppedState) -> str:
+    if recording.call:
+        return ""
     done = [worker for worker in recording.workers if has_result(state, worker)]
     if len(done) < len(recording.workers) or not recording.messages:
         return ""
@@ -132,6 +140,19 @@ def _end(recording: SteppedExchange, state: SteppedState) -> str:
         )
     n = len(recording.workers)
     return f"All workers have the same sum now; divided by {n} it is the mean."
+
+
+def _is_single(sets: set[tuple[int, ...]]) -> bool:
+    return all(len(who) == 1 for who in sets)
+
+
+def _total(recording: SteppedExchange) -> str:
+    return "the result" if recording.call else "the sum of all workers"
+
+
+def _them(recording: SteppedExchange, message: SteppedMessage) -> str:
+    is_moved = recording.call and _is_single({tuple(who) for who in message.who})
+    return "these numbers" if is_moved else "the result"
 
 
 def has_result(state: SteppedState, member: int) -> bool:

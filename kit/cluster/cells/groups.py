@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.errors import KitError
+from kit.groups.replay import GivenValue, ReplayedCall, replayed
 from kit.groups.traffic import GroupAccount, GroupTraffic, heard, joined, traffic_in
 from kit.server.directory import Directory
 from kit.task import Task
@@ -74,12 +75,15 @@ class GroupLook:
         The call in which a task is now, by its short name.
     lost : tuple of str
         The tasks that do not answer.
+    calls : tuple of ReplayedCall
+        When the cell is over: the newest calls whose numbers are kept, once more.
     """
 
     trace: Trace
     traffic: GroupTraffic
     doing: dict[str, str] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    calls: tuple[ReplayedCall, ...] = ()
 
     @property
     def words(self) -> str:
@@ -120,6 +124,7 @@ class WatchedGroup:
         self._servers = servers
         self._last: GroupLook | None = None
         self._link, self._insecure = str(plain["link"]), bool(plain["insecure"])
+        self._hosts = tuple(map(int, plain["hosts"]))
 
     def look(self) -> GroupLook:
         """Ask all tasks, and return what they have counted; in the end the last."""
@@ -127,7 +132,9 @@ class WatchedGroup:
 
     def end(self) -> None:
         """Ask once more, for all that is kept: the cell is over."""
-        self._last, self.is_over = self._asked(most=None), True
+        last = self._asked(most=None)
+        last.calls = self._replayed(last.trace)
+        self._last, self.is_over = last, True
 
     def _asked(self, most: int | None = _MOST_LIVE) -> GroupLook:
         found, lost = list[GroupAccount](), list[str]()
@@ -158,6 +165,52 @@ class WatchedGroup:
             doing,
             tuple(lost),
         )
+
+    def _replayed(self, trace: Trace) -> tuple[ReplayedCall, ...]:
+        """Return the newest calls of which all tasks have kept what they gave."""
+        kept: list[dict[tuple[int, int], _Kept]] = []
+        for task in self.tasks:
+            answer = self._servers.ask(task, "group.inputs", {"group": self.id})
+            if answer is None:
+                return ()
+            kept.append(_kept_in(*answer))
+        before = [row.first_step for row in sorted(trace.epochs)]
+        found = list[ReplayedCall]()
+        for key in sorted(set.intersection(*map(set, kept))):
+            plain = [one[key] for one in kept]
+            number = before[key[0]] + key[1] if key[0] < len(before) else key[1]
+            row = next(
+                (r for r in trace.calls or () if r.first <= number <= r.last), None
+            )
+            call = replayed(
+                *(number, trace.names, plain[0].what, plain[0].options),
+                [one.given for one in plain],
+                row.words if row is not None else "",
+                self._hosts,
+            )
+            if call is not None:
+                found.append(call)
+        return tuple(found)
+
+
+class _Kept(NamedTuple):
+    """What one task gave to a call."""
+
+    what: str
+    options: dict[str, Any]
+    given: GivenValue
+
+
+def _kept_in(told: dict[str, Any], blob: bytes) -> dict[tuple[int, int], _Kept]:
+    """Return by generation and number what a task gave to its newest calls."""
+    found, at = {}, 0
+    for one in told["inputs"]:
+        data = bytes(blob[at : at + one["n_bytes"]])
+        at += one["n_bytes"]
+        given = GivenValue(one["form"], data)
+        key = one["generation"], one["number"]
+        found[key] = _Kept(one["what"], one["options"], given)
+    return found
 
 
 class CellGroups:

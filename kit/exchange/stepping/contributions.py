@@ -47,13 +47,23 @@ def place_of(term: Term) -> BufferPlace:
 class Contributions:
     """Which workers' numbers are in each buffer of one member."""
 
-    def __init__(self, columns: Sequence[Range], own: Who) -> None:
-        """Begin with the worker's own gradient; a server (empty `own`) has nothing."""
+    def __init__(
+        self,
+        columns: Sequence[Range],
+        own: Who,
+        begin: Sequence[tuple[int, Range]] | None = None,
+    ) -> None:
+        """Begin with the worker's own gradient; a server (empty `own`) has nothing.
+
+        `begin` are the regions and ranges in which its numbers are instead.
+        """
         self._columns = columns
         self._notes: dict[tuple[BufferPlace, int], Who] = {}
         self._sent: set[tuple[BufferPlace, int]] = set()
-        if own:
+        if own and begin is None:
             self._write(BufferPlace(GRAD), range(len(columns)), own)
+        for region, part in begin or ():
+            self._write(BufferPlace(region), self.columns_of(part), own)
 
     def columns_of(self, part: Range) -> tuple[int, ...]:
         """Return the columns that a range covers."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, count
 
+import numpy as np
+
 from kit.errors import FailedPreconditionError
 from kit.exchange.execution.bound_operations import Update
 from kit.exchange.execution.program import Program
@@ -52,8 +54,17 @@ class SteppedMember:
                 port = HeldPort(hold, *ends, self.memory, self.endpoint.stamp)
                 self.endpoint.add(port)
 
-    def take(self, plan: Plan | None, update: Update, n_slots: int = 0) -> None:
-        """Take the plan of the next steps; `update` makes new values of a sum."""
+    def take(
+        self,
+        plan: Plan | None,
+        update: Update,
+        n_slots: int = 0,
+        combine: np.ufunc = np.add,
+    ) -> None:
+        """Take the plan of the next steps; `update` makes new values of a sum.
+
+        `combine` is what is done instead of adding.
+        """
         self._ops = plan.ops if plan else ()
         self._ends = [*accumulate(map(len, plan.reduce))] if plan else []
         self._programs = [
@@ -65,6 +76,7 @@ class SteppedMember:
                 update=update,
                 n_slots=n_slots,
                 expects=False,
+                combine=combine,
             )
             for op in self._ops
         ]

@@ -12,15 +12,15 @@ makes no state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from kit.exchange.compression.stages import hand_out
-from kit.exchange.layout import ITEMSIZE, Layout, Range
-from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
+from kit.exchange.layout import ITEMSIZE, Layout, Range, itemsize_of
+from kit.exchange.plan import GRAD, NEXT, SELF, Group, Plan, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.stepping.contributions import BufferPlace, Contributions, Who
 from kit.exchange.stepping.held_links import HeldMessage, HeldMessages
@@ -96,7 +96,7 @@ class SteppedExchange:
     `metered` is what the members' own meters have counted in the end. They count what
     is taken, in the order of the plan; `SteppedState.traffic` counts what has arrived.
     `payloads` are the bytes of the messages, `ranges` their places. `agrees`: whether
-    all workers end with the same sum.
+    all workers end with the same sum. `call` is set for one of a group of tasks.
     """
 
     topology: str
@@ -110,6 +110,7 @@ class SteppedExchange:
     payloads: tuple[bytes, ...] = ()
     ranges: tuple[Range, ...] = ()
     agrees: bool = True
+    call: str = ""
 
     @property
     def messages(self) -> tuple[SteppedMessage, ...]:
@@ -138,30 +139,66 @@ def record(
     """
     ranges = _cut(topology, layout, group)
     n_chunks, whole = layout.n_chunks, Range(0, layout.n_bytes)
+    own = dict(zip(group.workers, values, strict=True))
+    parts = [
+        SteppedPart(
+            topology.plan(layout, group, number),
+            [(GRAD, whole, own[number])] if number in own else [],
+        )
+        for number in range(len(names))
+    ]
+    columns = tuple(_column(layout, chunk % n_chunks, part) for chunk, part in ranges)
+    found = record_parts(
+        parts, layout, names, [part for _, part in ranges], columns, group.workers, most
+    )
+    return replace(
+        found, topology=topology.name, title=topology.title, agrees=topology.agrees
+    )
+
+
+class SteppedPart(NamedTuple):
+    """What a member does, and the numbers that it begins with, with their places."""
+
+    plan: Plan | None
+    begin: Sequence[tuple[int, Range, Array]]
+
+
+def record_parts(
+    parts: Sequence[SteppedPart],
+    layout: Layout,
+    names: Sequence[str],
+    ranges: Sequence[Range],
+    columns: Sequence[Column],
+    workers: Sequence[int],
+    most: int | None = None,
+    combine: np.ufunc = np.add,
+) -> SteppedExchange:
+    """Carry out plans of all members, as `record` does; `ranges` travel as a whole."""
+    rank = {number: place for place, number in enumerate(workers)}
     with linked_members(layout, names) as (members, hold):
-        for member in members:
-            plan = topology.plan(layout, group, member.number)
-            member.take(plan, hand_out)
-        for number, value in zip(group.workers, values, strict=True):
-            members[number].memory.raw(GRAD, whole)[:] = value.view(np.uint8).data
-        recorder = _Recorder(members, hold, ranges, group, most)
+        notes = []
+        for member, (plan, begin) in zip(members, parts, strict=True):
+            member.take(plan, hand_out, combine=combine)
+            for region, part, value in begin:
+                member.memory.raw(region, part)[:] = value.view(np.uint8).data
+            own = (rank[member.number],) if member.number in rank else ()
+            places = [(region, part) for region, part, _ in begin]
+            notes.append(Contributions(ranges, own, places))
+        recorder = _Recorder(members, hold, ranges, notes, most)
         states = recorder.play()
         check_done(members)
         metered = _metered(members)
-    columns = tuple(_column(layout, chunk % n_chunks, part) for chunk, part in ranges)
-    itemsize = ITEMSIZE[layout.buckets[0].dtype]
     return SteppedExchange(
-        topology.name,
-        topology.title,
+        "",
+        "",
         tuple(names),
-        group.workers,
-        columns,
-        itemsize,
+        tuple(workers),
+        tuple(columns),
+        itemsize_of(layout.buckets[0].dtype),
         tuple(states),
         metered,
         tuple(held.payload for held in recorder.arrived),
         tuple(held.range for held in recorder.arrived),
-        topology.agrees,
     )
 
 
@@ -205,17 +242,13 @@ class _Recorder:
         self,
         members: Sequence[SteppedMember],
         hold: HeldMessages,
-        ranges: Sequence[tuple[int, Range]],
-        group: Group,
+        ranges: Sequence[Range],
+        contributions: Sequence[Contributions],
         most: int | None,
     ) -> None:
         self._members, self._hold, self._most = members, hold, most
         self.arrived: list[HeldMessage] = []
-        self._ranges = [part for _, part in ranges]
-        own = {number: (rank,) for rank, number in enumerate(group.workers)}
-        self._contributions = [
-            Contributions(self._ranges, own.get(m.number, ())) for m in members
-        ]
+        self._ranges, self._contributions = ranges, contributions
         self._rows = [self._row(member) for member in members]
         self._traffic: Traffic = {}
         self._waves: list[list[tuple[HeldMessage, SteppedMessage]]] = [[]]
