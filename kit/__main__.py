@@ -6,6 +6,8 @@ manifest          print the objects that make Kubernetes run a cluster
 credentials new   make the secrets that the tasks of a cluster share
 tf1-check         list what a TensorFlow 1.x program uses and kit.tf1 does not offer
 lessons reset     put lessons back as they were shipped, and keep yours beside them
+lessons copies    write copies for students, a key, and slides
+grade             judge the exercises and puzzles in the notebooks of a class
 """
 
 from __future__ import annotations
@@ -71,6 +73,29 @@ def _new_credentials(file: Path) -> int:
 def _reset_lessons(names: Sequence[str], folder: Path) -> int:
     print(*reset(names, folder), sep="\n")
     return 0
+
+
+def _copy_lessons(to: Path, folder: Path) -> int:
+    from kit.demo.copies import write_copies
+
+    print(*write_copies(folder, to), sep="\n")
+    return 0
+
+
+def _grade(
+    folder: Path, lessons: Path, to: Sequence[Path], limit_s: float, required: bool
+) -> int:
+    from kit.demo.grading import grade, write  # the parser answers without loading it
+
+    grades = []
+    for each in grade(folder, lessons, limit_s):
+        grades.append(each)
+        print(f"{each.submission}  {each.exercise}  {each.points}  {each.words}")
+    for path in to:
+        write(grades, path)
+    points = sum(each.points for each in grades)
+    print(f"{points} of {len(grades)} exercises are right.")
+    return 0 if points == len(grades) or not required else 1
 
 
 def _check(files: Sequence[Path]) -> int:
@@ -177,6 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_manifest(commands)
     _add_credentials(commands)
     _add_lessons(commands)
+    _add_grade(commands)
     _add_check(commands)
     return parser
 
@@ -318,8 +344,55 @@ def _add_lessons(commands: Any) -> None:
     back.add_argument(
         "names", nargs="*", metavar="LESSON", help="how it begins, as 03; else all"
     )
-    back.add_argument(
-        "--folder", type=Path, default=Path("notebooks"), metavar="DIR", help="of them"
+    copies = actions.add_parser(
+        "copies",
+        help="write copies without solutions, with them unfolded, and as slides",
+    )
+    copies.set_defaults(command=_copy_lessons)
+    copies.add_argument("to", type=Path, metavar="FOLDER", help="of the copies")
+    for action in (back, copies):
+        action.add_argument(
+            "--folder",
+            type=Path,
+            default=Path("notebooks"),
+            metavar="DIR",
+            help="of the lessons (notebooks)",
+        )
+
+
+def _add_grade(commands: Any) -> None:
+    grade = commands.add_parser(
+        "grade",
+        help="judge the exercises and puzzles in the notebooks of a class",
+        description="Runs each notebook's answers in bubblewrap: no network, read-only "
+        "files, limits of time and memory. The exit code is 0 if all could be judged.",
+    )
+    grade.set_defaults(command=_grade)
+    grade.add_argument("folder", type=Path, metavar="FOLDER", help="of the notebooks")
+    grade.add_argument(
+        "--lessons",
+        type=Path,
+        default=Path("notebooks"),
+        metavar="DIR",
+        help="as they were shipped (notebooks)",
+    )
+    grade.add_argument(
+        "--to",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the grades there too: .csv or .json; may be given twice",
+    )
+    grade.add_argument(
+        "--limit-s",
+        type=float,
+        default=120,
+        metavar="N",
+        help="for the exercises of one notebook (120)",
+    )
+    grade.add_argument(
+        "--required", action="store_true", help="exit with 1 unless all are right"
     )
 
 
