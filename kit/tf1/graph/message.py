@@ -45,9 +45,8 @@ class CheckedMessage:
 
     def __init__(self, **fields: Any) -> None:
         """Fill the fields given; raises `ValueError` for one that does not exist."""
-        values = {name: _default(kind) for name, kind in self.FIELDS.items()}
-        object.__setattr__(self, "_values", values)
-        object.__setattr__(self, "_set", set())
+        # A default is made when it is asked for: messages have many fields.
+        self.__dict__.update(_values={}, _set=set())
         for name, value in fields.items():
             if name not in self.FIELDS:
                 raise ValueError(
@@ -61,7 +60,7 @@ class CheckedMessage:
         kind = self.FIELDS[name]
         values: dict[str, Any] = self.__dict__["_values"]
         if isinstance(kind, list | dict):
-            _extend(self, name, kind, values[name], value)
+            _extend(self, name, kind, getattr(self, name), value)
         elif _is_message(kind):
             if not isinstance(value, kind):
                 raise _wrong(self, name, value)
@@ -73,8 +72,10 @@ class CheckedMessage:
     def __getattr__(self, name: str) -> Any:
         # `copy` and `pickle` ask a new object for `__setstate__`, before it is filled.
         values = self.__dict__.get("_values", {})
-        if name not in values:
+        if name not in self.FIELDS:
             raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
+        if name not in values:  # at once, where two threads ask for it
+            values.setdefault(name, _default(self.FIELDS[name]))
         return values[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -92,10 +93,10 @@ class CheckedMessage:
         """Whether a field was set."""
         if name not in self.FIELDS:
             raise ValueError(f"{type(self).__name__} has no field {name!r}.")
-        kind = self.FIELDS[name]
-        if _is_message(kind):
-            return name in self._set or bool(self._values[name] != kind())
-        return bool(self._values[name])
+        kind, value = self.FIELDS[name], self._values.get(name)
+        if _is_message(kind) and value is not None:
+            return name in self._set or bool(value != kind())
+        return bool(value)
 
     def CopyFrom(self, other: Self) -> None:
         """Take over all fields of another message."""
@@ -111,32 +112,33 @@ class CheckedMessage:
             kind = self.FIELDS[name]
             if _is_message(kind):
                 if hasattr(kind, "MergeFrom"):
-                    self._values[name].MergeFrom(value)
+                    getattr(self, name).MergeFrom(value)
                 elif value != kind():
                     self._values[name] = value
             elif isinstance(kind, list):
-                self._values[name].extend(value)
+                getattr(self, name).extend(value)
             elif isinstance(kind, dict):
-                self._values[name].update(value)
+                getattr(self, name).update(value)
             elif value != _default(kind):
                 self._values[name] = value
 
     def Clear(self) -> None:
         """Reset all fields to their defaults."""
-        for name, kind in self.FIELDS.items():
-            self._values[name] = _default(kind)
+        self._values.clear()
         self._set.clear()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return bool(self._values == other.__dict__["_values"])
+        known = self._values.keys() | other.__dict__["_values"].keys()
+        return all(getattr(self, name) == getattr(other, name) for name in known)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = type(self)()
-        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        new = object.__new__(type(self))
+        values = {name: _copied(one) for name, one in self._values.items()}
+        new.__dict__.update(_values=values, _set=set(self._set))
         return new
 
     def __str__(self) -> str:
@@ -165,6 +167,18 @@ class CheckedMessage:
                 held[name] = readers[kind]()
             reader.skip(",;")
         return cls(**held)
+
+
+_PLAIN = (bool, int, float, str, bytes)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a field's value; a general copy of a graph takes seconds."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Repeated):
+        return Repeated(value._kind, map(_copied, value))
+    return [*map(_copied, value)] if type(value) is list else copy.deepcopy(value)
 
 
 class Repeated(list[Any]):
@@ -200,9 +214,8 @@ def _default(kind: Any) -> Any:
 def plain_of(message: CheckedMessage) -> dict[str, Any]:
     """Return the fields that are set as data for JSON; `message_of` reads it."""
     found = {}
-    for name, kind in message.FIELDS.items():
-        value = message._values[name]
-        if value != _default(kind):
+    for name, value in message._values.items():
+        if value != _default(message.FIELDS[name]):
             found[name] = _plain(value)
     return found
 
@@ -277,6 +290,8 @@ def _one(message: CheckedMessage, name: str, kind: Any, value: Any) -> Any:
 def _lines(message: CheckedMessage) -> list[str]:
     found = []
     for name, kind in message.FIELDS.items():
+        if name not in message._values:
+            continue
         value = message._values[name]
         if message.IS_ONE_OF and name in message._set and not _is_message(kind):
             found.append(_text(name, value, kind))

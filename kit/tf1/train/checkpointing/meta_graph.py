@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kit.checkpoint.files import replace_file
 from kit.errors import InvalidArgumentError, ProtocolError
-from kit.graph.node import Node, from_plain, to_plain
+from kit.graph.node import Node, from_plain, node_of, to_plain
 from kit.session.transport.serialization import pack, unpack
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys
@@ -108,6 +108,14 @@ class Kept(NamedTuple):
     from_proto: Callable[..., Any]
 
 
+class Content(NamedTuple):
+    """What a file holds."""
+
+    nodes: list[Node]
+    saver_def: SaverDef | None
+    collections: dict[str, CollectionDef]
+
+
 # By the name of the collection. Savers add themselves, since they need this module.
 KEPT: dict[str, Kept] = {
     GraphKeys.QUEUE_RUNNERS: Kept(QueueRunnerDef, QueueRunner.from_proto),
@@ -159,8 +167,7 @@ def export_scoped_meta_graph(
     made = MetaGraphDef(meta_info_def or info, GraphDef(nodes, given.versions))
     if saver_def is not None:
         made.saver_def = saver_def
-    keys = collection_list or graph.get_all_collection_keys()
-    for key in sorted(keys):
+    for key in sorted(collection_list or graph.get_all_collection_keys()):
         values = graph.get_collection(key)
         if others and key == GraphKeys.SAVERS:
             values = [one for one in values if one.saver_def == saver_def]
@@ -168,8 +175,22 @@ def export_scoped_meta_graph(
         if found is not None:
             made.collection_def[key] = found
     if filename is not None:
-        replace_file(Path(filename), str(made).encode() if as_text else _packed(made))
+        content = read_meta_graph(made)
+        data = str(made).encode() if as_text else _packed(content)
+        replace_file(Path(filename), data)
     return made, _variables_in(graph, scope)
+
+
+def write_meta_graph(filename: str, graph: Graph, saver_def: SaverDef | None) -> None:
+    """Write a whole graph, without making messages of its operations."""
+    pairs = (
+        (key, _collection(key, graph.get_collection(key), ""))
+        for key in sorted(graph.get_all_collection_keys())
+    )
+    collections = {key: one for key, one in pairs if one is not None}
+    nodes = [node_of(op) for op in graph.ops]
+    content = Content(nodes, saver_def, collections)
+    replace_file(Path(filename), _packed(content))
 
 
 def _variables_in(graph: Graph, scope: str) -> dict[str, Any]:
@@ -238,27 +259,19 @@ def _collection(key: str, values: Sequence[Any], scope: str) -> CollectionDef | 
     return CollectionDef(node_list=_Names(value=kept)) if kept else None
 
 
-def _packed(made: MetaGraphDef) -> bytes:
-    nodes, arrays = to_plain(nodes_of(made.graph_def))
+def _packed(given: Content) -> bytes:
+    nodes, arrays = to_plain(given.nodes)
     meta = {
         "meta_graph": 1,
         "nodes": nodes,
-        "saver": plain_of(made.saver_def) if made.HasField("saver_def") else None,
-        "collections": {key: plain_of(x) for key, x in made.collection_def.items()},
+        "saver": None if given.saver_def is None else plain_of(given.saver_def),
+        "collections": {key: plain_of(x) for key, x in given.collections.items()},
     }
     return b"".join(pack(meta, arrays))
 
 
 # --------------------------------------------------------------------------------------
 # From a message or a file to a graph.
-
-
-class Content(NamedTuple):
-    """What is imported."""
-
-    nodes: list[Node]
-    saver_def: SaverDef | None
-    collections: dict[str, CollectionDef]
 
 
 def read_meta_graph(given: MetaGraphDef | str) -> Content:

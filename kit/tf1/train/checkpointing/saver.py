@@ -38,6 +38,9 @@ from kit.tf1.train.checkpointing.meta_graph import (
     import_scoped_meta_graph,
     read_meta_graph,
 )
+from kit.tf1.train.checkpointing.meta_graph import (
+    write_meta_graph as write_meta_graph_of,
+)
 from kit.tf1.train.checkpointing.saver_ops import (
     SaverDef,
     add_saver_ops,
@@ -261,8 +264,8 @@ class Saver:
             if write_state:
                 self._remember(path, prefix, file_name, meta_graph_suffix)
         if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(f"{prefix}.{meta_graph_suffix}")
+            path = f"{prefix}.{meta_graph_suffix}"
+            write_meta_graph_of(path, sess.graph, self.saver_def)
         return None if self._is_empty else prefix
 
     def _prefix(self, sess: Any, path: str, step: Any, file_name: str) -> str:
