@@ -13,6 +13,7 @@ from kit.tf1.ops.creation import range as numbered
 from kit.tf1.ops.join import concat
 from kit.tf1.ops.reduce import cumsum, reduce_prod, reduce_sum
 from kit.tf1.ops.shape import broadcast_to, expand_dims, reshape, squeeze, transpose
+from kit.tf1.ops.shape import rank as rank_of
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import axes, index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
@@ -90,13 +91,18 @@ def _gathered_by_batch(
 def _with_batch(table: Any, places: Any, n: int) -> Any:
     """Return coordinates with the numbers of their batches before them."""
     rank = places.shape.ndims
-    if rank is None or not 0 <= n < rank:
+    if n < 0 or (rank is not None and n >= rank):
         raise ValueError(f"batch_dims is {n}, but the indices have {rank} axes.")
+    in_run = None if rank is not None else fill(expand_dims(rank_of(places), 0), 1)
     sizes = shape_of(places, out_type=places.dtype.base_dtype)
     axes = []
     for i in range(n):
         numbers = numbered(sizes[i], dtype=places.dtype.base_dtype)
-        column = reshape(numbers, [-1 if j == i else 1 for j in range(rank)])
+        if in_run is None:
+            lengths: Any = [-1 if j == i else 1 for j in range(rank)]
+        else:
+            lengths = concat([in_run[:i], [-1], in_run[i + 1 :]], 0)
+        column = reshape(numbers, lengths)
         axes.append(broadcast_to(column, concat([sizes[:-1], [1]], 0)))
     return concat([*axes, places], -1)
 

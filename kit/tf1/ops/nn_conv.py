@@ -136,6 +136,16 @@ class _Options:
     def how(self) -> _How:
         return _how(self.strides, self.padding, self.dilations, self.data_format)
 
+    @property
+    def how_back(self) -> _How:
+        """The same for a gradient, whose borders the original checks in the run."""
+        borders = self.padding
+        is_text = borders is None or isinstance(borders, str)
+        if not is_text and np.size(borders) == 8 and np.min(borders) < 0:
+            message = f"padding is {borders!r}; all its numbers must be nonnegative."
+            raise InvalidArgumentError(None, None, message)
+        return self.how
+
 
 @with_options(_Options)
 def conv2d(input: Any, filter: Any = None, *, filters: Any = None, options: Any) -> Any:
@@ -180,7 +190,7 @@ def conv2d_backprop_input(
 ) -> Any:
     """Return the gradient of `conv2d` by images of these sizes, from its result's."""
     given = one_of("filters", filters, "filter", filter)
-    how = options.how
+    how = options.how_back
     values = [input_sizes, given, out_backprop]
     with op_scope(options.name, "Conv2DBackpropInput", values) as scope:
         dy = argument("Conv2DBackpropInput", "out_backprop", out_backprop)
@@ -215,7 +225,7 @@ def conv2d_backprop_filter(
     input: Any, filter_sizes: Any, out_backprop: Any = None, *, options: Any
 ) -> Any:
     """Return the gradient of `conv2d` by filters of these sizes, from its result's."""
-    how = options.how
+    how = options.how_back
     values = [input, filter_sizes, out_backprop]
     with op_scope(options.name, "Conv2DBackpropFilter", values) as scope:
         x = argument("Conv2DBackpropFilter", "input", input)
