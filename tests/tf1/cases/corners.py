@@ -210,3 +210,9 @@ def case_variable_in_parts_is_read_at_once(tf: Any) -> Any:
         made = tf.get_variable("w", [4])
     with tf.control_dependencies([tf.no_op()]):
         return [one.name for one in made.as_tensor().op.control_inputs]
+
+
+def case_batches_of_indices_of_unknown_rank(tf: Any) -> Any:
+    rows, places = tf.reshape(tf.range(12), [2, 3, 2]), tf.placeholder(tf.int32)
+    found = tf.gather_nd(rows, places, batch_dims=1)
+    return run(tf, found, {places: [[[2], [0]], [[1], [1]]]})
