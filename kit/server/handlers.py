@@ -41,7 +41,7 @@ from kit.training.core.agreement import Verdict
 from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator, never
 from kit.training.core.job import Job
 from kit.training.core.news import MOST_ROWS, N_CURSORS, parameters, poll
-from kit.training.core.questions import FAIL, QUESTIONS, MemberQuestion
+from kit.training.core.questions import FAIL, MemberQuestion, all_questions
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Handler
 
@@ -84,7 +84,8 @@ class Handlers:
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
         asked = {
-            f"run.{question.name}": self._handler(question) for question in QUESTIONS
+            f"run.{question.name}": self._handler(question)
+            for question in all_questions()
         }
         elastic = load_if_there("kit.server.elastic.handlers:ElasticHandlers")
         return {

@@ -24,15 +24,9 @@ from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.core.context import MemberContext
 from kit.training.core.job import Job
-from kit.training.core.questions import (
-    WHERE,
-    WROTE,
-    CoordinatorClient,
-    Key,
-    MemberQuestion,
-    ShardPath,
-)
+from kit.training.core.questions import CoordinatorClient, MemberQuestion
 from kit.training.features.checkpointing import writer
+from kit.training.features.checkpointing.questions import WHERE, WROTE, Key, ShardPath
 from kit.wire.frame import Buffer
 
 ME, FILE = 1, "worker-1.safetensors"

@@ -16,7 +16,7 @@ from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
 from kit.training.core.job import Job
-from kit.training.core.questions import Key
+from kit.training.features.checkpointing.questions import Key
 from kit.training.features.checkpointing.save_coordinator import SaveCoordinator
 
 WRITERS = (0, 1)

@@ -269,10 +269,6 @@ class TrainingCoordinator:
         """Before which step the training began, in its first generation."""
         return self._agreement.now.began
 
-    def kept(self, member: int) -> bytes:
-        """Return what a member's step function had kept by the checkpoint, packed."""
-        return self.store.kept(member) if self.store is not None else b""
-
     def _saving(self, step: int) -> None:
         with self._changed:
             self._agreement.save("begun", step)

@@ -14,12 +14,12 @@ Theory of operation
     arrive  prepared  beat  fail  leave      of every member
     come_back  rejoin                        of one that was lost, by its new process
     copied                                   of one with copies in other tasks' memory
-    kept  where  collect  wrote              of one that writes checkpoints
+
+    Features ask by rows of their own (`all_questions`).
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +28,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kit.arithmetic import MOST_THREADS
 from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
+from kit.features import load_if_there
 from kit.message_fields import (
     ERROR,
     Fields,
@@ -47,7 +48,6 @@ from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator
 from kit.training.core.digests import DigestReport
 from kit.training.data.agreement import DataReport
 from kit.wire.frame import Buffer
-from kit.wire.message import unpack_text
 from kit.wire.rpc import Caller, ReconnectingCaller
 
 Message = tuple[dict[str, Any], Buffer]
@@ -64,17 +64,6 @@ class HeartbeatReply(NamedTuple):
     error: KitError | None
     lost: frozenset[int]
     epoch: int
-
-
-#: The step, and the boundary at which the save was agreed; 0 for those that all know.
-Key = tuple[int, int]
-
-
-class ShardPath(NamedTuple):
-    """Where a writer writes: a path, or none because it has to wait or give up."""
-
-    state: str  # "write", "wait" or "drop"
-    path: str = ""
 
 
 class ReplyCodec(NamedTuple, Generic[Reply]):
@@ -107,10 +96,6 @@ HEARTBEAT: Final = ReplyCodec[HeartbeatReply](
     lambda plain, _: HeartbeatReply(
         _error_in(plain), frozenset(map(int, plain["lost"])), int(plain["epoch"])
     ),
-)
-SHARD_PATH: Final = ReplyCodec[ShardPath](
-    lambda path: (path._asdict(), b""),
-    lambda plain, _: ShardPath(str(plain["state"]), str(plain["path"])),
 )
 
 
@@ -164,7 +149,6 @@ class MemberQuestion(Generic[Reply]):
 _DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
 _REPORT: Final = row_of(whole(0), whole(0), whole(-1), list_of(_DIGEST))
 _NUMBER: Final = {"number": whole(0)}  # of a boundary
-_KEY: Final = {"key": row_of(whole(0), whole(0))}  # of a checkpoint
 
 
 def _beat(
@@ -187,24 +171,6 @@ def _fail(
     has_hung_up: HungUp,
 ) -> KitError | None:
     return coordinator.fail(error, by=member, patience_s=patience_s)
-
-
-def _where(coordinator: TrainingCoordinator, member: int, key: Key) -> ShardPath:
-    found: ShardPath = coordinator.save_coordinator.where(key)
-    return found
-
-
-def _collect(
-    coordinator: TrainingCoordinator, member: int, key: Key, offset: int, blob: Buffer
-) -> None:
-    coordinator.save_coordinator.collect(member, key, offset, blob)
-
-
-def _wrote(
-    coordinator: TrainingCoordinator, member: int, key: Key, wrong: str, blob: Buffer
-) -> None:
-    entry = None if wrong else unpack_text(bytes(blob))
-    coordinator.save_coordinator.wrote(member, key, entry, wrong)
 
 
 ARRIVE: Final = MemberQuestion(
@@ -244,23 +210,16 @@ REJOIN: Final = MemberQuestion(
 COPIED: Final = MemberQuestion(
     "copied", {"step": whole(0)}, TrainingCoordinator.copied, NOTHING
 )
-KEPT: Final = MemberQuestion("kept", {}, TrainingCoordinator.kept, BLOB, is_large=True)
-WHERE: Final = MemberQuestion("where", _KEY, _where, SHARD_PATH, is_large=True)
-COLLECT: Final = MemberQuestion(
-    "collect",
-    {**_KEY, "offset": whole(0)},
-    _collect,
-    NOTHING,
-    has_blob=True,
-    is_large=True,
-)
-WROTE: Final = MemberQuestion(
-    "wrote", {**_KEY, "wrong": text()}, _wrote, NOTHING, has_blob=True, is_large=True
-)
 QUESTIONS: Final[Sequence[MemberQuestion[Any]]] = (
     *(ARRIVE, PREPARED, BEAT, FAIL, LEAVE, COME_BACK, REJOIN),
-    *(COPIED, KEPT, WHERE, COLLECT, WROTE),
+    COPIED,
 )
+
+
+def all_questions() -> Sequence[MemberQuestion[Any]]:
+    """Return these questions, and those of the features that are there."""
+    saves = load_if_there("kit.training.features.checkpointing.questions:QUESTIONS")
+    return (*QUESTIONS, *(saves or ()))
 
 
 # --------------------------------------------------------------------------------------
@@ -404,11 +363,11 @@ class CoordinatorClient:
 
     def arrive(self, number: int, step: int) -> Answer:
         """Come to boundary `number`, before `step`."""
-        return self._ask(ARRIVE, number=number, step=step)
+        return self.ask(ARRIVE, number=number, step=step)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
-        return self._ask(PREPARED, number=number, refusal=refusal)
+        return self.ask(PREPARED, number=number, refusal=refusal)
 
     def beat(
         self, digests: Sequence[DigestReport] = (), data: Sequence[DataReport] = ()
@@ -417,15 +376,15 @@ class CoordinatorClient:
 
         Returns what has happened.
         """
-        return self._ask(BEAT, digests=digests, data=data)
+        return self.ask(BEAT, digests=digests, data=data)
 
     def come_back(self) -> None:
         """Say that this is the new process of a member that was lost."""
-        self._ask(COME_BACK, process=self._process)
+        self.ask(COME_BACK, process=self._process)
 
     def rejoin(self) -> tuple[Answer, int]:
         """Ask for the boundary at which such a member takes part again."""
-        return self._ask(REJOIN)
+        return self.ask(REJOIN)
 
     def fail(self, error: KitError, patience_s: float) -> KitError | None:
         """Report that this member cannot go on.
@@ -433,43 +392,27 @@ class CoordinatorClient:
         Returns what the training failed with; None if that is not clear after
         `patience_s`, or if it goes on without this member.
         """
-        return self._ask(FAIL, patience_s=patience_s, error=error)
+        return self.ask(FAIL, patience_s=patience_s, error=error)
 
     def leave(self) -> None:
         """Say that this member ends in good order."""
-        self._ask(LEAVE)
+        self.ask(LEAVE)
 
     def copied(self, step: int) -> None:
         """Say that this member's copy before `step` is in another task's memory."""
-        self._ask(COPIED, step=step)
-
-    def kept(self) -> bytes:
-        """Ask what this member's step function had kept by the checkpoint."""
-        return self._ask(KEPT)
-
-    def where(self, key: Key) -> ShardPath:
-        """Ask where the shard of a checkpoint belongs."""
-        return self._ask(WHERE, key=key)
-
-    def collect(self, key: Key, offset: int, block: Any) -> None:
-        """Have a block of a shard written on the coordinator's host."""
-        self._ask(COLLECT, block, key=key, offset=offset)
-
-    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """Hand in the entry of a shard, as plain data, or why there is none."""
-        # In the blob: it is as long as there are parameters.
-        self._ask(WROTE, json.dumps(entry).encode(), key=key, wrong=wrong)
+        self.ask(COPIED, step=step)
 
     def close(self) -> None:
         """Let go of the links."""
         self._way.close()
 
-    def _ask(
+    def ask(
         self,
         question: MemberQuestion[Reply],
         blob: Buffer = b"",
         patience_s: float | None = None,
         **values: Any,
     ) -> Reply:
+        """Ask a question; its `values` by name."""
         limit_s = _PATIENCE_S if patience_s is None else patience_s
         return self._way.ask(question, values, blob, limit_s)

@@ -70,8 +70,8 @@ from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
 from kit.exchange.layout import tensors_of
 from kit.trace.named_rows import SaveRow
 from kit.training.core.job import Job
-from kit.training.core.questions import Key, ShardPath
 from kit.training.features.checkpointing.collected import CollectedFile, shard_file
+from kit.training.features.checkpointing.questions import Key, ShardPath
 
 # --------------------------------------------------------------------------------------
 # One save of a training under way: who writes, what is there, what came of it.

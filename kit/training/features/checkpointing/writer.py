@@ -7,12 +7,14 @@ that is still writing takes part in no other save, which then fails as a whole.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from kit.errors import KitError
 from kit.exchange.plan import Owned
 from kit.training.core.axes import ranges_of
 from kit.training.core.context import MemberContext
-from kit.training.core.questions import CoordinatorClient, Key
+from kit.training.core.questions import CoordinatorClient
 from kit.training.core.snapshot import (
     Buffers,
     Shard,
@@ -33,6 +35,13 @@ from kit.training.core.snapshot import (
     take,
 )
 from kit.training.features.checkpointing.collected import SentFile, shard_file
+from kit.training.features.checkpointing.questions import (
+    COLLECT,
+    KEPT,
+    WHERE,
+    WROTE,
+    Key,
+)
 from kit.training.features.checkpointing.resume import CheckpointStore
 from kit.training.worker import kept_state
 
@@ -79,7 +88,7 @@ class CheckpointWriter(Sink):
         is_restored = step > 0 and context.endpoint.stamp.epoch == 1
         is_empty = not context.state and not context.compression
         if is_restored and context.me in keeps and is_empty:
-            context.keep(self._client.kept())
+            context.keep(self._client.ask(KEPT))
         ranges = ranges_of(owners, context.me)
         self._buffers = Buffers(n_bytes_of(ranges, len(job.slots)), private)
         if context.me in self._writers:
@@ -161,7 +170,7 @@ class CheckpointWriter(Sink):
             is_open = saves is None or saves.open(key) is not None
             if shard is None:
                 if wrong and is_open:
-                    self._client.wrote(key, None, wrong)
+                    self._hand_in(key, None, wrong)
             else:
                 self._write(key, shard, buffers, is_open=is_open)
             if saves is not None:
@@ -177,7 +186,7 @@ class CheckpointWriter(Sink):
                 return
             file = draft / shard_file(self._context.task)
             is_here = _sees(draft)  # else it is on the coordinator's host alone
-            files = FILES if is_here else SentFile(partial(self._client.collect, key))
+            files = FILES if is_here else SentFile(partial(self._send, key))
             entry = write_shard(file, self._pieces(shard), files).to_plain()
         except Exception as error:  # no memory, no disk: the save fails, nothing else
             wrong = getattr(error, "message", repr(error))
@@ -186,7 +195,15 @@ class CheckpointWriter(Sink):
             assert shard.buffer is not None, "it was taken here"
             buffers.give_back(shard.buffer)
             self._is_idle.set()
-        self._client.wrote(key, entry, wrong)
+        self._hand_in(key, entry, wrong)
+
+    def _hand_in(self, key: Key, entry: Any, wrong: str) -> None:
+        """Hand in the entry of a shard, as plain data, or why there is none."""
+        # In the blob: it is as long as there are parameters.
+        self._client.ask(WROTE, json.dumps(entry).encode(), key=key, wrong=wrong)
+
+    def _send(self, key: Key, offset: int, block: Any) -> None:
+        self._client.ask(COLLECT, block, key=key, offset=offset)
 
     def _pieces(self, shard: Shard) -> list[Piece]:
         context, job = self._context, self._context.job
@@ -201,7 +218,7 @@ class CheckpointWriter(Sink):
     def _draft(self, key: Key) -> Path | None:
         """Wait until the coordinator says where to write; None if nowhere."""
         give_up = time.monotonic() + self._context.job.settings.save_deadline_s
-        while (place := self._client.where(key)).state == "wait":
+        while (place := self._client.ask(WHERE, key=key)).state == "wait":
             if time.monotonic() > min(give_up, self._give_up):
                 return None
             time.sleep(_LOOK_S)
