@@ -160,7 +160,23 @@ def imported(tf: Any, *given: Any, **options: Any) -> Any:
         return [all_names, shown]
 
 
+def in_parts(tf: Any, folder: Path) -> Any:
+    prefix = str(folder / "m")
+    with tf.Graph().as_default():
+        with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
+            w = tf.get_variable("w", [4], initializer=tf.ones_initializer())
+        tf.add_to_collection("kept", w)
+        with initialized(tf) as session:
+            tf.train.Saver().save(session, prefix)
+    with tf.Graph().as_default():
+        saver = tf.train.import_meta_graph(prefix + ".meta")
+        with tf.Session() as session:
+            saver.restore(session, prefix)
+            return [names(tf.global_variables()), session.run("a/w:0")]
+
+
 CASES = {
+    "in_parts": in_folder(in_parts),
     "goes_on": in_folder(program_goes_on),
     "collections": in_folder(collections_come_back),
     "scope": in_folder(below_a_scope),

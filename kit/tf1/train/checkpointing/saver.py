@@ -47,6 +47,7 @@ from kit.tf1.train.checkpointing.saver_ops import (
     saveables_of,
 )
 from kit.tf1.train.global_step import global_step as value_of_step
+from kit.tf1.variables.partitioned import PartitionedVariable
 
 # --------------------------------------------------------------------------------------
 # Which checkpoints a saver has written, and which it removes when it writes another.
@@ -223,6 +224,7 @@ class Saver:
             sharded=self._sharded,
             reshape=self._reshape,
         )
+        _join_parts(get_default_graph())
         made.max_to_keep = self._max_to_keep or 0
         made.keep_checkpoint_every_n_hours = self._every_n_hours
 
@@ -409,6 +411,16 @@ class Saver:
     def from_proto(saver_def: SaverDef, import_scope: str | None = None) -> Saver:
         """Return a saver that uses operations of the default graph."""
         return Saver(saver_def=saver_def, name=import_scope)
+
+
+def _join_parts(graph: Any) -> None:
+    """Let a meta graph name variables in parts of collections, by what joins them."""
+    keys = graph.get_all_collection_keys()
+    values = [one for key in keys for one in graph.get_collection(key)]
+    names = {op.name for op in graph.ops}
+    for one in values:
+        if isinstance(one, PartitionedVariable) and one.name not in names:
+            names.add(one.as_tensor().op.name)
 
 
 def _with_names(given: SaverDef, change: Callable[[str], str]) -> SaverDef:
