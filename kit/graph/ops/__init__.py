@@ -8,6 +8,7 @@ from kit.graph.ops.array import blocks as blocks
 from kit.graph.ops.array import branches as branches
 from kit.graph.ops.array import broadcast as broadcast
 from kit.graph.ops.array import choose as choose
+from kit.graph.ops.array import fed_axis as fed_axis
 from kit.graph.ops.array import fill as fill
 from kit.graph.ops.array import join as join
 from kit.graph.ops.array import numpy_shape as numpy_shape

@@ -15,7 +15,7 @@ from kit.tf1.ops.reduce import cumsum, reduce_prod, reduce_sum
 from kit.tf1.ops.shape import broadcast_to, expand_dims, reshape, squeeze, transpose
 from kit.tf1.ops.shape import rank as rank_of
 from kit.tf1.ops.shape import shape as shape_of
-from kit.tf1.ops.write import axes, index, ints, vector, whole
+from kit.tf1.ops.write import along, axes, index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
 from kit.tf1.tensor.operators import MASKED
@@ -39,8 +39,10 @@ def gather(
     with op_scope(name, "GatherV2", [params, indices, axis]) as scope:
         table = argument("GatherV2", "params", params)
         rows = index("GatherV2", "indices", indices)
-        place = 0 if axis is None else whole("GatherV2", "axis", axis)
-        return create("GatherV2", table, rows, name=scope, axis=place)
+        ranks = table.shape.ndims, rows.shape.ndims
+        rank = None if None in ranks else max(sum(ranks) - 1, 0)
+        place = 0 if axis is None else axis
+        return along("GatherV2", [table, rows], place, scope, rank).outputs[0]
 
 
 def gather_nd(

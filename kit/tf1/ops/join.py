@@ -11,7 +11,7 @@ from kit.graph.op import Tensor
 from kit.graph.static import axis_of
 from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.shape import broadcast_to, reshape
-from kit.tf1.ops.write import hinted, settled, whole
+from kit.tf1.ops.write import along, hinted, settled, whole
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -32,9 +32,13 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
             return identity(given[0], name=name)
     with op_scope(name, "concat", [given, axis]) as scope:
         parts = _alike("ConcatV2", "values", given)
-        return create(
-            "ConcatV2", *parts, name=scope, axis=whole("ConcatV2", "axis", axis)
-        )
+        ranks = {one.shape.ndims for one in parts} - {None}
+        if len(ranks) > 1:
+            raise ValueError(f"tensors of {sorted(ranks)} axes cannot be joined.")
+        rank = next(iter(ranks), None)
+        if rank == 0:
+            raise ValueError("Can't concatenate scalars (use tf.stack instead)")
+        return along("ConcatV2", parts, axis, scope, rank).outputs[0]
 
 
 def _alike(op_type: str, name: str, values: list[Any]) -> list[Any]:
@@ -112,10 +116,11 @@ def split(
         sizes = np.asarray(num_or_size_splits).tolist()  # more than a graph folds
     with op_scope(name, "split", [value, axis]) as scope:
         found = argument("Split", "value", value)
-        attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}
         if isinstance(sizes, int):
-            op = create_op("Split", found, name=scope, num=sizes, **attrs)
-        elif isinstance(sizes, list):
+            rank = found.shape.ndims
+            return list(along("Split", [found], axis, scope, rank, num=sizes).outputs)
+        attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}
+        if isinstance(sizes, list):
             if num is not None and num != len(sizes):
                 raise ValueError(f"num is {num}, but there are {len(sizes)} sizes.")
             op = create_op("SplitV", found, name=scope, sizes=tuple(sizes), **attrs)

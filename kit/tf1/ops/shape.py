@@ -13,7 +13,7 @@ from kit.graph.ops.array import shape as native
 from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
 from kit.tf1.ops.arithmetic import cast, conj
-from kit.tf1.ops.write import axes, index, one_of, value_now, vector
+from kit.tf1.ops.write import axes, fed, index, one_of, value_now, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
@@ -203,8 +203,10 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Return the tensor with its elements in reverse order along some axes."""
     with op_scope(name, "ReverseV2", [tensor, axis]) as scope:
         found = argument("ReverseV2", "tensor", tensor)
-        turned = axes("ReverseV2", "axis", vector("ReverseV2", "axis", axis))
-        known = found.static.shape
+        places, known = vector("ReverseV2", "axis", axis), found.static.shape
+        if isinstance(places, Tensor) and places.static.value is None:
+            return fed("ReverseV2", [found], places, scope, known).outputs[0]
+        turned = axes("ReverseV2", "axis", places)
         if known is not None:
             turned = tuple(axis_of(one, len(known)) for one in turned)
         return create("ReverseV2", found, name=scope, axis=turned)

@@ -6,6 +6,7 @@ that `tf.add(x, 1.0)` makes `Add` and the constant `Add/y`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from kit.tf1.tensor.convert import (
     arguments,
     convert_to_tensor,
     create,
+    create_op,
     op_scope,
 )
 from kit.tf1.tensor.dtypes import int32
@@ -109,6 +111,34 @@ def whole(op_type: str, name: str, value: Any) -> int:
             f"{value!r}."
         )
     return found
+
+
+def along(
+    op_type: str,
+    xs: Sequence[Any],
+    axis: Any,
+    name: str,
+    rank: int | None,
+    **attrs: Any,
+) -> Any:
+    """Add an operation along an axis, of results that have so many axes.
+
+    Where only a run knows the axis, their sizes are unknown and there is no gradient.
+    """
+    given = index(op_type, "axis", axis)
+    if given.static.value is not None:
+        place = whole(op_type, "axis", given)
+        return create_op(op_type, *xs, name=name, axis=place, **attrs)
+    sizes = None if rank is None else (None,) * rank
+    return fed(op_type, xs, given, name, sizes, **attrs)
+
+
+def fed(
+    op_type: str, xs: Sequence[Any], axis: Any, name: str, shape: Any, **attrs: Any
+) -> Any:
+    """Add an operation along an axis that only a run knows, with results of a shape."""
+    more = {"op": op_type, "n": int(attrs.get("num", 1)), "shape": shape}
+    return create_op("AlongAxis", *xs, axis, name=name, **more, **attrs)
 
 
 def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
