@@ -8,6 +8,7 @@ can be read again after a training was resumed.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -214,7 +215,7 @@ class _Seeded:
         self._dataset, self._seed = dataset, seed
 
     def __getitem__(self, key: tuple[int, int]) -> Any:
-        with _own_chance():
+        with own_chance():
             _seed_all(self._seed, *key)
             return self._dataset[key[1]]
 
@@ -235,7 +236,7 @@ class _Passes:
             1, np.uint64
         )
         chance = torch.Generator().manual_seed(int(words[0] >> np.uint64(1)))
-        with _own_chance():
+        with own_chance():
             _seed_all(self._seed, number)
             states = _states()
         loader = DataLoader(
@@ -247,7 +248,7 @@ class _Passes:
         )
         batches: Iterator[Any] | None = None
         while True:
-            with _own_chance():
+            with own_chance():
                 _restore(states)
                 if batches is None:
                     batches = iter(loader)
@@ -279,6 +280,9 @@ def _parts(batch: Any) -> tuple[Any, ...]:
 # The generators of this process, which a step may draw from too.
 
 
+_chance = threading.RLock()
+
+
 def _seed_all(*words: int) -> None:
     found = np.random.SeedSequence(words).generate_state(3, np.uint32)
     torch.random.default_generator.manual_seed(int(found[0]))
@@ -297,9 +301,14 @@ def _restore(states: tuple[Any, ...]) -> None:
 
 
 @contextmanager
-def _own_chance() -> Iterator[None]:
-    states = _states()
-    try:
-        yield
-    finally:
-        _restore(states)
+def own_chance() -> Iterator[None]:
+    """Give the generators back as they were, whatever is drawn in the block.
+
+    One thread at a time: the workers of a cluster in one process share them.
+    """
+    with _chance:
+        states = _states()
+        try:
+            yield
+        finally:
+            _restore(states)
