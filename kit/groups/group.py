@@ -425,7 +425,7 @@ class TaskGroup:
         """
         self._check_rank("isend", "to", to)
         self._state.check()
-        self._state.use()
+        self._state.shows()
         return self._messages.begin_send(taken(value, "isend"), to, tag_of(tag))
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> Pending:
@@ -487,7 +487,7 @@ class TaskGroup:
         `TrafficBoard` in the notebook.
         """
         if scope.now() is not None:
-            self._state.use()
+            self._state.shows()
             return None
         show = view("board")
         if show is None:

@@ -18,7 +18,7 @@ from kit.trace.log import Log
 from kit.trace.traffic import ANYONE, RECEIPT
 
 _MOST_NOTES, _MOST_INPUTS = 2_000, 16
-_MOST_RECEIPTS = 20_000
+_MOST_RECEIPTS, _FEW_RECEIPTS = 20_000, 256
 MOST_INPUT_BYTES = 1_024  # of a call whose numbers are kept, on one task
 _MOST_LINE = 2**32 - 1
 
@@ -35,11 +35,16 @@ class CallNote:
     topology: str
     formula: int
 
-    def is_like(self, other: CallNote) -> bool:
-        """Whether another call, the next one, is like these."""
-        mine = self.generation, self.last + 1, self.text, self.where, self.topology
-        next_ = other.generation, other.first, other.text, other.where, other.topology
-        return mine == next_ and self.formula == other.formula
+    def is_followed_by(self, other: CallNote) -> bool:
+        """Whether another call is like these, and the next one."""
+        return (
+            self.last + 1 == other.first
+            and self.text == other.text
+            and self.where == other.where
+            and self.generation == other.generation
+            and self.topology == other.topology
+            and self.formula == other.formula
+        )
 
     def to_plain(self) -> list[Any]:
         """Return it for another process."""
@@ -50,7 +55,7 @@ class CallNote:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class CallInput:
     """What a task gave to the newest of some calls that were alike."""
 
@@ -79,14 +84,14 @@ class CallHistory:
         self._me = me
         self.notes: deque[CallNote] = deque(maxlen=_MOST_NOTES)
         self.inputs: OrderedDict[tuple[str, tuple[str, int]], CallInput] = OrderedDict()
-        self.receipts = Log(RECEIPT, _MOST_RECEIPTS)
+        self.receipts = Log(RECEIPT, _MOST_RECEIPTS, window=_FEW_RECEIPTS)
         self.highest: dict[int, int] = {}  # number of a call, by generation
 
     def called(self, note: CallNote) -> None:
         """Note a call that was completed."""
         self.highest[note.generation] = note.last
         before = self.notes[-1] if self.notes else None
-        if before is not None and before.is_like(note):
+        if before is not None and before.is_followed_by(note):
             before.last = note.last
         else:
             self.notes.append(note)
@@ -99,14 +104,18 @@ class CallHistory:
         value: Value,
     ) -> None:
         """Keep what was given to a call, if it is small."""
-        if sum(array.nbytes for array in value.arrays) > MOST_INPUT_BYTES:
+        if sum([array.nbytes for array in value.arrays]) > MOST_INPUT_BYTES:
             return
         data = b"".join([array.tobytes() for array in value.arrays])
         key = note.text, note.where
-        self.inputs[key] = CallInput(
-            *(note.generation, note.first, what, tuple(options), value.form, data)
-        )
-        self.inputs.move_to_end(key)
+        kept = self.inputs.pop(key, None)  # it is the newest from now on
+        if kept is None:
+            at = note.generation, note.first
+            kept = CallInput(*at, what, tuple(options), value.form, data)
+        else:
+            kept.generation, kept.number = note.generation, note.first
+            kept.form, kept.data = value.form, data
+        self.inputs[key] = kept
         if len(self.inputs) > _MOST_INPUTS:
             self.inputs.popitem(last=False)
 

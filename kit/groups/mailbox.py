@@ -28,6 +28,11 @@ class Parcel:
     usable: int
     sent: int = 0  # when the sender began, by our clock
 
+    def to_plain(self) -> list[int]:
+        """Return all but its content."""
+        at = self.source, self.tag, self.generation
+        return [*at, len(self.data), self.sent, self.usable]
+
     def fits(self, generation: int, source: int | None, tag: int | None) -> bool:
         """Whether it is what somebody waits for; None takes any."""
         return (
@@ -98,6 +103,12 @@ class Mailbox:
                 if time.monotonic() > deadline:
                     return None
                 self.changed.wait(min(rest_s, _LOOK_S))
+
+    def empty(self) -> list[Parcel]:
+        """Return what lies here, and forget it."""
+        with self.changed:
+            found, self._parcels, self._n_bytes = self._parcels, [], 0
+            return found
 
     def drop_before(self, generation: int) -> None:
         """Forget what was sent before a failure."""

@@ -126,6 +126,7 @@ class Messages:
 
     def _note(self, parcel: Parcel, call: CallUnderWay) -> None:
         state, now = self._state, time.monotonic_ns()
+        state.moved_in = state.used_in
         times = parcel.sent, parcel.usable, call.begun, now
         at = parcel.tag, parcel.generation + 1, call.where[1]
         n_bytes = len(parcel.data)
@@ -218,6 +219,7 @@ class Messages:
             deadline_s=state.members.settings.dead_after_s,
             for_messages=True,
         )
+        state.moved_in = state.used_in
         if size:
             state.formula[me, sending.to, _KIND] += size
         if state.meter.trace:

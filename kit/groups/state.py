@@ -36,6 +36,7 @@ from kit.wire.shaping import LineIn, LineOut
 
 _TELL_S, _CLOSE_S = 2.0, 1.0
 _NO_LOSS = float("nan")
+_WAIT = int(Phase.WAIT)  # an enum's member is slower to pack
 
 
 class Talks(GroupServices, Protocol):
@@ -92,7 +93,9 @@ class GroupState:
         self.meter = Meter(members.me, limit=rows, trace=limits.trace)
         self.formula: Counter[tuple[int, int, int]] = Counter()
         self.history = CallHistory(members.me)
-        self.used_in = ""  # the newest cell that made a call
+        self.used_in = ""  # the newest cell that began a call
+        self._left: list[list[int]] = []  # messages that lay there at the end
+        self.moved_in = ""  # the newest one in which there is anything to be shown
         self.number = 0  # of collectives begun in this generation, and completed
         self.done = 0
         self.call: CallUnderWay | None = None
@@ -146,6 +149,7 @@ class GroupState:
 
     def _note_in_vain(self, call: CallUnderWay) -> None:
         now = time.monotonic_ns()
+        self.moved_in = self.used_in
         times = 0, 0, call.begun, now
         self.meter.span(Phase.WAIT, self.number, call.begun, now)
         tag, line = call.tag or 0, call.where[1]
@@ -178,6 +182,11 @@ class GroupState:
             self.used_in = here.id
         return here
 
+    def shows(self) -> None:
+        """Note that there is something of this cell to be shown."""
+        if (here := self.use()) is not None:
+            self.moved_in = here.id
+
     def _hear_of_earlier_cells(self) -> None:
         """Take over what failed elsewhere before this cell: nobody may have told us."""
         here = self.use()
@@ -197,11 +206,12 @@ class GroupState:
         """Note a collective that is done; all were in it at `met` (ns)."""
         self.done = call.number
         self.history.called(note)
+        self.moved_in = self.used_in
         if not self.meter.trace:
             return
         me, number, epoch = self.members.me, call.number, note.generation + 1
         end = time.monotonic_ns()
-        self.meter.span(Phase.WAIT, number, call.begun, met)
+        self.meter.span(_WAIT, number, call.begun, met)
         waited += met - call.begun
         row = StepRow(me, number, epoch, _NO_LOSS, 1, call.begun, end, 0, waited, 0)
         self.meter.stepped(row)
@@ -372,7 +382,13 @@ class GroupState:
         if self._using.acquire(timeout=_CLOSE_S):
             self._close_links()
             self._using.release()
+        # Its account is kept for a while, but not what nobody will ask for.
+        self._left = [one.to_plain() for one in self.mailbox.empty()]
         self.talks.let_go(self)
+
+    def unread(self) -> list[list[int]]:
+        """Return the messages that nobody has asked for, without their content."""
+        return [*self._left, *(one.to_plain() for one in self.mailbox.kept)]
 
 
 def call_is_wrong(error: KitError) -> bool:

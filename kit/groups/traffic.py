@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kit.errors import KitError
-from kit.groups.mailbox import Parcel
 from kit.groups.state import GroupState
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
@@ -100,15 +99,11 @@ def account(
         "is_cut": [n > len(table) for n, table in zip(added, tables, strict=True)],
         "highest": [[*map(int, pair)] for pair in sorted(history.highest.items())],
         "calls": [note.to_plain() for note in list(history.notes)],
-        "unread": [_parcel(one) for one in state.mailbox.kept],
+        "unread": state.unread(),
         "doing": call.seen.words if call is not None else "",
         "now": time.monotonic_ns(),
     }
     return told, b"".join(table.tobytes() for table in tables)
-
-
-def _parcel(one: Parcel) -> list[int]:
-    return [one.source, one.tag, one.generation, len(one.data), one.sent, one.usable]
 
 
 def traffic_of(state: GroupState) -> GroupTraffic:

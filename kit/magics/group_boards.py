@@ -40,14 +40,18 @@ class GroupBoards:
     def look(self) -> None:
         """Show boards of groups that are new; call it while the cell runs."""
         if self._clock() >= self._due:
-            self._show_new()
+            for group in self._groups.new():
+                self._show(group)
             # When the answers have come: slow tasks are not asked all the time.
             self._due = self._clock() + _EVERY_S
 
     def close(self) -> None:
         """Show the rest: the cell is over."""
-        self._show_new()
+        new = self._groups.new()
         self._groups.close()
+        for group in new:
+            if group.has_moved:  # else an error says what there is to say
+                self._show(group)
         for group in self._lines:
             now = group.look()
             print(now.words)
@@ -55,17 +59,17 @@ class GroupBoards:
                 for wait in waits_in(now.trace)[:_MOST_LINES]:
                     print(wait.words)
 
-    def _show_new(self) -> None:
-        for group in self._groups.new():
-            show = view("group") if self._n_shown < _MOST else None
-            if show is None:
-                self._lines.append(group)
-                continue
-            try:
-                show(group, shows_messages=self._shows_messages)
-            except Exception as error:  # a picture must not fail the user's cell
-                self._lines.append(group)
-                if not isinstance(error, NotImplementedError):  # in a terminal
-                    warn(f"the board of a group cannot be drawn: {error}", stacklevel=2)
-            else:
-                self._n_shown += 1
+    def _show(self, group: WatchedGroup) -> None:
+        has_room = self._n_shown < _MOST and len(group.tasks) > 1
+        show = view("group") if has_room else None
+        if show is None:
+            self._lines.append(group)
+            return
+        try:
+            show(group, shows_messages=self._shows_messages)
+        except Exception as error:  # a picture must not fail the user's cell
+            self._lines.append(group)
+            if not isinstance(error, NotImplementedError):  # in a terminal
+                warn(f"the board of a group cannot be drawn: {error}", stacklevel=2)
+        else:
+            self._n_shown += 1

@@ -48,7 +48,7 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
-_MOST_ENDED = 8  # groups that nobody holds any more, whose account is kept
+_MOST_ENDED = 4  # groups that nobody holds any more, whose account is kept
 _END_S = 3.0
 _GROUP: Final = {"group": text(200), "generation": whole(0)}
 FORM: Final = read_as(text(), lambda form: unpacked(form.encode()))
@@ -352,6 +352,7 @@ class TaskGroups:
                 "link": str(state.members.link),
                 "insecure": state.members.settings.insecure,
                 "hosts": list(state.members.hosts),
+                "has_moved": state.moved_in == values["scope"],
             }
             for state in states
             if state.used_in == values["scope"]
@@ -360,6 +361,7 @@ class TaskGroups:
 
     def _inputs(self, values: dict[str, Any], _: bytearray) -> Answer:
         """Return the small inputs that are kept of a group's newest calls."""
-        kept = list(self._counted(values["group"]).history.inputs.values())
-        plain = [{**one.to_plain(), "n_bytes": len(one.data)} for one in kept]
-        return {"inputs": plain}, b"".join(one.data for one in kept)
+        inputs = self._counted(values["group"]).history.inputs
+        kept = [(one.to_plain(), one.data) for one in list(inputs.values())]
+        plain = [{**told, "n_bytes": len(data)} for told, data in kept]
+        return {"inputs": plain}, b"".join(data for _, data in kept)

@@ -8,7 +8,7 @@ picture shows at its arrows are the bytes of everything so far, which are exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kit.groups.replay import ReplayedCall
 from kit.groups.traffic import GroupTraffic
 from kit.trace.log import Rows
-from kit.trace.named_rows import CallRow
+from kit.trace.named_rows import CallRow, Change
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
 from widgets.board import run_state
@@ -48,6 +48,10 @@ class GroupHistory(TrainingHistory):
     def loss(self) -> Columns:
         """Return the columns of a loss, without any row."""
         return {"step": [], "loss": [], "low": [], "high": []}
+
+    def switches(self, changes: Sequence[Change] = ()) -> Columns:
+        """Return the columns of switches, without any row."""
+        return figure_data.switches(self._trace)
 
     def links(self, most: int = 12) -> dict[str, Columns]:
         """Return second and rate of each link."""

@@ -55,6 +55,7 @@ def scene(moment: Moment) -> Html:
         forms += [one.name for one in registered()]
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
     height = max(heights) + _FOOT
+    height += _LINE if moment.group is not None else 0  # a number below the lowest box
     # One size for all topologies: at a switch nothing else on the page moves.
     above = (height - found.height - _FOOT) / 2
     order = sorted(moment.rates.items(), key=lambda item: item[1])
@@ -221,6 +222,8 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
 def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
     """Whether a link carries parameters, from a server to a worker."""
     source, target = link
+    if moment.group is not None:
+        return False
     if moment.names[source].startswith("ps:"):
         return True
     # A process that took over a lost server's part is above the workers like a server.

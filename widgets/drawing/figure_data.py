@@ -134,7 +134,9 @@ def switches(
     By default that is the first event. `changes` are those of an elastic training; each
     begins a generation.
     """
-    origin, found = trace.bounds()[0] if origin is None else origin, trace.switches()
+    origin = trace.bounds()[0] if origin is None else origin
+    # The epochs of a group are only what came between two failures.
+    found = trace.switches() if trace.calls is None else ()
     told = [_told(switch, changes) for switch in found]
     return {
         "step": [step for step, _ in told],

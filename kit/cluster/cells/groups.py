@@ -115,12 +115,14 @@ class WatchedGroup:
         Its tasks, by rank.
     is_over : bool
         Whether the cell has ended, so that nothing more comes.
+    has_moved : bool
+        Whether anything came to its end in the cell; a call that failed is no such.
     """
 
     def __init__(self, servers: TaskServers, plain: dict[str, Any]) -> None:
         self.id = str(plain["group"])
         self.tasks = tuple(Task.parse(name) for name in plain["tasks"])
-        self.is_over = False
+        self.is_over, self.has_moved = False, False
         self._servers = servers
         self._last: GroupLook | None = None
         self._link, self._insecure = str(plain["link"]), bool(plain["insecure"])
@@ -233,6 +235,7 @@ class CellGroups:
                     group = WatchedGroup(self._servers, plain)
                     self._groups[group.id] = group
                     found.append(group)
+                self._groups[plain["group"]].has_moved |= bool(plain["has_moved"])
         return found
 
     def close(self) -> None:
