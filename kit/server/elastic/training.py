@@ -34,9 +34,9 @@ from kit.server.elastic.succession import Succession
 from kit.training.core.job import Job, Work
 from kit.training.core.log import DecisionLog
 from kit.training.core.member import Member
-from kit.training.core.snapshot import Beginning, BuffersByMember, CopyPoint, Shard
+from kit.training.core.snapshot import Beginning, CopyPoint, Shard
 from kit.training.features.elastic.asking import Ask
-from kit.training.features.elastic.copies import Copies, ToldRows
+from kit.training.features.elastic.copies import BuffersByMember, Copies, ToldRows
 from kit.training.features.elastic.generation import Holder
 from kit.wire.rpc import Answer
 

@@ -53,7 +53,6 @@ from kit.exchange.plan import SLOT
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.core.axes import ranges_of, writers_of
 from kit.training.core.context import MemberContext, StepObserver
-from kit.training.core.job import Job
 from kit.wire.local.arena import Arena
 
 if TYPE_CHECKING:
@@ -341,7 +340,6 @@ def fill(
 #: How many shards of a member a process keeps: of a whole snapshot, and of the next.
 N_KEPT: Final = 2
 _ROOM: Final = 1 << 17  # bytes for the newest rows, and what a step function keeps
-_LEAST_SHARED: Final = 1 << 20  # less is sent as fast
 
 
 class Buffer(NamedTuple):
@@ -359,14 +357,6 @@ class Buffer(NamedTuple):
 def private(n_bytes: int) -> Buffer:
     """Return memory of this process; its pages are taken as they are touched."""
     return Buffer(np.empty(n_bytes, np.uint8))
-
-
-def shared(n_bytes: int) -> Buffer:
-    """Return memory that another process may look into, if that is worth it."""
-    if n_bytes < _LEAST_SHARED:
-        return private(n_bytes)
-    arena = Arena.create("copies", n_bytes)
-    return Buffer(np.frombuffer(arena.view(), np.uint8), arena)
 
 
 class Buffers:
@@ -470,31 +460,6 @@ class Buffers:
         held, self._held = self._held, {}
         for buffer in held.values():
             buffer.close()
-
-
-class BuffersByMember:
-    """The buffers of a process's members, from one generation to the next."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, tuple[tuple[Range, ...], Buffers]] = {}
-        self._guard = threading.Lock()
-
-    def of(self, member: int, job: Job, ranges: Sequence[Range]) -> Buffers:
-        """Return those that a member had for the same ranges, or else new ones."""
-        wanted = tuple(ranges)
-        with self._guard:
-            if member in self._held and self._held[member][0] != wanted:
-                self._held.pop(member)[1].close()
-            if member not in self._held:
-                buffers = Buffers(n_bytes_of(wanted, len(job.slots)), shared)
-                self._held[member] = wanted, buffers
-            return self._held[member][1]
-
-    def keep_only(self, members: Collection[int]) -> None:
-        """Close the buffers of all other members."""
-        with self._guard:
-            for member in self._held.keys() - {*members}:
-                self._held.pop(member)[1].close()
 
 
 # --------------------------------------------------------------------------------------

@@ -11,14 +11,28 @@ read what it updates from then on, most often from its own process's memory.
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from kit.exchange.layout import Range
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
-from kit.training.core.snapshot import N_KEPT, CopyPoint, Held, Shard
+from kit.training.core.job import Job
+from kit.training.core.snapshot import (
+    N_KEPT,
+    Buffer,
+    Buffers,
+    CopyPoint,
+    Held,
+    Shard,
+    n_bytes_of,
+    private,
+)
+from kit.wire.local.arena import Arena
 
+_LEAST_SHARED: Final = 1 << 20  # less is sent as fast
 _N_ROWS: Final = 512  # of each kind, that go with a shard
 
 
@@ -83,3 +97,40 @@ class Copies:
         """Return a shard; `KeyError` if it is not here."""
         with self._guard:
             return self._held[moment, member]
+
+
+# --------------------------------------------------------------------------------------
+# The memory that copies are taken into, which other processes may look into.
+
+
+def shared(n_bytes: int) -> Buffer:
+    """Return memory that another process may look into, if that is worth it."""
+    if n_bytes < _LEAST_SHARED:
+        return private(n_bytes)
+    arena = Arena.create("copies", n_bytes)
+    return Buffer(np.frombuffer(arena.view(), np.uint8), arena)
+
+
+class BuffersByMember:
+    """The buffers of a process's members, from one generation to the next."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[tuple[Range, ...], Buffers]] = {}
+        self._guard = threading.Lock()
+
+    def of(self, member: int, job: Job, ranges: Sequence[Range]) -> Buffers:
+        """Return those that a member had for the same ranges, or else new ones."""
+        wanted = tuple(ranges)
+        with self._guard:
+            if member in self._held and self._held[member][0] != wanted:
+                self._held.pop(member)[1].close()
+            if member not in self._held:
+                buffers = Buffers(n_bytes_of(wanted, len(job.slots)), shared)
+                self._held[member] = wanted, buffers
+            return self._held[member][1]
+
+    def keep_only(self, members: Collection[int]) -> None:
+        """Close the buffers of all other members."""
+        with self._guard:
+            for member in self._held.keys() - {*members}:
+                self._held.pop(member)[1].close()
