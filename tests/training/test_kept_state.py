@@ -16,11 +16,12 @@ from hypothesis.extra import numpy as some
 
 import kit
 from kit.errors import DataLossError, InvalidArgumentError, StepFailed
+from kit.exchange import Compressor, Exchanged
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.worker.kept_state import check, pack, unpack
 from tests.cases import for_each
 from tests.training.saved import train
-from tests.training.toy import BATCH, DATA, fit, initial, same_bits
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
 
 TYPES = some.scalar_dtypes()
 names = st.text(st.characters(), min_size=1, max_size=20)
@@ -255,3 +256,30 @@ def test_a_state_that_is_empty_is_restored_so(tmp_path: Path) -> None:
         for steps in (3, 6):
             run = train(cluster, tmp_path, steps, step=step, topology="ring").wait(20)
     assert run.step == 6
+
+
+class Unchanged(Compressor):
+    """Sends gradients as they are, and keeps nothing."""
+
+    def stages(self, specs: Any, n_workers: int) -> Any:
+        return [list(specs)]
+
+    def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:
+        sums = yield dict(gradients)
+        return Exchanged({k: one / turn.n_workers for k, one in sums.items()})
+
+
+@pytest.mark.slow
+def test_a_compressor_that_keeps_nothing_ties_no_checkpoint_to_its_workers(
+    tmp_path: Path,
+) -> None:
+    where: dict[str, Any] = {"checkpoint": tmp_path / "saved", "topology": "ring"}
+    for n_workers, steps in [(3, 2), (2, 4)]:
+        with quick_cluster(0, n_workers) as cluster:
+            how = {"steps": steps, "cluster": cluster, "batch": BATCH, **where}
+            run = kit.train(fit, initial(), DATA, compress=Unchanged(), **how)
+            run.wait(20)
+
+    assert run.step == 4
+    assert run.resumed_from is not None
+    assert run.resumed_from.step == 2

@@ -246,6 +246,8 @@ class CheckpointStore:
             for name, member in job.states.items()
             if name in values
         }
+        for name in texts_of(found, "states"):  # of workers that are not here
+            values.pop(name, None)
         self.values = values
 
     def _begin(self, job: Job, wanted: Checkpoints) -> Resumed | None:
@@ -315,10 +317,11 @@ class CheckpointStore:
 
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
         held, tensors = texts_of(found, "states"), found.manifest.tensors()
-        # A worker of a topology that makes all agree may have kept nothing, though the
-        # checkpoint has a place for it: then any training can go on from there.
+        # Workers may have kept nothing, though the checkpoint has places for it: after
+        # a topology that makes all agree, or with a compressor that loses nothing. Then
+        # any training can go on from there, on other workers too.
         has_any = any(0 not in tensors[name].shape for name in held if name in tensors)
-        if {*held} != {*job.states} and (has_any or job.states):
+        if {*held} != {*job.states} and (has_any or not held):
             there, here = (
                 ", ".join(sorted(some)) or "none" for some in (held, job.states)
             )
