@@ -1,7 +1,7 @@
 """A wheel that is installed outside the tree is whole: it imports, trains, and shows.
 
-The environment is new and has nothing but what pip installs with the wheel, at the
-versions of constraints.txt.
+The environment is new and has nothing but the wheel and what that says it requires, in
+the versions that the tests run with: links to their own, where pip would download them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.source import ROOT, files
 
@@ -51,20 +53,29 @@ class Installed:
     """The environment that the wheel was installed in."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
-        self._folder, self._wheel = folder, wheel
+        self._folder = folder
         venv.create(folder / "venv")
         self.cwd = folder / "elsewhere"
         self.cwd.mkdir()
+        (self._packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        self.pip("install", "--quiet", "--no-deps", "--no-compile", str(wheel))
+        self.add_requirements()
 
-    def pip(self, extra: str = "") -> None:
-        wheel = f"{self._wheel}{extra}"
-        options = ("--quiet", "--disable-pip-version-check", "--no-compile")
-        pins = ("--constraint", str(ROOT / "constraints.txt"))
+    def pip(self, *arguments: str) -> None:
         # Our pip: to give the environment one of its own takes four seconds.
-        into = ("--python", str(self._command("python")))
-        pip = (sys.executable, "-m", "pip", *into, "install", *options, *pins, wheel)
-        done = subprocess.run(pip, cwd=self.cwd, timeout=300, check=False)
-        assert done.returncode == 0
+        pip = [sys.executable, "-m", "pip", "--python", str(self._command("python"))]
+        options = ["--disable-pip-version-check", *arguments]
+        subprocess.run([*pip, *options], cwd=self.cwd, timeout=300, check=True)
+
+    def add_requirements(self, *extras: str) -> None:
+        """Add what the wheel requires, also with these extras; pip checks it."""
+        (wheel,) = distributions(name="psring", path=[str(self._packages)])
+        for needed in required(wheel, {"", *extras}):
+            for name in {file.parts[0] for file in needed.files or ()}:
+                link = self._packages / name
+                if name not in ("..", "__pycache__") and not link.exists():
+                    link.symlink_to(Path(str(needed.locate_file(name))))
+        self.pip("check")
 
     def _command(self, name: str) -> Path:
         return self._folder / "venv" / "bin" / name
@@ -88,6 +99,27 @@ class Installed:
         )
 
 
+def required(wheel: Distribution, extras: set[str]) -> Iterator[Distribution]:
+    """Yield what a wheel requires with these extras, and what that requires in turn."""
+    seen = set()
+    todo = [(wheel, extras)]
+    for wanting, with_extras in todo:
+        for requirement in map(Requirement, wanting.requires or ()):
+            marker = requirement.marker
+            if marker is None or any(
+                marker.evaluate({"extra": e}) for e in with_extras
+            ):
+                wanted = (requirement.name, frozenset(requirement.extras))
+                if wanted in seen:
+                    continue
+                seen.add(wanted)
+                is_own = requirement.name == "psring"
+                needed = wheel if is_own else distribution(requirement.name)
+                todo.append((needed, {"", *requirement.extras}))
+                if not is_own:
+                    yield needed
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """An environment with the wheel of a clean clone, and without any extra."""
@@ -97,12 +129,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    # What builds it is here, and pip looks whether that is what it asks for.
+    build += ["--no-build-isolation", "--check-build-dependencies"]
     build += ["--wheel-dir", str(folder), str(folder / "clone")]
     subprocess.run(build, check=True, timeout=300)
     (wheel,) = folder.glob("psring-*.whl")
-    environment = Installed(folder, wheel)
-    environment.pip()
-    yield environment
+    yield Installed(folder, wheel)
     shutil.rmtree(folder)
 
 
@@ -123,7 +155,7 @@ def test_the_demonstration_says_what_it_needs(installed: Installed) -> None:
 def test_with_extras_all_modules_import_and_the_demonstration_runs_without_a_server(
     installed: Installed,
 ) -> None:
-    installed.pip("[dask,demo]")
+    installed.add_requirements("dask", "demo")
 
     assert installed.run("python", "-c", IMPORT, *modules_of_the_tree()) == "False"
     lacking = installed.attempt("python", "-c", "import kit.torch").stderr
