@@ -86,6 +86,7 @@ _MOST_BYTES, _MOST_FILES = 1 << 16, 64
 _HIGH = 500  # and above it
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT, _CLONE_SETTID, _CLONE_CLEARTID = 0x8000, 0x1000000, 0x200000
+_CLONE_NEWNET = 0x40000000
 _SET_MM, _SET_MM_MAP = 35, 14  # prctl(2)
 
 started: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -208,7 +209,10 @@ def execute_child(process: Any, *values: Any) -> None:
     ends = [start[pipes[0]], start[pipes[3]], start[pipes[5]]]
     files = [end if end != -1 else number for number, end in enumerate(ends)]
     order = order_of(start)
-    pid = zygote.fork(order, files + order.passed) if order is not None else None
+    pid = None
+    if order is not None:
+        with other_network() as network:
+            pid = zygote.fork(order, files + order.passed + network)
     if pid is None:
         started(process, *values)
         return
@@ -222,13 +226,18 @@ def python_path(env: Mapping[str, str]) -> list[str]:
     return [os.path.abspath(folder) for folder in folders]  # noqa: PTH100
 
 
-def is_in_other_network() -> bool:
-    """Whether this thread has gone to a network in which the zygote is not."""
-    networks = {
-        os.readlink(f"/proc/{name}/ns/net")  # noqa: PTH115
-        for name in ("self", "thread-self")
-    }
-    return len(networks) > 1
+@contextmanager
+def other_network() -> Iterator[list[int]]:
+    """Open the network that this thread has gone to, if the zygote is not in it."""
+    own, this = (f"/proc/{name}/ns/net" for name in ("self", "thread-self"))
+    if os.readlink(own) == os.readlink(this):  # noqa: PTH115
+        yield []
+        return
+    network = os.open(this, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield [network]
+    finally:
+        os.close(network)
 
 
 def order_of(start: Mapping[str, Any]) -> Order | None:
@@ -247,7 +256,7 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
     program = Path(words[is_option]).name
     is_own = words[0] == "-m" and program.startswith(OWN)
     is_asked = zygote.forks_all or is_own or program in FORKED
-    if not is_asked or program == Path(__file__).name or is_in_other_network():
+    if not is_asked or program == Path(__file__).name:
         return None
     env = dict(os.environ if start["env"] is None else start["env"])
     if any(Path(one, "sitecustomize.py").exists() for one in python_path(env)):
@@ -364,7 +373,12 @@ def to_high(file: int) -> int:
 def become(order: Order, path: Sequence[str], files: Sequence[int]) -> None:
     """Make this fork what the program of an order is when it begins."""
     kept = [to_high(file) for file in files]  # where no passed one has to be
-    for number, file in zip([0, 1, 2, *order.passed], kept, strict=True):
+    numbers = [0, 1, 2, *order.passed]
+    for network in kept[len(numbers) :]:
+        if ctypes.CDLL(None, use_errno=True).setns(network, _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns(CLONE_NEWNET)")
+        os.close(network)
+    for number, file in zip(numbers, kept, strict=False):
         os.dup2(file, number)
         os.close(file)
     if order.is_leader:

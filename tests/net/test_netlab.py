@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import read_some, wait_ready, write_all
 from tests.net import netlab
 from tests.net.netlab import ADDRESS, EmulatedWire
+from tests.zygote import forking
 
 
 def soon() -> float:
@@ -140,3 +143,19 @@ def test_a_socket_that_comes_too_late_is_closed() -> None:
         goes_on.set()
 
     assert made[0].fileno() == -1
+
+
+@pytest.mark.net
+@pytest.mark.slow
+def test_a_program_that_is_forked_for_an_end_is_in_the_network_of_that_end() -> None:
+    code = (
+        "import os, sys; print(os.readlink('/proc/self/ns/net'), 'kit' in sys.modules)"
+    )
+    with EmulatedWire(seed=1) as wire, forking():
+        for end in ADDRESS:
+            own = wire.call(end, lambda: os.readlink("/proc/thread-self/ns/net"))  # noqa: PTH115
+            program = wire.spawn(
+                end, [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+            )
+            assert program.communicate(timeout=60)[0] == f"{own} True\n"
+            assert own != os.readlink("/proc/self/ns/net")  # noqa: PTH115
