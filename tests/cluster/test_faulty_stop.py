@@ -30,6 +30,7 @@ from kit.errors import (
     StartFailed,
 )
 from kit.testing.task_process import until
+from tests.zygote import forking
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -399,12 +400,14 @@ print(cluster.state, is_hit, flush=True)
 def test_a_notebook_in_need_leaves_nothing(
     seen: set[Process], gone: Callable[[], None], fault: str, end: str
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", NOTEBOOK + end, fault],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    ) as notebook:
+    with forking():
+        notebook = subprocess.Popen(
+            [sys.executable, "-c", NOTEBOOK + end, fault],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+    with notebook:
         assert notebook.stdout is not None
         seen |= {Process(*one) for one in json.loads(notebook.stdout.readline())}
         begin = time.monotonic()
