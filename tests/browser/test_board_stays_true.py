@@ -53,8 +53,11 @@ SCREENS = (
 CELLS = {
     "load": "%load_ext kit\nimport os\nopen('pid', 'w').write(str(os.getpid()))",
     "start": "%%cluster --ps 1 --worker 2\nimport kit, time\n"
-    "from kit.demo.digits import digits_mlp\nmodel = digits_mlp(seed=0)",
-    "train": "run = kit.train(model.step, model.params, model.train, steps=100_000,\n"
+    "from kit.demo.digits import digits_mlp\nmodel = digits_mlp(seed=0)\n"
+    # As fast as they can, the tasks would leave the page half of the cores.
+    "def step(params, batch):\n    time.sleep(0.02)\n"
+    "    return model.step(params, batch)",
+    "train": "run = kit.train(step, model.params, model.train, steps=100_000,\n"
     "    batch=64, optimizer=kit.Adam(0.003), link='100mbit')\nrun",
     "again": "run",
     "busy": "time.sleep(3)",
