@@ -21,7 +21,7 @@ from kit.training.features.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play
 from tests.elastic.world import World
 
-DEEPER = int(os.environ.get("HYPOTHESIS_PROFILE") == "nightly")
+DEEPER = 2 * (os.environ.get("HYPOTHESIS_PROFILE") == "nightly")
 LEAVES = Bound(4, delays=0, kinds=("leave",))
 QUICK = [
     LEAVES,
@@ -33,12 +33,12 @@ LONGER = [
     Bound(4, delays=0, kinds=("kill", "restart")),
     Bound(4, standby=3, delays=0),
     Bound(3, losses=2, delays=0, depth=12, kinds=("kill",)),
-    Bound(3, losses=2, delays=0, depth=6 + DEEPER, standby=1),
-    Bound(3, losses=2, delays=0, depth=6 + DEEPER, kinds=("leave", "kill", "restart")),
-    Bound(3, standby=1, delays=1, depth=12, kinds=("leave",)),
+    Bound(3, losses=2, delays=0, depth=5 + DEEPER, standby=1),
+    Bound(3, losses=2, delays=0, depth=5 + DEEPER, kinds=("leave", "kill", "restart")),
+    Bound(3, standby=1, delays=1, depth=8 + 2 * DEEPER, kinds=("leave",)),
     Bound(4, losses=2, delays=0, depth=12, kinds=("leave",)),
-    Bound(2, depth=16),
-    Bound(3, depth=8, kinds=("kill", "isolate")),
+    Bound(2, depth=10 + 3 * DEEPER),
+    Bound(3, depth=6 + DEEPER, kinds=("kill", "isolate")),
 ]
 
 
