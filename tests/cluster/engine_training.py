@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ Array = npt.NDArray[Any]
 DICE = np.random.default_rng(3)
 IMAGES = DICE.standard_normal((240, 12)).astype(np.float32)
 TARGETS = (IMAGES @ DICE.standard_normal((12, 2)) + 1).astype(np.float32)
+ENDLESS = 100_000  # steps, or more: it is to be stopped
 PARAMS = {"w": np.zeros((12, 2), np.float32), "b": np.zeros(2, np.float32)}
 
 
@@ -29,10 +31,20 @@ def step(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]
     }
 
 
+def patient_step(
+    params: dict[str, Array], batch: Any
+) -> tuple[float, dict[str, Array]]:
+    """Leave the cores to others, in a training that waits for something."""
+    time.sleep(0.005)
+    return step(params, batch)
+
+
 def begin(cluster: kit.Cluster, function: Any = step, **changes: Any) -> Run:
     options: dict[str, Any] = {"steps": 60, "batch": 24, "topology": "ring"}
-    options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster}
-    return kit.train(function, PARAMS, (IMAGES, TARGETS), **{**options, **changes})
+    options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster, **changes}
+    if function is step and options["steps"] >= ENDLESS:
+        function = patient_step
+    return kit.train(function, PARAMS, (IMAGES, TARGETS), **options)
 
 
 def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array]:

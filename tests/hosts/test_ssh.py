@@ -27,7 +27,7 @@ from kit.cluster.report import ClusterState
 from kit.errors import AuthenticationFailed, DeadlineExceededError, PeerLost
 from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
-from tests.cluster.engine_training import begin, replayed
+from tests.cluster.engine_training import begin, patient_step, replayed
 from tests.cluster.hub import define, forget_topologies, titles
 from tests.hosts.two_hosts import TwoHosts
 from tests.hosts.uses import named_within
@@ -75,7 +75,7 @@ def left_of(folder: Path, hosts: TwoHosts) -> list[object]:
 def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
     cluster: kit.Cluster,
 ) -> None:
-    training = begin(cluster, steps=STEPS, topology="ps")
+    training = begin(cluster, patient_step, steps=STEPS, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"
     until(lambda: training.topology == "ring", 30)

@@ -78,7 +78,7 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
     tmp_path: Path,
 ) -> None:
     with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, optimizer=kit.Adam(0.01), steps=300)
+        run = begin(cluster, optimizer=kit.Adam(0.01), steps=120)
         run.advance(50)
         run.record(tmp_path / "run")
         with pytest.raises(FailedPreconditionError, match="already recorded"):
@@ -89,7 +89,7 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
             run.record(tmp_path / "later")
 
     found = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert found.step == 300
+    assert found.step == 120
     assert same_bits(found.params, run.params)
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
 
@@ -98,7 +98,7 @@ def test_recording_that_is_begun_too_late_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, optimizer=kit.Adam(0.01), steps=300)
+        run = begin(cluster, optimizer=kit.Adam(0.01), steps=120)
         run.advance(50)
         # As in its last moments: all tasks have ended, and the run is not over yet.
         monkeypatch.setattr(Observer, "at_end", lambda *_: False)
