@@ -17,7 +17,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kit import machine
@@ -480,12 +479,7 @@ class Cluster:
         self._life.enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with nullcontext() if error is None else noted_at(error):
             self.stop()
 
@@ -496,10 +490,7 @@ class Cluster:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: Any, error: BaseException | None, trace: Any
     ) -> None:
         with nullcontext() if error is None else noted_at(error):
             await self.stop_async()

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, replace
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -120,12 +119,7 @@ class Recomputation:
         self._playing: dict[int, Playing] = {}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._playing.clear()
         self._stack.close()
 

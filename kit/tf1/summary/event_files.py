@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Final
 
 from kit.errors import InvalidArgumentError
@@ -63,12 +62,7 @@ class FileWriter:
     def __enter__(self) -> FileWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def get_logdir(self) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, ClassVar
 
 from kit.errors import OutOfRangeError
@@ -208,12 +207,7 @@ class _Monitored:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         is_good = kind is None or kind in _ENDS
         self._close(is_good=is_good)
         return is_good
