@@ -47,6 +47,7 @@ LAYERS = {
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
     **dict.fromkeys(["kit.features", "kit.progress"], 0),
+    "kit.protobuf_wire": 0,
     "kit.experiments": 5,
     "kit.puzzles": 5,
     "kit.torch": 5,

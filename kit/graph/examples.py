@@ -18,6 +18,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array, DType
+from kit.protobuf_wire import block, fields, read_varint, varint
 
 # By the field of a Feature.
 KINDS: Final[Mapping[int, DType]] = {
@@ -25,8 +26,6 @@ KINDS: Final[Mapping[int, DType]] = {
     2: np.dtype(np.float32),
     3: np.dtype(np.int64),
 }
-_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # the wire types
-_SIZES: Final = {_DOUBLE: 8, _FLOAT: 4}
 
 
 def encode(features: Mapping[str, tuple[int, Sequence[Any]]]) -> bytes:
@@ -37,42 +36,29 @@ def encode(features: Mapping[str, tuple[int, Sequence[Any]]]) -> bytes:
     """
     made = bytearray()
     for name, (kind, values) in features.items():
-        feature = _bytes(kind, _listed(kind, values)) if kind else b""
-        made += _bytes(1, _bytes(1, name.encode()) + _bytes(2, feature))
-    return _bytes(1, bytes(made))
+        feature = block(kind, _listed(kind, values)) if kind else b""
+        made += block(1, block(1, name.encode()) + block(2, feature))
+    return block(1, bytes(made))
 
 
 def _listed(kind: int, values: Sequence[Any]) -> bytes:
     if kind == 1:
-        return b"".join(_bytes(1, bytes(value)) for value in values)
+        return b"".join(block(1, bytes(value)) for value in values)
     if kind == 2:
-        return _bytes(1, np.asarray(values, "<f4").tobytes()) if values else b""
+        return block(1, np.asarray(values, "<f4").tobytes()) if values else b""
     # A negative number is written as the 64 bits that it has.
-    numbers = b"".join(_varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF) for value in values)
-    return _bytes(1, numbers) if values else b""
-
-
-def _varint(number: int) -> bytes:
-    made = bytearray()
-    while number > 127:
-        made.append(number & 127 | 128)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(value)) + value
+    numbers = b"".join(varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF) for value in values)
+    return block(1, numbers) if values else b""
 
 
 def decode(record: bytes) -> dict[str, Array]:
     """Return the values of all names; raises `InvalidArgumentError` for other bytes."""
     found: dict[str, Array] = {}
     try:
-        for _, features in _fields(record, 1):
-            for _, entry in _fields(features, 1):
+        for _, features in fields(record, 1):
+            for _, entry in fields(features, 1):
                 name, values = b"", np.zeros(0, np.float32)
-                for field, part in _fields(entry, 1, 2):
+                for field, part in fields(entry, 1, 2):
                     if field == 1:
                         name = part
                     else:
@@ -87,8 +73,8 @@ def decode(record: bytes) -> dict[str, Array]:
 
 
 def _values(feature: bytes) -> Array:
-    for kind, listed in _fields(feature, *KINDS):
-        parts = [part for _, part in _fields(listed, 1)]
+    for kind, listed in fields(feature, *KINDS):
+        parts = [part for _, part in fields(listed, 1)]
         if kind == 1:
             texts = np.empty(len(parts), object)
             texts[:] = parts
@@ -103,38 +89,5 @@ def _values(feature: bytes) -> Array:
 def _numbers(packed: bytes) -> Iterator[int]:
     at = 0
     while at < len(packed):
-        number, at = _read_varint(packed, at)
+        number, at = read_varint(packed, at)
         yield number & 0xFFFF_FFFF_FFFF_FFFF
-
-
-def _fields(message: bytes, *wanted: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and contents of the wanted fields; a number as its own bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _read_varint(message, at)
-        field, wire, begin = key >> 3, key & 7, at
-        if wire == _VARINT:
-            _, at = _read_varint(message, at)
-        elif wire in _SIZES:
-            at += _SIZES[wire]
-        elif wire == _BYTES:
-            size, begin = _read_varint(message, at)
-            at = begin + size
-        else:
-            raise IndexError(f"{key} begins no field")
-        if at > len(message):
-            raise IndexError(f"field {field} ends after the message")
-        if field in wanted:
-            yield field, message[begin:at]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = message[at]
-        number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return number, at
-        if shift > 63:
-            raise IndexError("a number of more than 64 bits")

@@ -139,6 +139,7 @@ offer(
     "kit.tf1.variables.variable_lists",
     "kit.tf1.variables.variables",
     without=[
+        "ChangeOptions",
         "PartitionInfo",
         "reduction",
         "SparseAccumulatorTakeGradient",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint.files import replace_file
+from kit.protobuf_wire import block
 from kit.tf1.saved_model.inference_graph import inference_graph
 from kit.tf1.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from kit.tf1.saved_model.signatures import predict_signature_def
@@ -95,7 +96,7 @@ class SavedModelBuilder:
         data = b"\x08\x01"  # the version of the format
         for one in self._graphs:
             body = one.SerializeToString()
-            data += b"\x12" + _varint(len(body)) + body
+            data += block(2, body)
         path = self._folder / _FILE
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_file(path, data)
@@ -119,11 +120,3 @@ def simple_save(
         legacy_init_op=legacy_init_op,
     )
     builder.save()
-
-
-def _varint(number: int) -> bytes:
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])

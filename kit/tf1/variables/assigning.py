@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kit.graph.op import Op
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
 from kit.tf1.tensor.tensor import PASS_ON, Tensor
+
+
+@dataclass
+class ChangeOptions:
+    """What changes of a variable take besides the value."""
+
+    use_locking: bool = False
+    name: str | None = None
+    read_value: bool = True
+
+    def made(self, change: Callable[..., Any], ref: Tensor, value: Any) -> Any:
+        """Return the tensor of the new value, or the operation that changes it."""
+        new = change(ref, value, use_locking=self.use_locking, name=self.name)
+        return new if self.read_value else new.op
 
 
 def assign(

@@ -8,11 +8,13 @@ from typing import Any
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import Graph
 from kit.tf1.ops.join import split
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.tensor import Tensor
+from kit.tf1.variables.assigning import ChangeOptions
 from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variable_store import VariableStore, check_same
 from kit.tf1.variables.variables import SaveSliceInfo, Variable
@@ -76,44 +78,27 @@ class PartitionedVariable(Operators, ArrayProtocol):
             for axis in range(self._shape.ndims or 0)
         ]
 
-    def assign(
-        self,
-        value: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> list[Any]:
+    @with_options(ChangeOptions)
+    def assign(self, value: Any, options: Any) -> list[Any]:
         """Return tensors that set the parts, each to its part of `value`."""
-        return self._changed("assign", value, name, read_value)
+        return self._changed("assign", value, options)
 
-    def assign_add(
-        self,
-        value: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> list[Any]:
+    @with_options(ChangeOptions)
+    def assign_add(self, value: Any, options: Any) -> list[Any]:
         """Return tensors that add to the parts, to each its part of `value`."""
-        return self._changed("assign_add", value, name, read_value)
+        return self._changed("assign_add", value, options)
 
-    def assign_sub(
-        self,
-        value: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> list[Any]:
+    @with_options(ChangeOptions)
+    def assign_sub(self, value: Any, options: Any) -> list[Any]:
         """Return tensors that subtract from each part its part of `value`."""
-        return self._changed("assign_sub", value, name, read_value)
+        return self._changed("assign_sub", value, options)
 
-    def _changed(
-        self, method: str, value: Any, name: str | None, read_value: bool
-    ) -> list[Any]:
+    def _changed(self, method: str, value: Any, options: Any) -> list[Any]:
         if not isinstance(value, list | PartitionedVariable):
             sizes = [one.shape.as_list()[self._axis] for one in self._parts]
             value = split(convert_to_tensor(value, self.dtype), sizes, self._axis)
         return [
-            getattr(part, method)(one, name=name, read_value=read_value)
+            getattr(part, method)(one, **vars(options))
             for part, one in zip(self._parts, value, strict=True)
         ]
 

@@ -17,6 +17,7 @@ from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.session.running import session_for
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.operator_table import Operators
@@ -316,38 +317,20 @@ class Variable(Operators, NativeVariable):
 
     # -- its changes -------------------------------------------------------------------
 
-    def assign(
-        self,
-        value: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
+    @with_options(assigning.ChangeOptions)
+    def assign(self, value: Any, options: Any) -> Any:
         """Return a tensor that sets the variable when it is run: the new value."""
-        made = assigning.assign(self.ref, value, use_locking=use_locking, name=name)
-        return made if read_value else made.op
+        return options.made(assigning.assign, self.ref, value)
 
-    def assign_add(
-        self,
-        delta: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
+    @with_options(assigning.ChangeOptions)
+    def assign_add(self, delta: Any, options: Any) -> Any:
         """Return a tensor that adds to the variable when it is run: the new value."""
-        made = assigning.assign_add(self.ref, delta, use_locking=use_locking, name=name)
-        return made if read_value else made.op
+        return options.made(assigning.assign_add, self.ref, delta)
 
-    def assign_sub(
-        self,
-        delta: Any,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
+    @with_options(assigning.ChangeOptions)
+    def assign_sub(self, delta: Any, options: Any) -> Any:
         """Return a tensor that subtracts from it when it is run: the new value."""
-        made = assigning.assign_sub(self.ref, delta, use_locking=use_locking, name=name)
-        return made if read_value else made.op
+        return options.made(assigning.assign_sub, self.ref, delta)
 
     def count_up_to(self, limit: int) -> Any:
         """Return a tensor that adds 1 when it is run; see `tf.count_up_to`."""

@@ -25,8 +25,8 @@ from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array
 from kit.graph.static import Static, text
 from kit.graph.table import Attrs, Forward, OpDef, register
+from kit.protobuf_wire import DOUBLE, FLOAT, VARINT, block, fields, varint
 
-_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # the wire types of protocol buffers
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _COLOURS: Final = {1: 0, 3: 2, 4: 6}  # colour types of PNG by the number of channels
 _BAD_COLOUR: Final = (255, 0, 0, 255)  # of pixels that are no number
@@ -36,60 +36,22 @@ _BAD_COLOUR: Final = (255, 0, 0, 255)  # of pixels that are no number
 # Messages
 
 
-def _varint(number: int) -> bytes:
-    made = bytearray()
-    while number > 127:
-        made.append(number & 127 | 128)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
-
-
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | _VARINT) + _varint(value)
+    return varint(field << 3 | VARINT) + varint(value)
 
 
 def _double(field: int, value: float) -> bytes:
-    return _varint(field << 3 | _DOUBLE) + struct.pack("<d", value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(value)) + value
+    return varint(field << 3 | DOUBLE) + struct.pack("<d", value)
 
 
 def _value(tag: bytes, rest: bytes) -> bytes:
     """Return a summary of one value."""
-    return _bytes(1, _bytes(1, tag) + rest)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the contents of each field that has a length."""
-    at = 0
-    while at < len(message):
-        key, at = _read_varint(message, at)
-        if key & 7 in (_VARINT, _DOUBLE, _FLOAT) and key >> 3:
-            return  # what is wanted stands before such fields
-        if key & 7 != _BYTES or not key >> 3:
-            raise IndexError(f"{key} begins no field")
-        size, at = _read_varint(message, at)
-        if at + size > len(message):
-            raise IndexError(f"a field of {size} bytes ends after the message")
-        yield key >> 3, message[at : at + size]
-        at += size
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while message[at] > 127:
-        number |= (message[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-    return number | message[at] << shift, at + 1
+    return block(1, block(1, tag) + rest)
 
 
 def _tags(summary: bytes) -> Iterator[bytes]:
-    for number, value in _fields(summary):
-        if number == 1:
-            yield dict(_fields(value)).get(1, b"")
+    for _, value in fields(summary, 1):
+        yield dict(fields(value, 1)).get(1, b"")
 
 
 def _as_text(summary: bytes) -> Array:
@@ -110,7 +72,7 @@ def _scalar(_: ModuleType, tags: Any, values: Any) -> Array:
             f"tag. Give tf.reduce_mean of the values, or tf.summary.histogram."
         )
     pairs = zip(np.ravel(tags), np.ravel(values), strict=True)
-    number = _varint(2 << 3 | _FLOAT)
+    number = varint(2 << 3 | FLOAT)
     with np.errstate(over="ignore"):  # beyond float32 is infinite there, too
         made = [
             _value(tag, number + np.asarray(value, "<f4").tobytes())
@@ -154,9 +116,9 @@ def _histogram(_: ModuleType, tag: Any, values: Any) -> Array:
             (least, most, flat.size, flat.sum(), np.square(flat).sum()), 1
         )
     )
-    body += _bytes(6, limits[keep].astype("<f8").tobytes())
-    body += _bytes(7, counts[keep].astype("<f8").tobytes())
-    return _as_text(_value(name, _bytes(5, body)))
+    body += block(6, limits[keep].astype("<f8").tobytes())
+    body += block(7, counts[keep].astype("<f8").tobytes())
+    return _as_text(_value(name, block(5, body)))
 
 
 def _image(_: ModuleType, tag: Any, images: Any, max_outputs: int = 3) -> Array:
@@ -170,8 +132,8 @@ def _image(_: ModuleType, tag: Any, images: Any, max_outputs: int = 3) -> Array:
         place = b"/image/%d" % number if max_outputs > 1 else b"/image"
         height, width, channels = image.shape
         body = _number(1, height) + _number(2, width) + _number(3, channels)
-        body += _bytes(4, _png(_pixels(image)))
-        made.append(_value(name + place, _bytes(4, body)))
+        body += block(4, _png(_pixels(image)))
+        made.append(_value(name + place, block(4, body)))
     return _as_text(b"".join(made))
 
 
@@ -213,11 +175,11 @@ def _png(pixels: Array) -> bytes:
 
 def _texts(_: ModuleType, tag: Any, texts: Any, plugin: str = "text") -> Array:
     array = np.asarray(texts, object)
-    shape = b"".join(_bytes(2, _number(1, size)) for size in array.shape)
-    tensor = _number(1, 7) + _bytes(2, shape)  # 7 is DT_STRING
-    tensor += b"".join(_bytes(8, one) for one in array.ravel())
-    plugin_data = _bytes(1, _bytes(1, plugin.encode()))
-    return _as_text(_value(_only(tag), _bytes(8, tensor) + _bytes(9, plugin_data)))
+    shape = b"".join(block(2, _number(1, size)) for size in array.shape)
+    tensor = _number(1, 7) + block(2, shape)  # 7 is DT_STRING
+    tensor += b"".join(block(8, one) for one in array.ravel())
+    plugin_data = block(1, block(1, plugin.encode()))
+    return _as_text(_value(_only(tag), block(8, tensor) + block(9, plugin_data)))
 
 
 def _merge(_: ModuleType, *summaries: Any) -> Array:

@@ -8,6 +8,7 @@ does that itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from kit.tf1.graph.collections import GraphKeys
@@ -19,6 +20,7 @@ from kit.tf1.ops.random import random_shuffle
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from kit.tf1.readers import matching_files
+from kit.tf1.signature import with_options
 from kit.tf1.summary.ops import scalar
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import float32, int64, string
@@ -107,15 +109,26 @@ def input_producer(
         return queue
 
 
+@dataclass
+class _Epochs:
+    """What producers of one kind of elements take besides these."""
+
+    num_epochs: int | None = None
+    shuffle: bool = True
+    seed: int | None = None
+    capacity: int = 32
+    shared_name: str | None = None
+    name: str | None = None
+
+    def queue(self, rows: Any, **how: Any) -> FIFOQueue:
+        """Return the queue of the rows, with a summary of how full it is."""
+        full = f"fraction_of_{self.capacity}_full"
+        return input_producer(rows, [], **vars(self), summary_name=full, **how)
+
+
+@with_options(_Epochs)
 def string_input_producer(
-    string_tensor: Any,
-    num_epochs: int | None = None,
-    shuffle: bool = True,
-    seed: int | None = None,
-    capacity: int = 32,
-    shared_name: str | None = None,
-    name: str | None = None,
-    cancel_op: Any = None,
+    string_tensor: Any, *, cancel_op: Any = None, options: _Epochs
 ) -> FIFOQueue:
     """Return a queue that gives texts, such as names of files; see `input_producer`.
 
@@ -124,65 +137,55 @@ def string_input_producer(
     texts = convert_to_tensor(string_tensor, string)
     if texts.shape.num_elements() == 0:
         raise ValueError("string_input_producer requires a non-null input tensor")
-    full = f"fraction_of_{capacity}_full"
-    how = (num_epochs, shuffle, seed, capacity, shared_name, full, name, cancel_op)
-    return input_producer(texts, [], *how)
+    return options.queue(texts, cancel_op=cancel_op)
 
 
-def range_input_producer(
-    limit: Any,
-    num_epochs: int | None = None,
-    shuffle: bool = True,
-    seed: int | None = None,
-    capacity: int = 32,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> FIFOQueue:
+@with_options(_Epochs)
+def range_input_producer(limit: Any, options: _Epochs) -> FIFOQueue:
     """Return a queue that gives 0, 1, ... `limit` - 1; see `input_producer`."""
-    with name_scope(name, "input_producer", [limit]) as scope:
-        full = f"fraction_of_{capacity}_full"
-        how = (num_epochs, shuffle, seed, capacity, shared_name, full, scope)
-        return input_producer(range_of(limit), [], *how)
+    with name_scope(options.name, "input_producer", [limit]) as scope:
+        return replace(options, name=scope).queue(range_of(limit))
 
 
-def slice_input_producer(
-    tensor_list: Sequence[Any],
-    num_epochs: int | None = None,
-    shuffle: bool = True,
-    seed: int | None = None,
-    capacity: int = 32,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> list[Any]:
+@with_options(_Epochs)
+def slice_input_producer(tensor_list: Sequence[Any], options: Any) -> list[Any]:
     """Return a row of each tensor, the same one of all; see `input_producer`.
 
     Raises `ValueError` for no tensors.
     """
-    with name_scope(name, "input_producer", list(tensor_list)):
-        tensors = [convert_to_tensor(one) for one in tensor_list]
+    with name_scope(options.name, "input_producer", list(tensor_list)):
+        tensors = [convert_to_tensor(tensor) for tensor in tensor_list]
         if not tensors:
             raise ValueError("Expected at least one tensor in slice_input_producer().")
-        how = (num_epochs, shuffle, seed, capacity, shared_name)
-        queue = range_input_producer(shape_of(tensors[0])[0], *how)
-        index = queue.dequeue()
-        return [gather(one, index) for one in tensors]
+        how = vars(replace(options, name=None))
+        index = range_input_producer(shape_of(tensors[0])[0], **how).dequeue()
+        return [gather(tensor, index) for tensor in tensors]
 
 
 # --------------------------------------------------------------------------------------
 # From single elements to batches
 
 
+@dataclass
+class _Batches:
+    """What all functions take that make batches of elements."""
+
+    enqueue_many: bool = False
+    shapes: Any = None
+    allow_smaller_final_batch: bool = False
+    shared_name: str | None = None
+    name: str | None = None
+
+
+@with_options(_Batches)
 def batch(
     tensors: Any,
     batch_size: Any,
     num_threads: int = 1,
     capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
+    *,
     dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
+    options: Any,
 ) -> Any:
     """Return batches of elements in their order: a tensor, a list or a dict of them.
 
@@ -191,11 +194,11 @@ def batch(
     are padded with zeros. Raises `ValueError` for shapes that are not known. In a run:
     `OutOfRangeError` at the end of the input.
     """
-    made = _in_order(capacity, shared_name, pads=dynamic_pad)
-    how = (batch_size, made, name or "batch", enqueue_many, shapes)
-    return _batches([tensors], *how, allow_smaller_final_batch, num_threads)
+    made = _in_order(capacity, options.shared_name, pads=dynamic_pad)
+    return _batches("batch", [tensors], batch_size, made, options, num_threads)
 
 
+@with_options(_Batches)
 def shuffle_batch(
     tensors: Any,
     batch_size: Any,
@@ -203,54 +206,44 @@ def shuffle_batch(
     min_after_dequeue: int,
     num_threads: int = 1,
     seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
+    *,
+    options: Any,
 ) -> Any:
     """Return batches of elements in random order; see `batch` and `RandomShuffleQueue`.
 
     Raises `ValueError` if `capacity` is not bigger than `min_after_dequeue`.
     """
-    made = _shuffled(capacity, min_after_dequeue, seed, shared_name)
-    how = (batch_size, made, name or "shuffle_batch", enqueue_many, shapes)
-    return _batches([tensors], *how, allow_smaller_final_batch, num_threads)
+    made = _shuffled(capacity, min_after_dequeue, seed, options.shared_name)
+    return _batches("shuffle_batch", [tensors], batch_size, made, options, num_threads)
 
 
+@with_options(_Batches)
 def batch_join(
     tensors_list: Sequence[Any],
     batch_size: Any,
     capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
+    *,
     dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
+    options: Any,
 ) -> Any:
     """Return batches of elements from several sources, one thread for each."""
-    made = _in_order(capacity, shared_name, pads=dynamic_pad)
-    how = (batch_size, made, name or "batch_join", enqueue_many, shapes)
-    return _batches(tensors_list, *how, allow_smaller_final_batch)
+    made = _in_order(capacity, options.shared_name, pads=dynamic_pad)
+    return _batches("batch_join", tensors_list, batch_size, made, options)
 
 
+@with_options(_Batches)
 def shuffle_batch_join(
     tensors_list: Sequence[Any],
     batch_size: Any,
     capacity: int,
     min_after_dequeue: int,
     seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
+    *,
+    options: Any,
 ) -> Any:
     """Return batches in random order from several sources, one thread for each."""
-    made = _shuffled(capacity, min_after_dequeue, seed, shared_name)
-    how = (batch_size, made, name or "shuffle_batch_join", enqueue_many, shapes)
-    return _batches(tensors_list, *how, allow_smaller_final_batch)
+    made = _shuffled(capacity, min_after_dequeue, seed, options.shared_name)
+    return _batches("shuffle_batch_join", tensors_list, batch_size, made, options)
 
 
 def _in_order(capacity: int, shared_name: str | None, *, pads: bool) -> _Make:
@@ -290,13 +283,11 @@ def _show(name: str, size: Any, capacity: int) -> None:
 
 
 def _batches(
+    default: str,
     sources: Sequence[Any],
     batch_size: Any,
     make: _Make,
-    name: str,
-    is_many: bool,
-    shapes: Any,
-    may_be_smaller: bool,
+    options: _Batches,
     n_threads: int = 1,
 ) -> Any:
     """Return batches of the elements of several sources, each in `n_threads`."""
@@ -304,12 +295,14 @@ def _batches(
         raise ValueError("there is nothing to make batches of; give tensors.")
     keys = sorted(sources[0]) if isinstance(sources[0], Mapping) else None
     given = [_components(one, keys) for one in sources]
+    name, is_many = options.name or default, options.enqueue_many
     with name_scope(None, name, [one for row in given for one in row]) as scope:
         rows = [[convert_to_tensor(one) for one in row] for row in given]
         dtypes = [one.dtype.base_dtype for one in rows[0]]
-        queue = make(dtypes, _element_shapes(rows, shapes, is_many=is_many))
+        queue = make(dtypes, _element_shapes(rows, options.shapes, is_many=is_many))
         put = queue.enqueue_many if is_many else queue.enqueue
         add_queue_runner(QueueRunner(queue, [put(row) for row in rows] * n_threads))
+        may_be_smaller = options.allow_smaller_final_batch
         take = queue.dequeue_up_to if may_be_smaller else queue.dequeue_many
         taken = take(batch_size, name=scope)
     if keys is None:
