@@ -7,6 +7,7 @@ An assertion runs when it is fetched, or when something waits for it in a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +18,7 @@ from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops import arithmetic
 from kit.tf1.ops.reduce import reduce_all, reduce_any
 from kit.tf1.ops.shape import rank as rank_of
+from kit.tf1.signature import with_options
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, bool_, float32, int32
@@ -40,25 +42,37 @@ def Assert(
         return create_op("Assert", choice, *shown, name="Assert", summarize=most)
 
 
-def _compared(name: str, compare: Callable[..., Any], sign: str) -> Callable[..., Any]:
-    def check(
-        x: Any,
-        y: Any,
-        data: Any = None,
-        summarize: int | None = None,
-        message: str | None = None,
-        name: str | None = name,
-    ) -> Any:
+@dataclass
+class _Report:
+    """What an assertion says when it fails."""
+
+    data: Any = None
+    summarize: int | None = None
+    message: str | None = None
+
+    def asserting(self, holds: Any, said: str, shown: list[Any]) -> Any:
+        """Return the operation; it shows `data`, if given, in place of `shown`."""
+        values = shown if self.data is None else self.data
+        return Assert(holds, [f"{self.message or ''} {said}", *values], self.summarize)
+
+
+def _pair(left: Any, right: Any) -> list[Any]:
+    return [f"x ({left.name}) = ", left, f"y ({right.name}) = ", right]
+
+
+def _compared(name: str, compare: Callable[..., Any], sign: str) -> Any:
+    @with_options(_Report)
+    def check(x: Any, y: Any, *, name: str | None = name, options: Any) -> Any:
         with op_scope(name, None, [x, y]):
             left = convert_to_tensor(x, name="x")
             right = convert_to_tensor(y, name="y")
-            said = f"{message or ''} Condition x {sign} y did not hold element-wise:"
-            shown = [f"x ({left.name}) = ", left, f"y ({right.name}) = ", right]
+            said = f"Condition x {sign} y did not hold element-wise:"
             holds = reduce_all(compare(left, right))
             values = left.static.value, right.static.value
             if values[0] is not None and values[1] is not None:
-                _check_now(_NUMPY[sign](*values), said, values)
-            return Assert(holds, [said, *(shown if data is None else data)], summarize)
+                text = f"{options.message or ''} {said}"
+                _check_now(_NUMPY[sign](*values), text, values)
+            return options.asserting(holds, said, _pair(left, right))
 
     check.__name__ = name
     check.__doc__ = (
@@ -88,19 +102,14 @@ assert_greater = _compared("assert_greater", arithmetic.greater, ">")
 assert_greater_equal = _compared("assert_greater_equal", arithmetic.greater_equal, ">=")
 
 
-def _signed(name: str, check: Callable[..., Any], is_left: bool) -> Callable[..., Any]:
-    def check_sign(
-        x: Any,
-        data: Any = None,
-        summarize: int | None = None,
-        message: str | None = None,
-        name: str | None = name,
-    ) -> Any:
+def _signed(name: str, check: Callable[..., Any], is_left: bool) -> Any:
+    @with_options(_Report)
+    def check_sign(x: Any, *, name: str | None = name, options: Any) -> Any:
         with op_scope(name, None, [x]):
             number = convert_to_tensor(x, name="x")
             zero = convert_to_tensor(0, number.dtype.base_dtype)
             sides = (number, zero) if is_left else (zero, number)
-            return check(*sides, data, summarize, message)
+            return check(*sides, **vars(options))
 
     what = name.removeprefix("assert_").replace("_", " ")
     check_sign.__name__ = name
@@ -117,15 +126,15 @@ assert_non_negative = _signed("assert_non_negative", assert_less_equal, False)
 assert_non_positive = _signed("assert_non_positive", assert_less_equal, True)
 
 
+@with_options(_Report)
 def assert_near(
     x: Any,
     y: Any,
     rtol: Any = None,
     atol: Any = None,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
+    *,
     name: str | None = None,
+    options: Any,
 ) -> Any:
     """Return an operation that fails unless |x - y| <= atol + rtol * |y| everywhere.
 
@@ -140,9 +149,8 @@ def assert_near(
         slack = convert_to_tensor(least if atol is None else atol, dtype)
         distance = arithmetic.abs(left - right)
         holds = reduce_all(distance <= slack + share * arithmetic.abs(right))
-        shown = [f"x ({left.name}) = ", left, f"y ({right.name}) = ", right]
-        said = f"{message or ''} x and y not equal to tolerance"
-        return Assert(holds, [said, *(shown if data is None else data)], summarize)
+        said = "x and y not equal to tolerance"
+        return options.asserting(holds, said, _pair(left, right))
 
 
 # --------------------------------------------------------------------------------------
@@ -150,17 +158,9 @@ def assert_near(
 
 
 def _ranked(name: str, sign: str, holds: Callable[[Any, Any], Any]) -> Any:
-    def check(
-        x: Any,
-        rank: Any,
-        data: Any = None,
-        summarize: int | None = None,
-        message: str | None = None,
-        name: str | None = name,
-    ) -> Any:
-        return _check_rank(
-            x, [rank], data, summarize, message or "", name, (sign, holds)
-        )
+    @with_options(_Report)
+    def check(x: Any, rank: Any, *, name: str | None = name, options: Any) -> Any:
+        return _check_rank(x, [rank], options, name, (sign, holds))
 
     check.__name__ = name
     check.__doc__ = (
@@ -176,30 +176,20 @@ assert_rank_at_least = _ranked(
 )
 
 
+@with_options(_Report)
 def assert_rank_in(
-    x: Any,
-    ranks: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = "assert_rank_in",
+    x: Any, ranks: Any, *, name: str | None = "assert_rank_in", options: Any
 ) -> Any:
     """Return an operation that fails unless the rank of `x` is one of some.
 
     `ValueError` at once where it is known, else `InvalidArgumentError` in a run.
     """
     rule = ("in ", arithmetic.equal)
-    return _check_rank(x, ranks, data, summarize, message or "", name, rule)
+    return _check_rank(x, ranks, options, name, rule)
 
 
 def _check_rank(
-    x: Any,
-    ranks: Any,
-    data: Any,
-    summarize: int | None,
-    message: str,
-    name: str | None,
-    rule: tuple[str, Callable[[Any, Any], Any]],
+    x: Any, ranks: Any, options: _Report, name: str | None, rule: tuple[str, Any]
 ) -> Any:
     sign, holds = rule
     with op_scope(name, None, [x, *ranks]):
@@ -217,16 +207,15 @@ def _check_rank(
             fits = n_axes >= sizes[0] if sign == "at least " else n_axes in sizes
             if not fits:
                 raise ValueError(
-                    f"{message}. Tensor {tensor.name} must have rank {sign}"
-                    f"{sizes if sign == 'in ' else sizes[0]}. Received rank {n_axes}, "
+                    f"{options.message or ''}. Tensor {tensor.name} must have rank "
+                    f"{sign}{sizes if sign == 'in ' else sizes[0]}. Received rank {n_axes}, "
                     f"shape {tensor.shape}"
                 )
             return no_op("static_checks_determined_all_ok")
-        said = f"{message} Tensor {tensor.name} must have rank {sign}"
+        said = f"Tensor {tensor.name} must have rank {sign}"
         here = rank_of(tensor)
         choice = reduce_any([holds(here, rank) for rank in wanted])
-        shown = [*wanted, "Received rank: ", here]
-        return Assert(choice, [said, *(shown if data is None else data)], summarize)
+        return options.asserting(choice, said, [*wanted, "Received rank: ", here])
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: str = "") -> Any:
