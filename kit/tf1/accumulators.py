@@ -34,8 +34,7 @@ class SparseAccumulatorTakeGradient(NamedTuple):
 class ConditionalAccumulatorBase:
     """What dense and sparse accumulators have in common."""
 
-    _type = ""
-    _prefix = ""
+    _type = _prefix = _called = ""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class ConditionalAccumulatorBase:
         self._shape, self._static = TensorShape(shape), static_of(shape)
         self._ref = create(
             self._type,
-            name=name,
+            name=name or self._called,
             dtype=self._dtype._base,
             shape=self._static,
             shared_name=shared_name or "",
@@ -95,17 +94,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     _type = "ResourceConditionalAccumulator"
     _prefix = "ResourceAccumulator"
-
-    def __init__(
-        self,
-        dtype: Any,
-        shape: Any = None,
-        shared_name: str | None = None,
-        name: str = "conditional_accumulator",
-        reduction_type: str = "MEAN",
-    ) -> None:
-        """See the base class."""
-        super().__init__(dtype, shape, shared_name, name, reduction_type)
+    _called = "conditional_accumulator"
 
     def apply_grad(
         self, grad: Any, local_step: Any = 0, name: str | None = None
@@ -142,22 +131,13 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """An accumulator of sparse gradients; see `tf.IndexedSlices`.
 
-    The mean of a row is taken over the gradients that contain it.
+    Its shape is that of the whole tensor. The mean of a row is taken over the gradients
+    that contain it.
     """
 
     _type = "SparseConditionalAccumulator"
     _prefix = "Accumulator"
-
-    def __init__(
-        self,
-        dtype: Any,
-        shape: Any = None,
-        shared_name: str | None = None,
-        name: str = "sparse_conditional_accumulator",
-        reduction_type: str = "MEAN",
-    ) -> None:
-        """See the base class. `shape` is that of the whole tensor."""
-        super().__init__(dtype, shape, shared_name, name, reduction_type)
+    _called = "sparse_conditional_accumulator"
 
     def apply_indexed_slices_grad(
         self, grad: Any, local_step: Any = 0, name: str | None = None

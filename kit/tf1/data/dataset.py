@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count as counting
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from kit.graph.dtypes import to_array
 from kit.graph.ops.state.function import kept_by
 from kit.graph.static import agrees
 from kit.graph.subgraph import function_from
-from kit.tf1.data.iterator import Iterator, begin_op, form_of
+from kit.tf1.data.iterator import Formed, Iterator, begin_op, form_of
 from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.random import get_seed
@@ -29,7 +29,7 @@ from kit.tf1.tensor.tensor import Tensor
 _ids: Final = counting()
 
 
-class Dataset:
+class Dataset(Formed):
     """Elements, each a tensor or a tuple or dict of tensors, in an order."""
 
     def __init__(self, stage: dict[str, Any], types: Any, shapes: Any) -> None:
@@ -314,21 +314,6 @@ class Dataset:
 
     # -- what it gives -----------------------------------------------------------------
 
-    @property
-    def output_types(self) -> Any:
-        """The dtype of each component, in the form of an element."""
-        return self._types
-
-    @property
-    def output_shapes(self) -> Any:
-        """The shape of each component, in the form of an element."""
-        return self._shapes
-
-    @property
-    def output_classes(self) -> Any:
-        """`tf.Tensor` for each component, in the form of an element."""
-        return mapped(lambda _: Tensor, self._types)
-
     def make_initializable_iterator(self, shared_name: str | None = None) -> Iterator:
         """Return an iterator that begins when its `initializer` is run."""
         resource = create(
@@ -521,11 +506,19 @@ def _of_generator(
 class _Files(Dataset):
     """The records of files, on the task of the iterator."""
 
+    _reader: ClassVar[str]
+
     def __init__(
-        self, reader: str, filenames: Any, compression_type: Any, **sizes: int
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+        **sizes: int,
     ) -> None:
+        """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
         stage = {
-            **{"kind": "files", "reader": reader, "sizes": sizes},
+            **{"kind": "files", "reader": self._reader, "sizes": sizes},
             "paths": convert_to_tensor(filenames, string, name="filenames"),
             "compression": ""
             if compression_type is None
@@ -537,33 +530,19 @@ class _Files(Dataset):
 class TextLineDataset(_Files):
     """The lines of text files, each without its end."""
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
-        super().__init__("TextLineReaderV2", filenames, compression_type)
+    _reader = "TextLineReaderV2"
 
 
 class TFRecordDataset(_Files):
     """The records that a `tf.python_io.TFRecordWriter` has written."""
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        """Take one path or several; the compression is "GZIP", "ZLIB" or ""."""
-        super().__init__("TFRecordReaderV2", filenames, compression_type)
+    _reader = "TFRecordReaderV2"
 
 
 class FixedLengthRecordDataset(_Files):
     """The pieces of `record_bytes` of files, of each between two ends."""
+
+    _reader = "FixedLengthRecordDatasetV2"
 
     def __init__(
         self,
@@ -584,8 +563,7 @@ class FixedLengthRecordDataset(_Files):
             "header_bytes": int(header_bytes or 0),
             "footer_bytes": int(footer_bytes or 0),
         }
-        kind = "FixedLengthRecordDatasetV2"
-        super().__init__(kind, filenames, compression_type, **sizes)
+        super().__init__(filenames, compression_type, **sizes)
 
 
 # --------------------------------------------------------------------------------------

@@ -15,7 +15,29 @@ from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
 
-class Iterator:
+class Formed:
+    """What has elements of one form: a dataset, and what goes over it."""
+
+    _types: Any
+    _shapes: Any
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component, in the form of an element."""
+        return self._types
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shape of each component, in the form of an element."""
+        return self._shapes
+
+    @property
+    def output_classes(self) -> Any:
+        """`tf.Tensor` for each component, in the form of an element."""
+        return mapped(lambda _: Tensor, self._types)
+
+
+class Iterator(Formed):
     """Gives the elements of a dataset, one a run."""
 
     def __init__(
@@ -59,21 +81,6 @@ class Iterator:
         """
         with op_scope(name, "IteratorToStringHandle", [self._resource]) as scope:
             return create("IteratorToStringHandle", self._resource, name=scope)
-
-    @property
-    def output_types(self) -> Any:
-        """The dtype of each component, in the form of an element."""
-        return self._types
-
-    @property
-    def output_shapes(self) -> Any:
-        """The shape of each component, in the form of an element."""
-        return self._shapes
-
-    @property
-    def output_classes(self) -> Any:
-        """`tf.Tensor` for each component, in the form of an element."""
-        return mapped(lambda _: Tensor, self._types)
 
     @property
     def initializer(self) -> Any:

@@ -208,8 +208,8 @@ def _check_rank(
             if not fits:
                 raise ValueError(
                     f"{options.message or ''}. Tensor {tensor.name} must have rank "
-                    f"{sign}{sizes if sign == 'in ' else sizes[0]}. Received rank {n_axes}, "
-                    f"shape {tensor.shape}"
+                    f"{sign}{sizes if sign == 'in ' else sizes[0]}. Received rank "
+                    f"{n_axes}, shape {tensor.shape}"
                 )
             return no_op("static_checks_determined_all_ok")
         said = f"Tensor {tensor.name} must have rank {sign}"
