@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kit.markup import Html, joined, markup
+from kit.markup import NO_HTML, Html, element, joined
 from kit.trace.traffic import Phase
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
@@ -139,8 +139,7 @@ def curves_pointer(chart: Chart, at: float, value: float | None) -> Html:
     line = _pointer(x(at), _OVER, _CURVES - _UNDER)
     if value is None or not math.isfinite(value):
         return line
-    place = markup('cx="{:.1f}" cy="{:.1f}"', x(at), y(value))
-    return markup('{}<circle class="ps-pointer" {} r="5"/>', line, place)
+    return line + element("circle", class_="ps-pointer", cx=x(at), cy=y(value), r=5)
 
 
 def links_pointer(chart: Chart, at: float) -> Html:
@@ -150,7 +149,7 @@ def links_pointer(chart: Chart, at: float) -> Html:
 
 
 def _pointer(x: float, top: float, foot: float) -> Html:
-    return markup('<path class="ps-pointer" d="M{:.1f},{:g} V{:g}"/>', x, top, foot)
+    return element("path", class_="ps-pointer", d=f"M{x:.1f},{top:g} V{foot:g}")
 
 
 def _curves_scales(chart: Chart) -> tuple[Scale, Scale]:
@@ -233,9 +232,7 @@ def bars_chart(chart: Bars) -> Html:
             if part.phase is not None:
                 parts.append(_bar(part.phase, *box))
             else:
-                parts.append(
-                    _box(markup('style="fill:var(--ps-{})"', part.colour), *box)
-                )
+                parts.append(_box(*box, style=f"fill:var(--ps-{part.colour})"))
             at += part.value
         parts.append(_text(x(at) + 6, middle + 4, f"{at:,.4g}"))
     return _chart(height, chart.title, "", parts)
@@ -243,19 +240,27 @@ def bars_chart(chart: Bars) -> Html:
 
 def sample(colour: str, dash: str) -> Html:
     """Draw a short piece of a curve, for a legend."""
-    dashes = markup(' stroke-dasharray="{}"', _DASH[dash]) if _DASH[dash] else ""
-    return markup(
-        '<svg class="ps-chart ps-sample" viewBox="0 0 44 12" width="44" height="12" '
-        'aria-hidden="true"><path class="ps-curve" d="M1,6 H43"{} '
-        'style="stroke:var(--ps-{})"/></svg>',
-        dashes,
-        colour,
+    line = element(
+        "path",
+        class_="ps-curve",
+        d="M1,6 H43",
+        stroke_dasharray=_DASH[dash] or None,
+        style=f"stroke:var(--ps-{colour})",
+    )
+    return element(
+        "svg",
+        line,
+        class_="ps-chart ps-sample",
+        viewBox="0 0 44 12",
+        width=44,
+        height=12,
+        aria_hidden="true",
     )
 
 
 def _flight(x: float, y: float, width: float) -> Html:
     """Draw the thin bar of bytes that are on their way."""
-    return _box(Html('class="ps-flight"'), x, y, width, _THIN)
+    return _box(x, y, width, _THIN, class_="ps-flight")
 
 
 def _curve(series: Series, x: Scale, y: Scale) -> Html:
@@ -264,44 +269,36 @@ def _curve(series: Series, x: Scale, y: Scale) -> Html:
     if series.to:
         there, low, high = series.points.T
         edge = [*_points(there, high, x, y), *reversed(_points(there, low, x, y))]
-        look = markup('class="ps-band" style="fill:var(--ps-{})"', series.colour)
-        return markup(
-            '<polygon {} data-series="{}" points="{}"/>', look, name, " ".join(edge)
-        )
+        look = {"class_": "ps-band", "style": f"fill:var(--ps-{series.colour})"}
+        return element("polygon", **look, data_series=name, points=" ".join(edge))
     there, values = series.points.T
     points = " ".join(_points(there, values, x, y))
-    kind = "ps-curve ps-thin" if series.is_thin else "ps-curve"
-    look = markup('class="{}" style="stroke:var(--ps-{})"', kind, series.colour)
-    dash = (
-        markup(' stroke-dasharray="{}"', _DASH[series.dash])
-        if _DASH[series.dash]
-        else ""
-    )
-    line = markup(
-        '<polyline {}{} data-series="{}" points="{}"/>', look, dash, name, points
+    line = element(
+        "polyline",
+        class_="ps-curve ps-thin" if series.is_thin else "ps-curve",
+        style=f"stroke:var(--ps-{series.colour})",
+        stroke_dasharray=_DASH[series.dash] or None,
+        data_series=name,
+        points=points,
     )
     if series.has_dots:
-        dot = markup(
-            '<circle class="ps-dot" style="fill:var(--ps-{})" r="3.5" ', series.colour
-        )
-        places = (place.split(",") for place in points.split())
-        line += joined(
-            markup('{}cx="{}" cy="{}"/>', dot, at, value) for at, value in places
-        )
+        dot = {"class_": "ps-dot", "style": f"fill:var(--ps-{series.colour})", "r": 3.5}
+        pairs = (pair.split(",") for pair in points.split())
+        line += joined(element("circle", **dot, cx=at, cy=value) for at, value in pairs)
     return line
 
 
 def _chart(height: float, what: str, y_label: str, parts: Sequence[Html]) -> Html:
-    label = markup('<text x="8" y="14">{}</text>', y_label) if y_label else ""
-    return markup(
-        '<svg class="ps-chart" viewBox="0 0 {} {:.0f}" role="img" '
-        'xmlns="http://www.w3.org/2000/svg" aria-label="{}">'
-        "{}{}</svg>",
-        WIDTH,
-        height,
-        what,
-        joined(parts),
+    label = element("text", y_label, x=8, y=14) if y_label else NO_HTML
+    return element(
+        "svg",
+        *parts,
         label,
+        class_="ps-chart",
+        viewBox=f"0 0 {WIDTH} {height:.0f}",
+        role="img",
+        xmlns="http://www.w3.org/2000/svg",
+        aria_label=what,
     )
 
 
@@ -309,18 +306,9 @@ def _shade(regions: Sequence[Region], x: Scale, height: float) -> Html:
     parts = []
     for region in regions:
         begin, end = x(region.left), x(region.right)
-        parts.append(
-            markup(
-                '<rect class="ps-region" style="fill:var(--ps-{})" '
-                'x="{:.1f}" y="{}" width="{:.1f}" '
-                'height="{}"/>',
-                region.colour,
-                begin,
-                _OVER,
-                max(0.0, end - begin),
-                height - _UNDER - _OVER,
-            )
-        )
+        look = {"class_": "ps-region", "style": f"fill:var(--ps-{region.colour})"}
+        tall = height - _UNDER - _OVER
+        parts.append(_box(begin, _OVER, max(0.0, end - begin), tall, **look))
         if end - begin >= 8 * len(region.label) + 10:  # there is room for it
             parts.append(_text(begin + 4, _OVER + 14, region.label))
     return joined(parts)
@@ -332,47 +320,25 @@ def _again(
     """Draw a band over the steps that were done again."""
     for left, right in stretches:
         if right > left:
-            yield markup(
-                '<rect class="ps-again" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>',
-                x(left),
-                _OVER,
-                max(2.0, x(right) - x(left)),
-                height - _UNDER - _OVER,
-            )
+            size = (max(2.0, x(right) - x(left)), height - _UNDER - _OVER)
+            yield _box(x(left), _OVER, *size, class_="ps-again")
 
 
 def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> Html:
     foot = height - _UNDER
-    parts = [
-        markup('<path class="ps-axis" d="M{:.1f},{} H{}"/>', left, foot, WIDTH - _RIGHT)
-    ]
+    path = f"M{left:.1f},{foot} H{WIDTH - _RIGHT}"
+    parts = [element("path", class_="ps-axis", d=path)]
     for value in ticks(x.low, x.high):
         at = x(value)
-        parts.append(
-            markup(
-                '<path class="ps-axis" d="M{:.1f},{} v5"/>'
-                '<text x="{:.1f}" y="{}" text-anchor="middle">{:,g}</text>',
-                at,
-                foot,
-                at,
-                foot + 18,
-                value,
-            )
-        )
-    middle = (x.start + x.end) / 2
-    text = markup(
-        '<text x="{:.0f}" y="{}" text-anchor="middle">{}</text>',
-        middle,
-        foot + 36,
-        label,
-    )
-    return joined([*parts, text])
+        parts.append(element("path", class_="ps-axis", d=f"M{at:.1f},{foot} v5"))
+        parts.append(_text(at, foot + 18, f"{value:,g}", "middle"))
+    middle = round((x.start + x.end) / 2)
+    return joined([*parts, _text(middle, foot + 36, label, "middle")])
 
 
 def _y_tick(at: float, text: str) -> Html:
-    line = markup(
-        '<path class="ps-grid" d="M{},{:.1f} H{}"/>', _LEFT, at, WIDTH - _RIGHT
-    )
+    path = f"M{_LEFT},{at:.1f} H{WIDTH - _RIGHT}"
+    line = element("path", class_="ps-grid", d=path)
     return line + _right_text(_LEFT - 6, at + 4, text)
 
 
@@ -384,18 +350,18 @@ def _marks(
     inner = [place - x.start for place in places]
     said = mark_words([mark.label for mark in marks], inner, x.end - x.start)
     for at, (words, is_left) in zip(places, said, strict=True):
-        yield markup('<path class="{}" d="M{:.1f},{:g} V{:g}"/>', look, at, top, foot)
+        yield element("path", class_=look, d=f"M{at:.1f},{top:g} V{foot:g}")
         if words:
             write = _right_text if is_left else _text
             yield write(at - 4 if is_left else at + 4, top + 12, words)
 
 
-def _text(x: float, y: float, text: str) -> Html:
-    return markup('<text x="{:.1f}" y="{:.1f}">{}</text>', x, y, text)
+def _text(x: float, y: float, text: str, anchor: str | None = None) -> Html:
+    return element("text", text, x=x, y=y, text_anchor=anchor)
 
 
 def _right_text(x: float, y: float, text: str) -> Html:
-    return markup('<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>', x, y, text)
+    return _text(x, y, text, "end")
 
 
 def _points(
@@ -413,31 +379,26 @@ def _strip(series: Series, x: Scale, y: Scale) -> Html:
     path += [f"V{y(rate):.1f}H{x(end):.1f}" for rate, end in inner]
     path.append(f"V{y(0):.1f}")
     colour = f"var(--ps-{series.colour})"
-    return markup(
-        '<path class="ps-strip" style="stroke:{};fill:{}" '
-        'stroke-dasharray="{}" data-series="{}" '
-        'd="{}"/>',
-        colour,
-        colour,
-        _DASH[series.dash],
-        series.label,
-        "".join(path),
+    return element(
+        "path",
+        class_="ps-strip",
+        style=f"stroke:{colour};fill:{colour}",
+        stroke_dasharray=_DASH[series.dash],
+        data_series=series.label,
+        d="".join(path),
     )
 
 
 def _bar(phase: Phase, x: float, y: float, width: float, height: float) -> Html:
     box = (x, y, width, height)
-    found = _box(markup('class="ps-{}"', phase.name.lower()), *box)
+    bar = _box(*box, class_=f"ps-{phase.name.lower()}")
     if phase in _HATCH:
-        found += _box(markup('fill="url(#{})"', _HATCH[phase]), *box)
-    return found
+        bar += _box(*box, fill=f"url(#{_HATCH[phase]})")
+    return bar
 
 
-def _box(look: Html, x: float, y: float, width: float, height: float) -> Html:
-    place = markup(
-        'x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"', x, y, width, height
-    )
-    return markup("<rect {} {}/>", look, place)
+def _box(x: float, y: float, width: float, height: float, **look: str) -> Html:
+    return element("rect", **look, x=x, y=y, width=width, height=height)
 
 
 def _key(phases: Iterable[Phase] = Phase) -> Html:
