@@ -39,7 +39,6 @@ from kit.tf1.errors import OpError as OpError
 from kit.tf1.graph.graph_def import GraphDef as GraphDef
 from kit.tf1.graph.graph_def import NodeDef as NodeDef
 from kit.tf1.graph.importing import import_graph_def as import_graph_def
-from kit.tf1.graph.operation import Operation as Operation
 from kit.tf1.not_offered import refuse
 from kit.tf1.older import inv as inv
 from kit.tf1.older import merge_summary as merge_summary
@@ -49,8 +48,6 @@ from kit.tf1.older import pack as pack
 from kit.tf1.older import sub as sub
 from kit.tf1.older import unpack as unpack
 from kit.tf1.ops.arithmetic import abs as abs
-from kit.tf1.ops.function import py_func as py_func
-from kit.tf1.ops.loop import while_loop as while_loop
 from kit.tf1.ops.numbers import norm as norm
 from kit.tf1.ops.numbers import truncatediv as truncatediv
 from kit.tf1.ops.numbers import truncatemod as truncatemod
@@ -111,6 +108,7 @@ offer(
     "kit.tf1.graph.collections",
     "kit.tf1.graph.control",
     "kit.tf1.graph.graph",
+    "kit.tf1.graph.operation",
     "kit.tf1.older",
     "kit.tf1.ops.arithmetic",
     "kit.tf1.ops.checks",
@@ -119,9 +117,11 @@ offer(
     "kit.tf1.ops.condition",
     "kit.tf1.ops.creation",
     "kit.tf1.ops.flow",
+    "kit.tf1.ops.function",
     "kit.tf1.ops.gradient",
     "kit.tf1.ops.index",
     "kit.tf1.ops.join",
+    "kit.tf1.ops.loop",
     "kit.tf1.ops.random",
     "kit.tf1.ops.reduce",
     "kit.tf1.ops.segment",

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1.data import experimental as experimental
-from kit.tf1.data.dataset import Dataset as Dataset
-from kit.tf1.data.dataset import FixedLengthRecordDataset as FixedLengthRecordDataset
-from kit.tf1.data.dataset import TextLineDataset as TextLineDataset
-from kit.tf1.data.dataset import TFRecordDataset as TFRecordDataset
-from kit.tf1.data.dataset import get_output_classes as get_output_classes
-from kit.tf1.data.dataset import get_output_shapes as get_output_shapes
-from kit.tf1.data.dataset import get_output_types as get_output_types
-from kit.tf1.data.dataset import (
-    make_initializable_iterator as make_initializable_iterator,
-)
-from kit.tf1.data.dataset import make_one_shot_iterator as make_one_shot_iterator
-from kit.tf1.data.iterator import Iterator as Iterator
 from kit.tf1.not_offered import refuse
+from kit.tf1.public import offer
+
+offer(
+    __name__,
+    "kit.tf1.data.dataset",
+    "kit.tf1.data.iterator",
+    without=["Formed", "begin_op", "form_of"],
+)
 
 
 def __getattr__(name: str) -> Any:
