@@ -141,9 +141,12 @@ offer(
     without=[
         "ChangeOptions",
         "PartitionInfo",
+        "SaveSliceInfo",
+        "SaveSliceInfoDef",
         "reduction",
         "SparseAccumulatorTakeGradient",
         "TopKV2",
+        "VariableDef",
         "VariableOptions",
         "bool_",
         "categorical",

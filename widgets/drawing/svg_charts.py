@@ -198,19 +198,17 @@ def _arrows(chart: Timeline, x: Scale, middle: Mapping[str, float]) -> Iterator[
     names = ("source", "target", "sent", "arrived", "look", "told")
     found = zip(*(columns[name] for name in names), strict=True) if chart.arrows else ()
     for source, target, sent, arrived, look, told in found:
-        ends = x(max(chart.x.low, sent)), middle[source], x(arrived), middle[target]
-        dash = "" if look == "message" else Html(' stroke-dasharray="5 4"')
+        x1, y1 = x(max(chart.x.low, sent)), middle[source]
+        x2, y2 = x(arrived), middle[target]
         if look == "missing":
-            shape = markup('<path d="M{:.1f},{:.1f} l10,10 m0,-10 l-10,10"/>',
-                           ends[2] - 5, ends[3] - 5)  # fmt: skip
+            path = f"M{x2 - 5:.1f},{y2 - 5:.1f} l10,10 m0,-10 l-10,10"
+            kind, shape = "ps-missing", element("path", d=path)
         else:
-            shape = markup(
-                '<path{} d="M{:.1f},{:.1f} L{:.1f},{:.1f}"/>'
-                '<circle cx="{:.1f}" cy="{:.1f}" r="4"/>',
-                *(dash, *ends, ends[2], ends[3]),
-            )
-        kind = "ps-missing" if look == "missing" else "ps-message"
-        yield markup('<g class="{}"><title>{}</title>{}</g>', kind, told, shape)
+            dash = None if look == "message" else "5 4"
+            path = f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
+            line = element("path", stroke_dasharray=dash, d=path)
+            kind, shape = "ps-message", line + element("circle", cx=x2, cy=y2, r=4)
+        yield element("g", element("title", told), shape, class_=kind)
 
 
 def bars_chart(chart: Bars) -> Html:
