@@ -57,7 +57,7 @@ class Channel:
 def channel() -> Iterator[Channel]:
     loaded_by.clear()
     yield Channel()
-    feeds_on_tasks._held.clear()
+    feeds_on_tasks.held.clear()
 
 
 @pytest.fixture
@@ -176,10 +176,10 @@ def test_end_of_the_session_lets_the_tasks_forget(
     with Session(ClusterTarget(target.directory, target.task, channel)) as session:
         x = kit.placeholder("float32", (None, 2))
         session.run(np.sum(x), {x: array()})
-        assert feeds_on_tasks._held
+        assert feeds_on_tasks.held
 
     assert channel.calls == ["hold", "forget"]
-    assert not feeds_on_tasks._held
+    assert not feeds_on_tasks.held
 
 
 def test_collection_that_is_not_here_any_more_is_a_typed_error() -> None:
@@ -193,9 +193,9 @@ def test_only_the_newest_collections_of_a_session_are_kept(channel: Channel) -> 
     for i in range(200):
         hold("s", {str(i): i})
 
-    assert len(feeds_on_tasks._held["s"]) == 128
-    assert "199" in feeds_on_tasks._held["s"]
-    assert "0" not in feeds_on_tasks._held["s"]
+    assert len(feeds_on_tasks.held["s"]) == 128
+    assert "199" in feeds_on_tasks.held["s"]
+    assert "0" not in feeds_on_tasks.held["s"]
 
 
 @pytest.mark.parametrize("places", [(), (0,), (2,), (0, 1, 2), (1, 2)])

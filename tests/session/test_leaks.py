@@ -35,7 +35,7 @@ def held(cluster: LocalCluster) -> dict[str, int]:
         "sessions": sum(len(one.master) for one in graphs),
         "segments": sum(one.worker.n_segments for one in graphs),
         "steps": sum(len(one.worker.rendezvous) for one in graphs),
-        "rooms": sum(len(one.runtime._session_states) for one in graphs),
+        "rooms": sum(len(one.runtime.session_states) for one in graphs),
     }
 
 
@@ -105,9 +105,9 @@ def test_a_link_that_failed_is_replaced(cluster: LocalCluster) -> None:
     one = value(PS)
     with Session(cluster.session_target) as session:
         session.run(one)
-        for link in list(cluster.servers[1].graphs._links):
+        for link in list(cluster.servers[1].graphs.links):
             link.close()
-        until(lambda: not cluster.servers[1].graphs._links)
+        until(lambda: not cluster.servers[1].graphs.links)
         assert session.run(one) == 1.0
 
 
@@ -209,7 +209,7 @@ def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None
         worker.register((LOCAL, 1), segment_of_nothing())
 
     assert worker.n_segments == 0
-    assert not worker.runtime._session_states
+    assert not worker.runtime.session_states
 
 
 def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
@@ -221,5 +221,5 @@ def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> N
         worker.register((LOCAL, number), segment_of_nothing())
         worker.run(token, step, [])
 
-    assert worker.n_segments == len(worker.runtime._session_states) == 512
-    assert (LOCAL, 0) in worker.runtime._session_states
+    assert worker.n_segments == len(worker.runtime.session_states) == 512
+    assert (LOCAL, 0) in worker.runtime.session_states

@@ -154,9 +154,9 @@ def test_an_isolated_session_leaves_nothing(cluster: LocalCluster, target: Any) 
     v = variable(PS, "v", 1)
     with Session(target, isolate_state=True) as alone:
         alone.run(v.initializer)
-        assert cluster.servers[0].graphs.runtime._session_states
+        assert cluster.servers[0].graphs.runtime.session_states
 
-    assert not cluster.servers[0].graphs.runtime._session_states
+    assert not cluster.servers[0].graphs.runtime.session_states
 
 
 @pytest.mark.slow
@@ -214,7 +214,7 @@ def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
     with Session() as session:
         session.run(v.initializer)
         session.run(doubled)
-        program = next(iter(session._connection._master.worker._programs.values()))  # type: ignore[attr-defined]
+        program = next(iter(session.connection._master.worker._programs.values()))  # type: ignore[attr-defined]
         assert program
         run = type(program[1]).run
 

@@ -121,7 +121,7 @@ def test_a_variable_keeps_its_value_beyond_the_link_it_came_over(
         session.run(initialize_all())
         session.run(keep.op, {x: np.ones(N)})
     for server in cluster.servers:
-        for link in list(server.graphs._links):
+        for link in list(server.graphs.links):
             link.close()
     gc.collect()
     with Session(cluster) as session:

@@ -53,7 +53,8 @@ _FIELDS: Final = {
     _KEY: optional(table_of(row_of(text(), text(), text(), text(), _SHAPE))),
 }
 
-_held: Final[OrderedDict[str, OrderedDict[str, Any]]] = OrderedDict()
+#: Collections of each session that are kept for its next run, the oldest first.
+held: Final[OrderedDict[str, OrderedDict[str, Any]]] = OrderedDict()
 _guard: Final = threading.Lock()
 
 
@@ -139,16 +140,16 @@ class LazyFeeds:
 def hold(session: str, collections: Mapping[str, Any]) -> None:
     """Keep collections on this task; the oldest of a session make room."""
     with _guard:
-        _keep(_held.setdefault(session, OrderedDict()), collections)
-        _held.move_to_end(session)
-        while len(_held) > _MOST_SESSIONS:
-            _held.popitem(last=False)
+        _keep(held.setdefault(session, OrderedDict()), collections)
+        held.move_to_end(session)
+        while len(held) > _MOST_SESSIONS:
+            held.popitem(last=False)
 
 
 def forget(session: str) -> None:
     """Forget what a session had here."""
     with _guard:
-        _held.pop(session, None)
+        held.pop(session, None)
 
 
 def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
@@ -207,7 +208,7 @@ def _load(late: Sequence[LazyFeed]) -> list[Array]:
 
 def _find(one: LazyFeed) -> Any:
     with _guard:
-        session = _held.get(one.session)
+        session = held.get(one.session)
         found = None if session is None else session.get(one.token)
     if found is None:
         raise FailedPreconditionError(

@@ -107,7 +107,7 @@ class Graphs:
         self.worker = self.master.worker
         self._service = Service(self.master, self._joined)
         self._parts: dict[SessionCluster, _Part] = {}
-        self._links: set[Link] = set()
+        self.links: set[Link] = set()
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -122,7 +122,7 @@ class Graphs:
             if self._is_closed:
                 link.close()
                 return
-            self._links.add(link)
+            self.links.add(link)
             self._threads.add(thread)
             thread.start()  # under the lock: `close` joins none that has not started
 
@@ -137,7 +137,7 @@ class Graphs:
             one.worker.close()
         with self._lock:
             self._is_closed = True
-            links, threads = list(self._links), list(self._threads)
+            links, threads = list(self.links), list(self._threads)
         for link in links:
             link.close()
         for thread in threads:
@@ -178,7 +178,7 @@ class Graphs:
             self._service.serve(link)
         finally:
             with self._lock:
-                self._links.discard(link)
+                self.links.discard(link)
                 self._threads.discard(threading.current_thread())
 
 

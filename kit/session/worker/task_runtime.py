@@ -43,7 +43,7 @@ class TaskRuntime:
         self.store = TaskState()
         self._n_cpus, self._find_gpus = n_cpus, gpus
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._session_states: dict[SessionKey, SessionState] = {}
+        self.session_states: dict[SessionKey, SessionState] = {}
         self._lock = threading.Lock()
 
     def named(self, task: Task) -> TaskRuntime:
@@ -113,20 +113,20 @@ class TaskRuntime:
         An `isolated` session has its own variables.
         """
         with self._lock:
-            if session not in self._session_states:
-                self._session_states[session] = SessionState(
+            if session not in self.session_states:
+                self.session_states[session] = SessionState(
                     TaskState() if isolated else self.store
                 )
-            return self._session_states[session]
+            return self.session_states[session]
 
     def session_state(self, session: SessionKey) -> SessionState | None:
         """Return a session's state; None before it begins and after it has ended."""
-        return self._session_states.get(session)
+        return self.session_states.get(session)
 
     def end_session(self, session: SessionKey) -> None:
         """Forget what one session kept."""
         with self._lock:
-            session_state = self._session_states.pop(session, None)
+            session_state = self.session_states.pop(session, None)
         if session_state is not None and session_state.store is not self.store:
             session_state.store.clear()
 
