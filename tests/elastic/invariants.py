@@ -44,7 +44,7 @@ class Invariants:
         if first != run.job.run:
             self.violated(f"two runs after {after} changes commit steps")
         for member in run.members.values():
-            newest = member.host.training._now.promised
+            newest = member.host.training.now.promised
             if newest > ballot and member.host.name in generation.places:
                 self.violated(
                     f"{member.host.name} commits a step of ballot {ballot}, and has "
@@ -100,7 +100,7 @@ class Invariants:
     def check(self) -> None:
         """Look at what each process has promised, knows and says."""
         for machine in self.world.living():
-            now = machine.training._now
+            now = machine.training.now
             newest = now.promised, now.generation.number
             before = self._newest.setdefault(machine, newest)
             if newest[0] < before[0] or newest[1] < before[1]:
@@ -120,7 +120,7 @@ class Invariants:
             and self.world.clock - one.back_at >= SETTINGS.dead_after_s
         ]
         # One that becomes whole after they have told what they hold comes too late.
-        known = self._known.get(machine.training._now.promised, self.whole)
+        known = self._known.get(machine.training.now.promised, self.whole)
         held = {
             one.name: [
                 made for made in one.training.copies.held() if made.moment in known
@@ -133,22 +133,22 @@ class Invariants:
     def check_end(self, touched: set[str]) -> None:
         """Look at where all have come to when nothing is left to happen."""
         world = self.world
-        errors = {one.name: one.training._now.error for one in world.living()}
+        errors = {one.name: one.training.now.error for one in world.living()}
         going = [one for one in world.living() if errors[one.name] is None]
         # One that stood by, was silent and comes back has no link to learn of it; that
         # it asks now and then is not played.
-        newest = max((one.training._now.generation.number for one in going), default=0)
+        newest = max((one.training.now.generation.number for one in going), default=0)
         going = [
             one
             for one in going
-            if one.training._now.generation.number == newest
-            or one.name not in one.training._now.generation.standby
+            if one.training.now.generation.number == newest
+            or one.name not in one.training.now.generation.standby
         ]
-        runs = {one.training._now.job.run for one in going}
+        runs = {one.training.now.job.run for one in going}
         if len(runs) > 1:
             self.violated(f"{[one.name for one in going]} are in {len(runs)} runs")
         if going:
-            job = going[0].training._now.job
+            job = going[0].training.now.job
             run = world.runs.get(job.run)
             outside = [
                 one.name for one in going if one.name not in job.generation.processes

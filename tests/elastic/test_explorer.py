@@ -73,7 +73,7 @@ def half_may_go_on(
 
 
 def forgets_its_promise(self: ElasticTraining, ballot: Any, number: int) -> Any:
-    self._now.promised = 0, ""
+    self.now.promised = 0, ""
     return _promise(self, ballot, number)
 
 
@@ -132,8 +132,8 @@ def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> N
     )
 
     left = history.world.machines["worker:1"].training
-    assert left._now.error is not None
-    assert not left._now.has_begun
+    assert left.now.error is not None
+    assert not left.now.has_begun
 
 
 def test_a_refused_ballot_is_not_taken_for_a_promise() -> None:
@@ -166,7 +166,7 @@ def test_who_leaves_knows_who_goes_on_without_it() -> None:
 def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> None:
     # A process that was started again answers so until it joins itself.
     machine = World(2).machines["worker:1"]
-    machine.training._now.has_begun = False
+    machine.training.now.has_begun = False
     coroutine = machine.training._succession._ask_to_join()
 
     wanted = next(coroutine)
@@ -180,7 +180,7 @@ def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> No
 def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> None:
     # It was told so late that the next generation, too, was followed by another.
     machine = World(3, standby=1).machines["worker:2"]
-    standing = machine.training._now
+    standing = machine.training.now
     coroutine = machine.training._succession._look_around()
     assert isinstance(next(coroutine), Pause)
     asked = next(coroutine)

@@ -163,7 +163,7 @@ def test_a_member_that_was_stopped_for_long_says_who_is_gone() -> None:
 def test_generations_that_fail_as_soon_as_they_begin_end_after_a_while() -> None:
     world = World(2)
     machine = world.machines["worker:0"]
-    now, limits = machine.training._now, world.job.settings
+    now, limits = machine.training.now, world.job.settings
     give_up_s = limits.dead_after_s + limits.start_deadline_s
 
     def error_after(seconds: float, **changes: Any) -> KitError | None:
@@ -189,7 +189,7 @@ def test_generations_that_fail_as_soon_as_they_begin_end_after_a_while() -> None
 def test_a_generation_that_came_to_a_copy_or_has_lasted_did_not_fail_at_once() -> None:
     world = World(2)
     training = world.machines["worker:0"].training
-    now, lasting_s = training._now, world.job.settings.start_deadline_s + 1.0
+    now, lasting_s = training.now, world.job.settings.start_deadline_s + 1.0
 
     def failing_since(at: float, began_at: float = 0.0) -> float | None:
         """Return since when generations fail, when a loss is noticed at that time."""

@@ -252,7 +252,7 @@ class World:
 
     def _watch(self) -> None:
         """Tell those that stand by that those that host members are gone."""
-        jobs = [one.training._now.job for one in self.living()]
+        jobs = [one.training.now.job for one in self.living()]
         job = max(jobs, key=lambda one: one.generation.number, default=self.job)
         generation: Any = job.generation
         if all(self.machines[one].is_lost for one in generation.places):
@@ -263,7 +263,7 @@ class World:
     def restart(self, name: str) -> None:
         """Start the process of a lost task again; it asks to take part."""
         self.n_starts += 1
-        known = [one.training._now.job for one in self.living()]
+        known = [one.training.now.job for one in self.living()]
         job = max(known, key=lambda one: one.generation.number, default=self.job)
         self.machines[name] = machine = Machine(self, name, self.n_starts)
         machine.begin(job, self.work())

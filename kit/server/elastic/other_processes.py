@@ -46,7 +46,7 @@ class OtherProcesses:
         answer: Callable[[str, Plain], Answer],
     ) -> None:
         """`answer` answers the questions that this process asks itself."""
-        self._now, self._neighbours = standing, neighbours
+        self.now, self._neighbours = standing, neighbours
         self._answer = answer
         self._copy_links: dict[str, CopyLink] = {}
         self._dialling = threading.Lock()
@@ -61,9 +61,9 @@ class OtherProcesses:
             except Exception as error:
                 # The members have ended, and nothing else begins the next generation: a
                 # wait for it would last for ever.
-                text = f"{self._now.me} cannot go on: {type(error).__name__}: {error}"
-                self._now.fail(InternalError(text, task=self._now.me))
-                _LOG.exception("%s cannot go on", self._now.me)
+                text = f"{self.now.me} cannot go on: {type(error).__name__}: {error}"
+                self.now.fail(InternalError(text, task=self.now.me))
+                _LOG.exception("%s cannot go on", self.now.me)
 
         threading.Thread(target=to_its_end, name=name, daemon=True).start()
 
@@ -77,17 +77,17 @@ class OtherProcesses:
     def _tell(self, wanted: Ask | Pause) -> Told:
         if isinstance(wanted, Ask):  # without the lock: a process may ask us meanwhile
             return self.ask_all(wanted)
-        with self._now.changed:
-            self._now.changed.wait_for(*wanted)
+        with self.now.changed:
+            self.now.changed.wait_for(*wanted)
         return {}
 
     def ask_all(self, wanted: Ask) -> Told:
         """Ask processes at the same time; see `elastic.asking`."""
         question = self._about(wanted.values)
-        limit_s = wanted.limit_s or self._now.job.settings.step_deadline_s
+        limit_s = wanted.limit_s or self.now.job.settings.step_deadline_s
 
         def ask(process: str) -> Plain:
-            if process == self._now.me:
+            if process == self.now.me:
                 return self._answer(wanted.op, question)[0]
             with closing(self._dial(process)) as caller:
                 return caller.call(wanted.op, limit_s, question)[0]
@@ -97,7 +97,7 @@ class OtherProcesses:
     def copy(self, holder: Holder, member: int) -> Shard:
         """Return a copy that a process holds; `close` ends the wait."""
         values = {"moment": list(holder.moment), "member": member}
-        limit_s = self._now.job.settings.step_deadline_s
+        limit_s = self.now.job.settings.step_deadline_s
         with closing(self._dial(holder.process)) as caller:
             self._fetching.add(caller)
             try:
@@ -111,13 +111,13 @@ class OtherProcesses:
 
         Returns a name that no other process has, not even a later one of its task.
         """
-        job = self._now.job
+        job = self.now.job
         with self._dialling:  # members of this process must not open a link each
             link = self._copy_links.get(process)
             if link is None or link.is_closed:
                 link = CopyLink(self._dial(process, Role.COPIES))
                 self._copy_links[process] = link
-        if self._now.is_closed:  # since: `close` may have run before this link was here
+        if self.now.is_closed:  # since: `close` may have run before this link was here
             self.close()
         question = self._about({"run": job.run, "about": copy.about()})
         return link.keep(question, job.settings.step_deadline_s, copy)
@@ -131,8 +131,8 @@ class OtherProcesses:
             caller.close()
 
     def _about(self, values: Plain) -> Plain:
-        return {"origin": self._now.generation.origin, **values}
+        return {"origin": self.now.generation.origin, **values}
 
     def _dial(self, process: str, role: Role = Role.CONTROL) -> Caller:
-        task, limits = Task.parse(process), self._now.job.settings
+        task, limits = Task.parse(process), self.now.job.settings
         return self._neighbours.dial_process(task, limits.suspect_after_s, role)

@@ -62,7 +62,7 @@ class Succession:
         self, standing: Standing, processes: OtherProcesses, forget: Callable[[], None]
     ) -> None:
         """`forget` releases the copies that the process holds."""
-        self._now, self._processes = standing, processes
+        self.now, self._processes = standing, processes
         self._forget = forget
         # A generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
@@ -73,39 +73,39 @@ class Succession:
         Ignored when another has followed already.
         """
         # Several threads notice the same loss: only the first starts a coroutine.
-        with self._now.changed:
-            if self._now.has_moved(number) or self._now.noticed is not None:
+        with self.now.changed:
+            if self.now.has_moved(number) or self.now.noticed is not None:
                 return
-            self._now.noticed = now, _ = self._now.clock(), reason
+            self.now.noticed = now, _ = self.now.clock(), reason
             # One that lasted was no failure to begin: a new series of failures starts.
-            lasted_s = now - self._now.began_at
-            has_lasted = lasted_s > self._now.job.settings.start_deadline_s
-            if self._now.failing_since is None or has_lasted:
-                self._now.failing_since = now
-        self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(number, reason))
+            lasted_s = now - self.now.began_at
+            has_lasted = lasted_s > self.now.job.settings.start_deadline_s
+            if self.now.failing_since is None or has_lasted:
+                self.now.failing_since = now
+        self._processes.run(f"kit-elastic-{self.now.me}", self._go_on(number, reason))
 
     def _go_on(self, number: int, reason: str) -> Coroutine[None]:
         """Lead, or let another lead, until there is another generation or none."""
         # Counted from the first of a series of failures: where two members cannot reach
         # each other, each generation fails as soon as it begins.
-        give_up = self._give_up_at(self._now.failing_since)
-        while not self._now.has_moved(number):
-            if self._now.clock() > give_up:
-                text = f"{self._now.me}: no new generation could begin: {reason}"
-                self._now.fail(PeerLost(text, task=self._now.me))
+        give_up = self._give_up_at(self.now.failing_since)
+        while not self.now.has_moved(number):
+            if self.now.clock() > give_up:
+                text = f"{self.now.me}: no new generation could begin: {reason}"
+                self.now.fail(PeerLost(text, task=self.now.me))
                 return
             try:
                 if not (yield from self._is_led_by_another(number, reason)):
                     yield from self._lead()
             except KitError as error:
-                if isinstance(error, _FINAL) or self._now.clock() > give_up:
-                    self._now.fail(error)
-            yield Pause(lambda: self._now.has_moved(number), _LOOK_S)
+                if isinstance(error, _FINAL) or self.now.clock() > give_up:
+                    self.now.fail(error)
+            yield Pause(lambda: self.now.has_moved(number), _LOOK_S)
 
     def _give_up_at(self, since: float | None = None) -> float:
-        limits = self._now.job.settings
+        limits = self.now.job.settings
         if since is None:
-            since = self._now.clock()
+            since = self.now.clock()
         return since + limits.dead_after_s + limits.start_deadline_s
 
     def stand_by(self) -> None:
@@ -117,11 +117,11 @@ class Succession:
         self._processes.run(STANDBY, self._look_around())
 
     def _look_around(self) -> Coroutine[None]:
-        job, number = self._now.job, self._now.generation.number
-        coordinator = self._now.generation.places[job.coordinator]
+        job, number = self.now.job, self.now.generation.number
+        coordinator = self.now.generation.places[job.coordinator]
         limit_s = job.settings.dead_after_s
-        while not self._now.has_moved(number):
-            yield Pause(lambda: self._now.has_moved(number), limit_s)
+        while not self.now.has_moved(number):
+            yield Pause(lambda: self.now.has_moved(number), limit_s)
             asked = yield Ask([coordinator], "elastic.look", {}, limit_s=limit_s)
             told = asked[coordinator]
             if isinstance(told, KitError):
@@ -137,55 +137,55 @@ class Succession:
         This process was lost, or taken for lost: it was stopped, and wakes up. The
         copies that it holds are too old to be of use.
         """
-        with self._now.changed:
-            self._now.job, self._now.noticed = job, None
-            self._now.has_begun = False
+        with self.now.changed:
+            self.now.job, self.now.noticed = job, None
+            self.now.has_begun = False
             self._forget()
-            self._now.changed.notify_all()
-        self._processes.run(f"kit-join-{self._now.me}", self._ask_to_join())
+            self.now.changed.notify_all()
+        self._processes.run(f"kit-join-{self.now.me}", self._ask_to_join())
 
     def _ask_to_join(self) -> Coroutine[None]:
-        give_up, values = self._give_up_at(), {"process": self._now.me}
-        while not self._now.takes_part and self._now.clock() < give_up:
-            for process in self._now.generation.processes:
+        give_up, values = self._give_up_at(), {"process": self.now.me}
+        while not self.now.takes_part and self.now.clock() < give_up:
+            for process in self.now.generation.processes:
                 with suppress(KitError):  # another may answer, or know more
                     self._learn((yield from ask_one(process, "elastic.join", values)))
-            yield Pause(lambda: self._now.takes_part, _ASK_S)
-        if not self._now.takes_part:
-            text = f"{self._now.me} was not taken back into the training."
-            self._now.fail(Fenced(text, task=self._now.me))
+            yield Pause(lambda: self.now.takes_part, _ASK_S)
+        if not self.now.takes_part:
+            text = f"{self.now.me} was not taken back into the training."
+            self.now.fail(Fenced(text, task=self.now.me))
 
     def _learn(self, told: Plain) -> None:
         """Take what a process says that was asked to let this one join."""
         if told["error"] or told["done"]:
-            self._now.fail(
+            self.now.fail(
                 AbortedError("the training has ended before it could be joined.")
             )
-        job = Job.from_plain(told["job"], self._now.job)
-        with self._now.changed:
-            is_newer = job.generation.number > self._now.generation.number
-            is_in = self._now.me in job.generation.processes
-            if is_newer and not is_in and not self._now.takes_part:
-                self._now.job = job
+        job = Job.from_plain(told["job"], self.now.job)
+        with self.now.changed:
+            is_newer = job.generation.number > self.now.generation.number
+            is_in = self.now.me in job.generation.processes
+            if is_newer and not is_in and not self.now.takes_part:
+                self.now.job = job
         if is_newer and is_in:
             self._await_begin(job)
 
     def _await_begin(self, job: Job) -> None:
         """Adopt a generation that has not begun here for too long."""
-        now, (number, since) = self._now.clock(), self._heard_of
+        now, (number, since) = self.now.clock(), self._heard_of
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
         elif now - since > _MISSED_S:
-            self._adopt(job, f"{self._now.me} was not told to begin.")
+            self._adopt(job, f"{self.now.me} was not told to begin.")
 
     def _adopt(self, job: Job, reason: str) -> None:
         """Make a generation the newest one without beginning it; ask for the next."""
-        with self._now.changed:
-            is_newer = job.generation.number > self._now.generation.number
-            if self._now.is_over or not is_newer:
+        with self.now.changed:
+            is_newer = job.generation.number > self.now.generation.number
+            if self.now.is_over or not is_newer:
                 return
-            self._now.job, self._now.noticed = job, None
-            self._now.changed.notify_all()
+            self.now.job, self.now.noticed = job, None
+            self.now.changed.notify_all()
         self.notice(job.generation.number, reason)
 
     def _is_led_by_another(self, number: int, reason: str) -> Coroutine[bool]:
@@ -194,15 +194,15 @@ class Succession:
         All have them in the same order, so the first that is alive leads. Two that lead
         at once do no harm: the newer ballot wins.
         """
-        limit_s = self._now.job.settings.dead_after_s
-        for process in self._now.generation.processes:
-            if process == self._now.me:
+        limit_s = self.now.job.settings.dead_after_s
+        for process in self.now.generation.processes:
+            if process == self.now.me:
                 return False
             with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                 values = {"number": number, "reason": reason}
                 told = yield from ask_one(process, "elastic.lose", values, limit_s)
                 self._take(told, number)
-                theirs = Job.from_plain(told["job"], self._now.job).generation
+                theirs = Job.from_plain(told["job"], self.now.job).generation
                 # One that missed the begin of this generation does not lead on from it.
                 if theirs is not None and theirs.number >= number and told["begun"]:
                     return True
@@ -211,30 +211,30 @@ class Succession:
     def _take(self, told: Plain, number: int) -> None:
         """Take what another process knows: the end, or that others go on without us."""
         if told["error"]:
-            self._now.fail(from_plain(told["error"]))
+            self.now.fail(from_plain(told["error"]))
             return
-        job = Job.from_plain(told["job"], self._now.job)
+        job = Job.from_plain(told["job"], self.now.job)
         theirs = job.generation
         assert theirs is not None
         if theirs.number <= number:
             return
-        if self._now.me in theirs.placing.left:
-            self._now.leave()
-        elif self._now.me not in theirs.processes:
+        if self.now.me in theirs.placing.left:
+            self.now.leave()
+        elif self.now.me not in theirs.processes:
             self.join(job)
         else:
             self._await_begin(job)
 
     def _lead(self) -> Coroutine[None]:
-        job, began = self._now.job, self._now.noticed
-        old = self._now.generation
+        job, began = self.now.job, self.now.noticed
+        old = self.now.generation
         if began is None:  # another process has led meanwhile
             return
-        counts = self._now.promised[0], self._now.heard, rules.count_of(old.number)
+        counts = self.now.promised[0], self.now.heard, rules.count_of(old.number)
         # Above all that were heard of: an older one would be refused.
-        ballot = max(counts) + 1, self._now.me
-        asked_at = self._now.clock()
-        asked = {*self._electors, *self._now.joining}
+        ballot = max(counts) + 1, self.now.me
+        asked_at = self.now.clock()
+        asked = {*self._electors, *self.now.joining}
         values = {"ballot": ballot, "number": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
         told = yield Ask(
@@ -255,8 +255,8 @@ class Succession:
         # has let go of these knew of a whole copy, which must be somewhere then.
         if found is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
-            if has_all or self._now.clock() - began[0] > job.settings.dead_after_s:
-                self._now.fail(_no_copy(lost))
+            if has_all or self.now.clock() - began[0] > job.settings.dead_after_s:
+                self.now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
         moment, holders = found or (CopyPoint(0), {})
@@ -272,13 +272,13 @@ class Succession:
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
             step=max(reached, old.reached),
             repeated=reached - moment.step,
-            seconds=self._now.clock() - since,
+            seconds=self.now.clock() - since,
             reason=began[1],
         )
         following = rules.next_generation(
             *(old, job.tasks, [*good], placing, change),
             number=rules.number_of(ballot),
-            before=self._now.electorate or old.processes,
+            before=self.now.electorate or old.processes,
         )
         begins = following, [n for n in good if n not in following.processes]
         yield from self._begin_all(ballot, begins, (moment, holders), log)
@@ -291,16 +291,16 @@ class Succession:
         for reply in good.values():
             self._take(reply, old.number)
             if reply["granted"]:
-                self._now.establish(reply["established"])
+                self.now.establish(reply["established"])
             else:
-                self._now.heard = max(self._now.heard, reply["ballot"][0])
+                self.now.heard = max(self.now.heard, reply["ballot"][0])
         if not all(reply["granted"] for reply in good.values()):
             return False
         hosts = [reply for n, reply in good.items() if n in old.places]
         if hosts and all(reply["done"] for reply in hosts):
             # Those that left last found their links closed, and took that for a loss.
-            self._now.fail(AbortedError("the training is complete."))
-        return self._now.error is None
+            self.now.fail(AbortedError("the training is complete."))
+        return self.now.error is None
 
     def _log(
         self, good: Mapping[str, Plain], holders: Mapping[int, Holder]
@@ -311,7 +311,7 @@ class Succession:
         """
         known = [reply["noted"] for reply in good.values() if reply["noted"]]
         if holders and not any(reply["leads"] for reply in good.values()):
-            process, moment = holders[leads := self._now.job.coordinator]
+            process, moment = holders[leads := self.now.job.coordinator]
             values = {"moment": list(moment), "member": leads}
             copy = yield from ask_one(process, "elastic.fetch", values)
             known.append(copy["about"]["requests"])
@@ -331,7 +331,7 @@ class Succession:
         `begins` are the generation, and the processes that have promised and leave.
         """
         following, leaving = begins
-        before, places = self._now.job, following.places
+        before, places = self.now.job, following.places
         moment, holders = found
         run = rules.run_of(following.origin, following.number, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
@@ -385,7 +385,7 @@ class Succession:
         Any two sets that may go on share a process, so the next coordinator hears of
         it. Raises `UnavailableError` if too few answer.
         """
-        values, limits = {"run": run, "requests": requests}, self._now.job.settings
+        values, limits = {"run": run, "requests": requests}, self.now.job.settings
         told = yield Ask(
             *(self._electors, "elastic.note", values, self._is_enough),
             limit_s=limits.suspect_after_s,
@@ -396,9 +396,9 @@ class Succession:
             ]
             raise UnavailableError(
                 f"{', '.join(missing)} did not hear of the request, which is lost if "
-                f"the others go on without {self._now.me}. It may be taken up all the "
+                f"the others go on without {self.now.me}. It may be taken up all the "
                 f"same; look, and ask again.",
-                task=self._now.me,
+                task=self.now.me,
             )
 
     def _is_enough(self, told: Told) -> bool:
@@ -408,12 +408,12 @@ class Succession:
 
     def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
         """Whether those that are here may go on from the newest generation."""
-        needed = filter(None, (self._now.generation.processes, self._now.electorate))
+        needed = filter(None, (self.now.generation.processes, self.now.electorate))
         return all(rules.may_go_on(some, here, ended) for some in needed)
 
     @property
     def _electors(self) -> set[str]:
-        return {*self._now.generation.processes, *self._now.electorate}
+        return {*self.now.generation.processes, *self.now.electorate}
 
 
 def _has_ended(reply: Plain | KitError) -> bool:

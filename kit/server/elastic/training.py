@@ -68,7 +68,7 @@ class ElasticTraining:
         self._own, self._neighbours = own, neighbours
         # Drawn, as a task that was restarted has none of the copies kept before.
         self._name = f"{own.task.short} {secrets.token_hex(8)}"
-        self._now = standing = Standing(own.task.short, job, clock)
+        self.now = standing = Standing(own.task.short, job, clock)
         self._processes = processes(standing, neighbours, self._answer)
         self._succession = Succession(
             standing, self._processes, lambda: self.copies.drop_after(-1)
@@ -79,8 +79,8 @@ class ElasticTraining:
 
     def prepare(self) -> dict[int, str]:
         """Make servers for the members of generation 0 here; return their addresses."""
-        job = self._now.job
-        return self._host(job.run, self._now.generation.places)
+        job = self.now.job
+        return self._host(job.run, self.now.generation.places)
 
     def begin_first(self, job: Job, work: Work) -> None:
         """Begin the members that generation 0 has here."""
@@ -93,21 +93,21 @@ class ElasticTraining:
     def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
         """Make a generation that begins here the newest one."""
         self._processes.close()  # ends waits for copies of the generation before
-        with self._now.changed:
-            if job.generation.reached > self._now.generation.reached:
-                self._now.failing_since = None  # the one before made progress
-            self._now.job, self._now.noticed = job, None
-            self._now.has_begun, self._now.began_at = True, self._now.clock()
-            self._now.joining -= {*job.generation.processes}
-            self._now.began_with = ballot
-            self._now.changed.notify_all()
-        self.buffers.keep_only(job.generation.hosted_by(self._now.me))
-        if self._now.me in job.generation.standby:
+        with self.now.changed:
+            if job.generation.reached > self.now.generation.reached:
+                self.now.failing_since = None  # the one before made progress
+            self.now.job, self.now.noticed = job, None
+            self.now.has_begun, self.now.began_at = True, self.now.clock()
+            self.now.joining -= {*job.generation.processes}
+            self.now.began_with = ballot
+            self.now.changed.notify_all()
+        self.buffers.keep_only(job.generation.hosted_by(self.now.me))
+        if self.now.me in job.generation.standby:
             self._succession.stand_by()
 
     def _hosted(self, job: Job) -> list[int]:
         """Return the members that are hosted here, the coordinator first."""
-        hosted = job.generation.hosted_by(self._now.me)
+        hosted = job.generation.hosted_by(self.now.me)
         # The others dial the coordinator, and would wait for it to begin.
         return sorted(hosted, key=lambda one: one != job.coordinator)
 
@@ -123,7 +123,7 @@ class ElasticTraining:
 
     def rebuilt(self, plain: Plain) -> Job:
         """Return the job of a generation of this training that another process sent."""
-        return Job.from_plain(plain, self._now.job)
+        return Job.from_plain(plain, self.now.job)
 
     # -- what the members of this process report -----------------------------------
 
@@ -134,12 +134,12 @@ class ElasticTraining:
         is_final = error is not None and not isinstance(error, UnavailableError)
         if is_final or member.state == "done":
             self.buffers.keep_only(())
-        with self._now.changed:
+        with self.now.changed:
             # It may be of a generation that has been followed by another already.
-            if member.job.run != self._now.job.run or member.state == "done":
+            if member.job.run != self.now.job.run or member.state == "done":
                 return
             if error is not None and is_final:
-                self._now.fail(error)
+                self.now.fail(error)
                 return
         reason = error.message if error is not None else "it ended"
         self._succession.notice(member.job.generation.number, reason)
@@ -150,10 +150,10 @@ class ElasticTraining:
         Returns the unique name of that process, or of this one if it is alone.
         """
         self._hold(copy)
-        if copy.member == self._now.job.coordinator:
+        if copy.member == self.now.job.coordinator:
             self._look_after_standbys()
         buddies = self._next_processes()
-        if len(copy.writers) == len(self._now.job.tasks):
+        if len(copy.writers) == len(self.now.job.tasks):
             # Every process hosts a part of the state: without the next one this
             # generation ends, and trying others would only delay that.
             del buddies[1:]
@@ -171,7 +171,7 @@ class ElasticTraining:
 
     def _look_after_standbys(self) -> None:
         """Find out whether standbys are there: no member has a link to them."""
-        now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
+        now, limit_s = self.now.generation, self.now.job.settings.dead_after_s
         told = self._processes.ask_all(
             Ask(now.standby, "elastic.look", {"begun": now.number}, limit_s=limit_s)
         )
@@ -181,11 +181,11 @@ class ElasticTraining:
 
     def _hold(self, copy: Shard) -> None:
         self.copies.keep(copy)
-        if copy.moment.generation == self._now.generation.number:
+        if copy.moment.generation == self.now.generation.number:
             # Copies are made at a boundary that all members have reached: so this
             # generation has begun everywhere.
-            self._now.failing_since = None
-            self._now.establish(copy.moment.generation)
+            self.now.failing_since = None
+            self.now.establish(copy.moment.generation)
         if self._first_copy is None:
             self._first_copy = copy.moment.step
         elif self._first_copy < copy.moment.step and self._work is not None:
@@ -201,7 +201,7 @@ class ElasticTraining:
         self._processes.finish(self._succession.share(run, requests))
 
     def _next_processes(self) -> list[str]:
-        processes, me = self._now.generation.processes, self._now.me
+        processes, me = self.now.generation.processes, self.now.me
         if me not in processes:
             return []
         mine = processes.index(me)
@@ -216,10 +216,10 @@ class ElasticTraining:
         if of is not self._own:
             return
         self.buffers.keep_only(())
-        with self._now.changed:
+        with self.now.changed:
             # First: threads that are woken by a closed link check it.
-            self._now.is_closed = True
-            self._now.changed.notify_all()
+            self.now.is_closed = True
+            self.now.changed.notify_all()
         self._processes.close()
         self._stop_stand_ins()
 
@@ -234,16 +234,16 @@ class ElasticTraining:
 
         `begun`: a generation that the caller knows to have begun everywhere, or 0.
         """
-        with self._now.changed:
-            self._now.establish(begun)
-            error, is_done = self._now.error, self._is_done
+        with self.now.changed:
+            self.now.establish(begun)
+            error, is_done = self.now.error, self._is_done
             # One that is fenced: the others go on, so the training has not ended.
             is_end = error is not None and not isinstance(error, Fenced)
             return {
-                "job": self._now.job.to_plain(),
+                "job": self.now.job.to_plain(),
                 "error": to_plain(error) if error is not None and is_end else None,
                 "done": is_done,
-                "begun": self._now.has_begun,
+                "begun": self.now.has_begun,
             }
 
     @property
@@ -255,8 +255,8 @@ class ElasticTraining:
 
         Returns what `look` does.
         """
-        with self._now.changed:
-            now = self._now
+        with self.now.changed:
+            now = self.now
             now.seen = max(now.seen, min(step, now.job.steps))
             is_current = now.generation.number == number and not now.is_over
             # A complete training needs no other generation.
@@ -273,12 +273,12 @@ class ElasticTraining:
         # The promise comes before the members end: a `begin` with an older ballot that
         # is under way either fails its second check, or sees the promise when it has
         # begun its members, and ends them.
-        with self._now.changed:
-            newest = self._now.promised
-            is_old = ballot <= newest or self._now.generation.number > number
-            if is_old or self._now.is_closed:
+        with self.now.changed:
+            newest = self.now.promised
+            is_old = ballot <= newest or self.now.generation.number > number
+            if is_old or self.now.is_closed:
                 return {**self.look(), "granted": False, "ballot": newest}
-            self._now.promised = ballot
+            self.now.promised = ballot
         idle_s = self._idle_s()  # before ending the members, which takes a moment
         members = self._end_members()
         coordinator = next(
@@ -290,13 +290,13 @@ class ElasticTraining:
         return {
             **self.look(),
             "granted": True,
-            "ballot": self._now.promised,
+            "ballot": self.now.promised,
             "held": self.copies.held(),
-            "step": max([self._now.seen, *(one.step for one in members)]),
+            "step": max([self.now.seen, *(one.step for one in members)]),
             "idle": idle_s,
-            "leads": coordinator is not None and self._now.generation.number == number,
-            "noted": self._now.noted and self._now.noted.to_plain(),
-            "established": self._now.established,
+            "leads": coordinator is not None and self.now.generation.number == number,
+            "noted": self.now.noted and self.now.noted.to_plain(),
+            "established": self.now.established,
             "may_begin_anew": self._may_begin_anew,
         }
 
@@ -306,8 +306,8 @@ class ElasticTraining:
         A log may begin with rows from another process, timed by its clock: only times
         within this generation count.
         """
-        now, stepped = self._now.clock(), [one.stepped_at for one in self._members()]
-        own = [at for at in stepped if self._now.began_at <= at <= now]
+        now, stepped = self.now.clock(), [one.stepped_at for one in self._members()]
+        own = [at for at in stepped if self.now.began_at <= at <= now]
         return now - max(own) if own else None
 
     def _end_members(self) -> list[Member]:
@@ -332,21 +332,21 @@ class ElasticTraining:
 
     def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
         """Make servers for the members to be hosted here; return their addresses."""
-        self._now.check(ballot)
+        self.now.check(ballot)
         found = self._host(run, places)
         return {"addresses": {str(member): text for member, text in found.items()}}
 
     def _host(self, run: str, places: Sequence[str]) -> dict[int, str]:
-        hosted = [n for n, place in enumerate(places) if place == self._now.me]
+        hosted = [n for n, place in enumerate(places) if place == self.now.me]
         # A stand-in for a member that stays is kept, and with it the member's news.
         for member in [*self._stand_ins]:
             if member not in hosted:
                 self._stand_ins.pop(member).stop()
         for member in hosted:
-            task = self._now.job.tasks[member]
+            task = self.now.job.tasks[member]
             if task != self._own.task and member not in self._stand_ins:
                 self._stand_ins[member] = self._neighbours.stand_in(task, run)
-        if self._now.is_closed:  # since: `close` may have come before they were here
+        if self.now.is_closed:  # since: `close` may have come before they were here
             self._stop_stand_ins()
         return {member: str(self._trainings(member).address) for member in hosted}
 
@@ -363,7 +363,7 @@ class ElasticTraining:
         They begin with the state at `moment`; `holders` says which process holds each
         member's newest copy up to then.
         """
-        self._now.check(ballot)
+        self.now.check(ballot)
         for member in self._members():
             if not member.join(job.settings.step_deadline_s):
                 raise DeadlineExceededError(
@@ -382,35 +382,35 @@ class ElasticTraining:
             )
             for number in hosted
         }
-        with self._now.changed:
-            self._now.check(ballot)  # a newer one may have been promised meanwhile
+        with self.now.changed:
+            self.now.check(ballot)  # a newer one may have been promised meanwhile
             # Copies of steps that will be done again must not count as newer ones.
             self.copies.drop_after(moment.step)
             self._become(job, ballot)
             if requests:  # the coordinator may be lost before they are in a copy
-                self._now.note(DecisionLog.from_plain(requests))
-            if self._now.me not in job.generation.processes:
-                self._now.leave()
+                self.now.note(DecisionLog.from_plain(requests))
+            if self.now.me not in job.generation.processes:
+                self.now.leave()
         for number in hosted:
             work = self._work if number in job.workers else None
             self._trainings(number).begin_generation(job, work, begins[number], self)
         # A newer ballot was promised while not all of these had begun: see `promise`.
-        if self._now.promised != ballot:
+        if self.now.promised != ballot:
             self._end_members()
 
     def keep(self, run: str, copy: Shard) -> str:
         """Keep a copy of another process; return the unique name of this one."""
-        if run != self._now.job.run:
+        if run != self.now.job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
         self._hold(copy)
         return self._name
 
     def let_join(self, process: str) -> Plain:
         """Note that a process asks to take part; return what `look` does."""
-        with self._now.changed:
-            self._now.joining.add(process)
-            is_in = process in self._now.generation.processes
-            if is_in and self._now.clock() - self._now.began_at < _BEGINS_S:
+        with self.now.changed:
+            self.now.joining.add(process)
+            is_in = process in self.now.generation.processes
+            if is_in and self.now.clock() - self.now.began_at < _BEGINS_S:
                 return self.look()  # it is about to be told to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
@@ -422,29 +422,29 @@ class ElasticTraining:
 
         Raises `AbortedError` when another may begin that would not hear of it.
         """
-        with self._now.changed:
-            if not self._now.takes(run):
+        with self.now.changed:
+            if not self.now.takes(run):
                 raise AbortedError(
-                    f"{self._now.me} has promised ballot {self._now.promised}, and "
+                    f"{self.now.me} has promised ballot {self.now.promised}, and "
                     f"takes no requests of run {run[:8]}.",
-                    task=self._now.me,
+                    task=self.now.me,
                 )
             self._note(log)
 
     def _note(self, log: DecisionLog) -> None:
-        with self._now.changed:
-            self._now.note(log)
+        with self.now.changed:
+            self.now.note(log)
 
     def fetch(self, moment: CopyPoint, member: int) -> Shard:
         """Return a copy that is held here."""
         try:
             return self.copies.find(moment, member)
         except KeyError:
-            name = self._now.job.tasks[member].short
+            name = self.now.job.tasks[member].short
             raise UnavailableError(
                 f"{self._own.task} holds no copy of {name} before step {moment.step}: "
                 f"it may have gone on. Look for another generation.",
-                task=self._now.me,
+                task=self.now.me,
             ) from None
 
     def _beginning(
@@ -486,14 +486,14 @@ class ElasticTraining:
     # -- what is here ---------------------------------------------------------------
 
     def _trainings(self, member: int) -> Trainings:
-        is_own = self._now.job.tasks[member] == self._own.task
+        is_own = self.now.job.tasks[member] == self._own.task
         return self._own if is_own else self._stand_ins[member].trainings
 
     def _members(self) -> list[Member]:
         """Return the members of the newest generation here."""
         stand_ins = [*self._stand_ins.values()]  # another thread may add one
         hosts = [self._own, *(one.trainings for one in stand_ins)]
-        found = [one.maybe_find(self._now.job.run) for one in hosts]
+        found = [one.maybe_find(self.now.job.run) for one in hosts]
         return [member for member in found if member is not None]
 
     def _answer(self, op: str, question: Plain) -> Answer:
