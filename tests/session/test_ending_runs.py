@@ -59,7 +59,7 @@ def test_closing_cancels_a_run_that_its_master_has_not_heard_of(
     cluster: LocalCluster, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(target)
-    way: Any = session.connection
+    way: Any = session._connection
     prepare = way.prepare
 
     def closed_then(*about: Any) -> int:
@@ -86,7 +86,7 @@ def test_the_run_of_a_client_that_goes_away_is_cancelled(
     task = cluster.servers[0].graphs.worker
     until(lambda: n_runs(task) > 0)
 
-    session.connection._peers.close()  # type: ignore[attr-defined]  # as a kill would
+    session._connection._peers.close()  # type: ignore[attr-defined]  # as a kill would
 
     assert isinstance(failure(run), KitError)
     until(lambda: n_runs(task) == 0)

@@ -100,13 +100,13 @@ def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
 ) -> None:
     one = value(PS, 3.0)
     with Session(target) as session:
-        extend = session.connection.extend
+        extend = session._connection.extend
 
         def unheard(*about: Any) -> int:
             extend(*about)
             raise DeadlineExceededError("no answer came in time.")
 
-        monkeypatch.setattr(session.connection, "extend", unheard)
+        monkeypatch.setattr(session._connection, "extend", unheard)
         with pytest.raises(DeadlineExceededError):
             session.run(one)
         monkeypatch.undo()
@@ -115,7 +115,7 @@ def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
 
 
 def test_nodes_of_somebody_else_are_refused(cluster: LocalCluster) -> None:
-    way = Session(cluster.session_target).connection
+    way = Session(cluster.session_target)._connection
     with Graph().as_default() as mine:
         constant(1.0, name="mine")
     with Graph().as_default() as theirs:
@@ -131,13 +131,13 @@ def test_closing_before_the_first_question_cancels_the_run_and_leaves_no_session
 ) -> None:
     gate, waits = Gate(), never(PS)
     session = Session(target)
-    extend = session.connection.extend
+    extend = session._connection.extend
 
     def later(*about: Any) -> int:
         gate.stand()
         return extend(*about)
 
-    monkeypatch.setattr(session.connection, "extend", later)
+    monkeypatch.setattr(session._connection, "extend", later)
     run = in_thread(lambda: session.run(waits))
     assert gate.reached.wait(10)
     session.close()
@@ -161,7 +161,7 @@ def test_closing_while_the_session_is_being_made_leaves_none(
     run = in_thread(lambda: session.run(one))
     assert gate.reached.wait(10)
     closing = in_thread(session.close)
-    until(lambda: bool(session.connection._is_closed))  # type: ignore[attr-defined]
+    until(lambda: bool(session._connection._is_closed))  # type: ignore[attr-defined]
     gate.open()
 
     closing.result(10)

@@ -214,7 +214,7 @@ def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
     with Session() as session:
         session.run(v.initializer)
         session.run(doubled)
-        program = next(iter(session.connection._master.worker._programs.values()))  # type: ignore[attr-defined]
+        program = next(iter(session._connection._master.worker._programs.values()))  # type: ignore[attr-defined]
         assert program
         run = type(program[1]).run
 

@@ -77,8 +77,8 @@ class Session:
         self.graph = default_graph() if graph is None else graph
         filters = tuple(device_filters)
         options = SessionOptions(soft_placement, filters, isolate_state, place_all)
-        self.connection: Connection = connect(target, options, n_cpus)
-        self._sent = SentGraph(self.graph, self.connection)
+        self._connection: Connection = connect(target, options, n_cpus)
+        self._sent = SentGraph(self.graph, self._connection)
         self._cached: dict[Any, CachedRun] = {}
         self._parts = Parts(self._sent)
         self._entered: list[tuple[Any, Token[tuple[Session, ...]]]] = []
@@ -249,7 +249,7 @@ class Session:
         """
         if self._sent.is_closed:
             raise RuntimeError("the session is closed; make a new one.")
-        return self.connection.devices(limit_s(deadline_s))
+        return self._connection.devices(limit_s(deadline_s))
 
     def callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None
@@ -315,16 +315,16 @@ class Session:
         deadline_s : float, optional
             Seconds that the tasks may take; by default the setting `run_deadline_s`.
         """
-        self.connection.reset(containers, limit_s(deadline_s))
+        self._connection.reset(containers, limit_s(deadline_s))
 
     def close(self) -> None:
         """End the session and cancel its runs under way. May be called twice."""
         if not self._sent.is_closed:
             self._sent.is_closed = True
-            self.connection.close()
+            self._connection.close()
 
     def _read(self, given: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
-        late = self.connection.late
+        late = self._connection.late
         return read_feeds(self.graph, given, None if late is None else late.feed)
 
     def _check_open(self) -> None:

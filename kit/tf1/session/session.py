@@ -103,7 +103,7 @@ class BaseSession:
             n_cpus=max(1, self._config.device_count.get("CPU", 1)),
         )
         self._native._sent.allow = _ALLOW
-        self._waits = Waits(self._native.connection.waits)
+        self._waits = Waits(self._native._connection.waits)
 
     @property
     def graph(self) -> Graph:

@@ -157,7 +157,7 @@ def check_known(session: Session) -> None:
     """Raise `AbortedError` if the master no longer knows the session."""
     # An empty run is the cheapest question for which a master looks the session up.
     try:
-        session.connection.prepare(RunSignature((), (), ()), _ASK_S)
+        session._connection.prepare(RunSignature((), (), ()), _ASK_S)
     except AbortedError:
         raise
     except KitError:

@@ -90,6 +90,22 @@ class VariableDef(CheckedMessage):
     }
 
 
+def _scattering(op_type: str, doc: str) -> Callable[..., Any]:
+    def method(
+        self: Any,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        rows = sparse_delta
+        if not isinstance(rows, IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {rows!r}")
+        return assigning.scatter(op_type, self, rows.indices, rows.values, name)
+
+    method.__doc__ = f"Return a tensor that {doc} when it is run: the new value."
+    return method
+
+
 class Variable(Operators, NativeVariable):
     """State that outlives runs and sessions; in an expression it stands for its value.
 
@@ -340,37 +356,9 @@ class Variable(Operators, NativeVariable):
         """Return whether it has a value."""
         return assigning.is_variable_initialized(self, name)
 
-    def scatter_add(
-        self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Any:
-        """Return a tensor that adds rows to it when it is run: the new value."""
-        return self._scattered("ScatterAdd", sparse_delta, name)
-
-    def scatter_sub(
-        self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Any:
-        """Return a tensor that subtracts rows when it is run: the new value."""
-        return self._scattered("ScatterSub", sparse_delta, name)
-
-    def scatter_update(
-        self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Any:
-        """Return a tensor that sets rows when it is run: the new value."""
-        return self._scattered("ScatterUpdate", sparse_delta, name)
-
-    def _scattered(self, op_type: str, rows: Any, name: str | None) -> Any:
-        if not isinstance(rows, IndexedSlices):
-            raise TypeError(f"sparse_delta is not IndexedSlices: {rows!r}")
-        return assigning.scatter(op_type, self, rows.indices, rows.values, name)
+    scatter_add = _scattering("ScatterAdd", "adds rows to it")
+    scatter_sub = _scattering("ScatterSub", "subtracts rows")
+    scatter_update = _scattering("ScatterUpdate", "sets rows")
 
     def __bool__(self) -> bool:  # type: ignore[override]
         # As an object, not as a value: programs write `variable or default`.
