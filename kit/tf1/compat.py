@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 v1: Final = sys.modules["kit.tf1"]  # which imports this module
 sys.modules[f"{__name__}.v1"] = v1  # import kit.tf1.compat.v1 as tf
@@ -57,5 +57,4 @@ def _checked(value: Any) -> bytes:
     raise TypeError(f"Expected binary or unicode string, got {value!r}")
 
 
-def __getattr__(name: str) -> Any:
-    refuse("compat", name)
+__getattr__ = refusing("compat")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.saved_model.inference_graph import inference_graph
 
 
@@ -28,5 +28,4 @@ def convert_variables_to_constants(
     return inference_graph(sess, [op.outputs[0] for op in ops])
 
 
-def __getattr__(name: str) -> Any:
-    refuse("graph_util", name)
+__getattr__ = refusing("graph_util")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops import arithmetic, random
 from kit.tf1.ops.arithmetic import cast, minimum
 from kit.tf1.ops.index import gather, where
@@ -292,5 +292,4 @@ def _perhaps_flipped(image: Any, axis: int, seed: int | None, name: str) -> Any:
         return where(random.random_uniform(count, seed=seed) < 0.5, flipped, pixels)
 
 
-def __getattr__(name: str) -> Any:
-    refuse("image", name)
+__getattr__ = refusing("image")

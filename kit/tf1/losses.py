@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops import arithmetic, nn_loss, reduce
 from kit.tf1.ops.arithmetic import abs as absolute
 from kit.tf1.ops.arithmetic import cast, minimum, multiply, square, stop_gradient
@@ -338,5 +338,4 @@ def _rows(weights: Any, losses: Any) -> Any:
     return expand_dims(factors, [-1]) if ranks[0] == ranks[1] - 1 else factors
 
 
-def __getattr__(name: str) -> Any:
-    refuse("losses", name)
+__getattr__ = refusing("losses")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.composed import confusion_matrix as confusion_matrix
 from kit.tf1.ops.nn_activation import log_softmax as log_softmax
@@ -49,6 +47,4 @@ offer(
     ],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("math", name)
+__getattr__ = refusing("math")

@@ -7,7 +7,7 @@ from typing import Any
 
 from kit.tf1.graph.collections import GraphKeys, add_to_collections
 from kit.tf1.graph.control import control_dependencies
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import (
     cast,
     divide,
@@ -205,5 +205,4 @@ def _ratio(total: Any, count: Any, name: str) -> Any:
     return where(is_some, divide(total, divisor), zeros_like(divisor), name=name)
 
 
-def __getattr__(name: str) -> Any:
-    refuse("metrics", name)
+__getattr__ = refusing("metrics")

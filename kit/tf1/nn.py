@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.contrib import legacy_seq2seq
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
 from kit.tf1.ops.composed import depth_to_space as depth_to_space
@@ -28,6 +26,4 @@ offer(
 
 seq2seq = legacy_seq2seq  # as before 1.0
 
-
-def __getattr__(name: str) -> Any:
-    refuse("nn", name)
+__getattr__ = refusing("nn")

@@ -6,7 +6,8 @@ the original does not have either, it is a plain one.
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from kit.errors import UnimplementedError
 
@@ -82,6 +83,11 @@ _INSTEAD: dict[str, str] = {
     "test.": "pytest",
     "tpu.": "the devices are CPU and GPU",
 }
+
+
+def refusing(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module that has all it offers; see `refuse`."""
+    return lambda name: refuse(module, name)
 
 
 def refuse(module: str, name: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kit.errors import NotFoundError
 from kit.regular_file import write_error
 from kit.session.worker.record_files import masked, records
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 
 class TFRecordCompressionType:
@@ -109,5 +109,4 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
         yield record
 
 
-def __getattr__(name: str) -> Any:
-    refuse("python_io", name)
+__getattr__ = refusing("python_io")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.random import random_normal, random_shuffle, random_uniform
 from kit.tf1.public import offer
 
@@ -15,6 +13,4 @@ offer(
 )
 normal, shuffle, uniform = random_normal, random_shuffle, random_uniform
 
-
-def __getattr__(name: str) -> Any:
-    refuse("random", name)
+__getattr__ = refusing("random")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 
 offer(
@@ -14,6 +12,4 @@ offer(
     without=["check_cell", "like", "mapped"],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("nn.rnn_cell", name)
+__getattr__ = refusing("nn.rnn_cell")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.client.device_lib import list_local_devices
 
 
@@ -26,5 +26,4 @@ def is_built_with_cuda() -> bool:
     return is_gpu_available()
 
 
-def __getattr__(name: str) -> Any:
-    refuse("test", name)
+__getattr__ = refusing("test")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1 import older
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import layers as layers
@@ -18,7 +16,7 @@ from kit.tf1.contrib import session_bundle as session_bundle
 from kit.tf1.contrib import slim as slim
 from kit.tf1.contrib import staging as staging
 from kit.tf1.contrib import training as training
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import importable
 
 deprecated = older
@@ -27,6 +25,4 @@ importable(
     ["python", "python.layers", "python.layers.initializers"],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib", name)
+__getattr__ = refusing("contrib")

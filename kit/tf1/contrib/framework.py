@@ -19,7 +19,7 @@ from kit.tf1.contrib.restoring import (
     get_variables_to_restore as get_variables_to_restore,
 )
 from kit.tf1.graph.collections import GraphKeys
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.train import assert_global_step as assert_global_step
 from kit.tf1.train import create_global_step as create_global_step
 from kit.tf1.train import get_global_step as get_global_step
@@ -84,5 +84,4 @@ def local_variable(
     )
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.framework", name)
+__getattr__ = refusing("contrib.framework")

@@ -20,7 +20,7 @@ from kit.tf1.contrib.regularizers import xavier_initializer
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops import nn_conv, nn_layer
 from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.creation import one_hot
@@ -419,6 +419,4 @@ def _add_once(name: Any, variable: Any) -> None:
 # Where programs import its functions from: tensorflow.contrib.layers.python.layers
 python = layers = initializers = regularizers = sys.modules[__name__]
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.layers", name)
+__getattr__ = refusing("contrib.layers")

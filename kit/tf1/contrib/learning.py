@@ -15,7 +15,7 @@ from kit.tf1.contrib.training import multiply_gradients as multiply_gradients
 from kit.tf1.errors import OutOfRangeError
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import equal, greater_equal, mod
 from kit.tf1.train.checkpointing.saver import Saver
 from kit.tf1.train.global_step import get_or_create_global_step
@@ -233,5 +233,4 @@ def _limits(step: Any, last: int | None, every: int | None) -> dict[str, Any]:
     return found
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.slim.learning", name)
+__getattr__ = refusing("contrib.slim.learning")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import add_n, cast
 from kit.tf1.ops.nn_loss import sparse_softmax_cross_entropy_with_logits
 from kit.tf1.ops.reduce import reduce_sum
@@ -90,5 +90,4 @@ def rnn_decoder(
     return outputs, state
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.legacy_seq2seq", name)
+__getattr__ = refusing("contrib.legacy_seq2seq")

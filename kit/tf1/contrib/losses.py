@@ -15,7 +15,7 @@ from kit.tf1.losses import compute_weighted_loss as compute_weighted_loss
 from kit.tf1.losses import get_losses as get_losses
 from kit.tf1.losses import get_regularization_losses as get_regularization_losses
 from kit.tf1.losses import get_total_loss as get_total_loss
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.signature import arguments_of
 
 
@@ -49,6 +49,4 @@ log_loss = _predictions_first(losses.log_loss, None)
 hinge_loss = _predictions_first(losses.hinge_loss, None)
 cosine_distance = _predictions_first(losses.cosine_distance, None)
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.losses", name)
+__getattr__ = refusing("contrib.losses")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.tf1 import metrics
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import cast, equal
 from kit.tf1.ops.reduce import reduce_mean
 from kit.tf1.tensor.convert import op_scope
@@ -59,5 +59,4 @@ def aggregate_metric_map(
     )
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.metrics", name)
+__getattr__ = refusing("contrib.metrics")

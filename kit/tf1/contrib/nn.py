@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops import nn_loss
 
 
@@ -35,5 +35,4 @@ def deprecated_flipped_sigmoid_cross_entropy_with_logits(
     )
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.nn", name)
+__getattr__ = refusing("contrib.nn")

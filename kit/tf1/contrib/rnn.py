@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1 import rnn_cell as rnn_cell
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 from kit.tf1.rnn.unroll import static_bidirectional_rnn as static_bidirectional_rnn
 from kit.tf1.rnn.unroll import static_rnn as static_rnn
@@ -17,6 +15,4 @@ offer(
     without=["check_cell", "like", "mapped"],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.rnn", name)
+__getattr__ = refusing("contrib.rnn")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import cast, divide
 from kit.tf1.ops.nn_loss import sparse_softmax_cross_entropy_with_logits
 from kit.tf1.ops.reduce import count_nonzero, reduce_sum
@@ -58,6 +58,4 @@ def sequence_loss(
 # So that sequences without weight have the loss 0.
 _TINY = float32.as_numpy_dtype(1e-12)
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.seq2seq", name)
+__getattr__ = refusing("contrib.seq2seq")

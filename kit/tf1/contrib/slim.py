@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.contrib import layers as layers
 from kit.tf1.contrib import learning as learning
 from kit.tf1.contrib import losses as losses
@@ -11,7 +9,7 @@ from kit.tf1.contrib import named_outputs, regularizers
 from kit.tf1.contrib import prefetch_queue as prefetch_queue
 from kit.tf1.contrib.layers import linear as linear
 from kit.tf1.contrib.layers import relu as relu
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 from kit.tf1.variables import variable_lists
 
@@ -30,6 +28,4 @@ get_variables = variable_lists.global_variables
 get_model_variables = variable_lists.model_variables
 get_trainable_variables = variable_lists.trainable_variables
 
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.slim", name)
+__getattr__ = refusing("contrib.slim")

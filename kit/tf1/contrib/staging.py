@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.queues import FIFOQueue
 
 _UNLIMITED = 2**31 - 1
@@ -73,5 +73,4 @@ class StagingArea:
         return self._queue.size(name)
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.staging", name)
+__getattr__ = refusing("contrib.staging")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.data import experimental as experimental
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 
 offer(
@@ -15,6 +13,4 @@ offer(
     without=["Formed", "begin_op", "form_of"],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("data", name)
+__getattr__ = refusing("data")

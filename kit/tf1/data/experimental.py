@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kit.tf1.data.dataset import Dataset
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 # For num_parallel_calls and prefetch, which change nothing here.
 AUTOTUNE: Final = -1
@@ -30,5 +30,4 @@ def map_and_batch(
     return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
 
 
-def __getattr__(name: str) -> Any:
-    refuse("data.experimental", name)
+__getattr__ = refusing("data.experimental")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.keras import categories
 from kit.tf1.keras import datasets as datasets
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import importable
 
 utils = categories
 importable(__name__, ["utils"])
 
-
-def __getattr__(name: str) -> Any:
-    refuse("keras", name)
+__getattr__ = refusing("keras")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 
 def to_categorical(
@@ -27,5 +27,4 @@ def to_categorical(
     return np.eye(count, dtype=dtype)[labels.reshape(-1)].reshape(*shape, count)
 
 
-def __getattr__(name: str) -> Any:
-    refuse("keras.utils", name)
+__getattr__ = refusing("keras.utils")

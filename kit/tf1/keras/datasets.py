@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.examples.tutorials.mnist import input_data
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 mnist = input_data
 
-
-def __getattr__(name: str) -> Any:
-    refuse("keras.datasets", name)
+__getattr__ = refusing("keras.datasets")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.layers.layer import Layer as Layer
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 
 offer(
@@ -16,6 +14,4 @@ offer(
     without=["pair"],
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("layers", name)
+__getattr__ = refusing("layers")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 from kit.tf1.python.submodules import importable
 from kit.tf1.saved_model import builder as builder
@@ -19,6 +17,4 @@ Builder = builder.SavedModelBuilder
 signature_def_utils = utils = signatures
 importable(__name__, ["signature_def_utils", "utils"])
 
-
-def __getattr__(name: str) -> Any:
-    refuse("saved_model", name)
+__getattr__ = refusing("saved_model")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.cluster_def import ClusterDef as ClusterDef
 from kit.cluster_def import JobDef as JobDef
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.public import offer
 from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
@@ -68,6 +66,4 @@ SummaryWriterCache = event_files.FileWriterCache
 SyncReplicasOptimizerV2 = SyncReplicasOptimizer
 piecewise_constant_decay = piecewise_constant
 
-
-def __getattr__(name: str) -> Any:
-    refuse("train", name)
+__getattr__ = refusing("train")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.variables import initial_values as values
 from kit.tf1.variables import variable_lists
 
@@ -28,6 +26,4 @@ global_variables = variable_lists.global_variables_initializer
 local_variables = variable_lists.local_variables_initializer
 variables = variable_lists.variables_initializer
 
-
-def __getattr__(name: str) -> Any:
-    refuse("initializers", name)
+__getattr__ = refusing("initializers")

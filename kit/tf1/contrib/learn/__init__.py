@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kit.tf1.contrib.learn import datasets as datasets
 from kit.tf1.contrib.learn import python as python
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 
 
 class ModeKeys:
@@ -15,5 +13,4 @@ class ModeKeys:
     TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 
-def __getattr__(name: str) -> Any:
-    refuse("contrib.learn", name)
+__getattr__ = refusing("contrib.learn")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
+from kit.tf1.not_offered import refusing
 
-from kit.tf1.not_offered import refuse
-
-
-def __getattr__(name: str) -> Any:
-    refuse("contrib.session_bundle.exporter", name)
+__getattr__ = refusing("contrib.session_bundle.exporter")

@@ -1,11 +1,9 @@
 """`tensorflow.python.framework`: its modules; each is `tf`, which has their names."""
 
-from typing import Any
-
 from kit import tf1
 from kit.tf1 import errors as errors
 from kit.tf1 import graph_util as graph_util
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.framework import device as device
 from kit.tf1.python.framework import tensor_util as tensor_util
 from kit.tf1.python.submodules import alias
@@ -15,6 +13,4 @@ alias(__name__, tf1, "tensor_shape")
 alias(__name__, errors, "errors errors_impl")
 alias(__name__, graph_util, "graph_util")
 
-
-def __getattr__(name: str) -> Any:
-    refuse("python.framework", name)
+__getattr__ = refusing("python.framework")

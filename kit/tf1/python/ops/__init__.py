@@ -1,12 +1,10 @@
 """`tensorflow.python.ops`: its modules; each is `tf`, which has their names."""
 
-from typing import Any
-
 from kit import tf1
 from kit.tf1 import image
 from kit.tf1 import nn as nn
 from kit.tf1 import rnn_cell as rnn_cell
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.ops import control_flow_ops as control_flow_ops
 from kit.tf1.python.ops import data_flow_ops as data_flow_ops
 from kit.tf1.python.submodules import alias
@@ -25,6 +23,4 @@ alias(__name__, image, "image_ops")
 alias(__name__, nn, "embedding_ops nn nn_impl nn_ops rnn")
 alias(__name__, rnn_cell, "rnn_cell rnn_cell_impl")
 
-
-def __getattr__(name: str) -> Any:
-    refuse("python.ops", name)
+__getattr__ = refusing("python.ops")

@@ -1,12 +1,10 @@
 """`tensorflow.python.platform`: modules that `tf` itself has too, where they lie."""
 
-from typing import Any
-
 from kit.tf1 import app as app
 from kit.tf1 import flags as flags
 from kit.tf1 import gfile as gfile
 from kit.tf1 import logging
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import alias
 
 alias(__name__, app, "app")
@@ -14,6 +12,4 @@ alias(__name__, flags, "flags")
 alias(__name__, gfile, "gfile")
 alias(__name__, logging, "tf_logging")
 
-
-def __getattr__(name: str) -> Any:
-    refuse("python.platform", name)
+__getattr__ = refusing("python.platform")

@@ -1,8 +1,6 @@
 """`tensorflow.python.saved_model`: the modules of `tf.saved_model`."""
 
-from typing import Any
-
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import alias
 from kit.tf1.saved_model import builder as builder
 from kit.tf1.saved_model import signature_constants as signature_constants
@@ -16,6 +14,4 @@ alias(__name__, signature_def_utils, "signature_def_utils")
 alias(__name__, tag_constants, "tag_constants")
 alias(__name__, utils, "utils")
 
-
-def __getattr__(name: str) -> Any:
-    refuse("python.saved_model", name)
+__getattr__ = refusing("python.saved_model")

@@ -1,9 +1,7 @@
 """`tensorflow.python.training`: its modules; each is `tf.train`, with their names."""
 
-from typing import Any
-
 from kit.tf1 import train
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import alias
 from kit.tf1.python.training import moving_averages as moving_averages
 from kit.tf1.python.training import summary_io as summary_io
@@ -20,6 +18,4 @@ alias(
     """,
 )
 
-
-def __getattr__(name: str) -> Any:
-    refuse("python.training", name)
+__getattr__ = refusing("python.training")
