@@ -98,6 +98,7 @@ with features.if_there():
     )
     from kit.exchange.topologies.tree import Tree as _Tree  # noqa: F401
 with features.if_there():
+    from kit.exchange.compression.clipping import ClipByNorm as ClipByNorm
     from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
     from kit.exchange.compression.top_k import TopK as TopK
 with features.if_there():
@@ -135,6 +136,7 @@ __all__ = [
     "Bottleneck",
     "Cause",
     "Checkpoints",
+    "ClipByNorm",
     "Cluster",
     "ClusterSpec",
     "Comparison",

@@ -64,10 +64,12 @@ FEATURES: Final = (
     Feature(
         "compression",
         "kit.exchange.compression.feedback kit.exchange.compression.top_k "
+        "kit.exchange.compression.clipping "
         "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
         "kit.training.features.compressed_steps kit.testing.contracts.compressor",
-        "training/test_compression.py training/test_compression_refusals.py",
-        "PowerSGD TopK testing.check_compressor",
+        "training/test_compression.py training/test_compression_refusals.py "
+        "training/test_clipping.py",
+        "ClipByNorm PowerSGD TopK testing.check_compressor",
     ),
     Feature(
         "hooks in trainings",

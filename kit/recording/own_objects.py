@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final
 
 from kit.errors import FailedPreconditionError
+from kit.exchange.compression.clipping import ClipByNorm
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.power_sgd import PowerSGD
 from kit.exchange.compression.quantization import Float16, Int8
@@ -40,7 +41,7 @@ from kit.training.optimizers.rule import Optimizer, Slot
 OPTIMIZER: Final = "optimizer"
 OUTER: Final = "outer"
 COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
-_OURS: Final = (TopK, PowerSGD, Float16, Int8)
+_OURS: Final = (TopK, PowerSGD, Float16, Int8, ClipByNorm)
 _INF: Final = float("inf")
 _MOST_TOLD: Final = 1000
 FIELD: Final[Field] = table_of(

@@ -241,6 +241,7 @@ def train(
     compress : str or Compressor, optional
         Send gradients in fewer bytes: "float16", "int8", `kit.TopK(0.01)`,
         `kit.PowerSGD(4)`, or an object of your own class of `kit.exchange.Compressor`.
+        `kit.ClipByNorm(1.0)` sends them whole and clips their mean.
         What a gradient loses by it is added to the worker's next one. Each worker then
         updates all parameters. Needs `sync` and the gradients of all workers.
     link : str, default ""

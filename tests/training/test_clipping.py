@@ -1,0 +1,58 @@
+"""The mean gradient of all workers is clipped to a length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.testing import check_compressor
+from tests.cases import for_each
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+
+
+@pytest.mark.parametrize(("topology", "n_ps"), [("ring", 0), ("ps", 1)])
+@pytest.mark.parametrize("norm", [0.5, 1e6])
+def test_the_mean_over_all_workers_is_clipped(
+    topology: str, n_ps: int, norm: float
+) -> None:
+    def alone(params: Any, step: int) -> Any:
+        _, found = fit(params, tuple(part[:BATCH] for part in DATA))
+        return found
+
+    with quick_cluster(n_ps, 2) as cluster:
+        whole = tuple(part[:BATCH] for part in DATA)
+        run = kit.train(
+            *(fit, initial(), lambda: iter([whole])),
+            compress=kit.ClipByNorm(norm),
+            optimizer=kit.GradientDescent(0.1),
+            topology=topology,
+            steps=3,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(20)
+
+    params = initial()
+    for step in range(3):
+        mean = alone(params, step)
+        length = np.sqrt(
+            sum(float((one.astype(float) ** 2).sum()) for one in mean.values())
+        )
+        factor = min(1.0, norm / length)
+        params = {name: params[name] - 0.1 * factor * mean[name] for name in params}
+    assert norm > 1 or factor < 1
+    for name, wanted in params.items():
+        np.testing.assert_allclose(run.params[name], wanted, rtol=2e-6, atol=1e-6)
+
+
+@for_each("norm", [0, -1.0, float("nan"), float("inf"), True, "1"])
+def test_a_length_that_cannot_be_is_refused(norm: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="give a length above 0"):
+        kit.ClipByNorm(norm)
+
+
+def test_it_keeps_the_contract_of_compressors() -> None:
+    check_compressor(kit.ClipByNorm(0.5))
