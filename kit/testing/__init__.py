@@ -13,6 +13,7 @@ from kit import features
 from kit.testing.contracts.coordinator import check_coordinator as check_coordinator
 from kit.testing.contracts.optimizer import check_optimizer as check_optimizer
 from kit.testing.contracts.port import check_port as check_port
+from kit.testing.contracts.step import check_step as check_step
 from kit.testing.contracts.topology import check_topology as check_topology
 
 with features.if_there():
@@ -23,6 +24,7 @@ __all__ = [
     "check_coordinator",
     "check_optimizer",
     "check_port",
+    "check_step",
     "check_topology",
 ]
 

@@ -1,0 +1,186 @@
+"""What a training relies on in a step function, as one quick check.
+
+No task is started: the step is called as a worker calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.training.worker.worker import GRADS, RNG, STATE, generator, requested
+
+_DIRECTIONS = 3
+Computed = tuple[float, dict[str, Any]]
+
+
+def check_step(
+    step: Callable[..., Any],
+    params: Mapping[str, Any],
+    batch: tuple[Any, ...],
+    *,
+    seed: int = 0,
+) -> None:
+    """Check that a step function does what a training relies on.
+
+    It is called some times with these parameters and examples: its gradients are
+    compared with finite differences of its loss, it has to give the same bits each
+    time, leave the parameters alone, and, if it neither draws nor keeps anything, its
+    loss has to be the mean over the examples.
+
+    Parameters
+    ----------
+    step : callable
+        As for `kit.train`, in any of its forms.
+    params : dict of str to array
+        Parameters; with float64 the comparison is sharper. At kinks, such as those of a
+        ReLU at 0, there is no derivative to compare with: take random ones.
+    batch : tuple of arrays
+        A few examples, at least 2.
+    seed : int, default 0
+        Of what the step draws from `rng`.
+
+    Raises
+    ------
+    AssertionError
+        With what is wrong, of which parameter, and what a step has to do instead.
+
+    Examples
+    --------
+    >>> def step(params, batch):
+    ...     x, y = batch
+    ...     error = x @ params["w"] - y
+    ...     return (error**2).mean(), {"w": 2 * x.T @ error}
+    >>> check_step(step, {"w": np.ones(2)}, (np.eye(2), np.array([3.0, 4.0])))
+    Traceback (most recent call last):
+    AssertionError: the gradient of 'w' is not that of the loss: along a random ...
+    """
+    values = {name: to_numpy(one) for name, one in params.items()}
+    loss, gradients = _called(step, values, batch, seed)
+    missing = sorted(values.keys() ^ gradients.keys())
+    assert not missing, (
+        f"gradients and parameters differ in {missing}; return one gradient for each "
+        f"parameter, by its name."
+    )
+    for name, value in values.items():
+        assert gradients[name].shape == value.shape, (
+            f"the gradient of {name!r} has the shape {gradients[name].shape}, and the "
+            f"parameter {value.shape}; return gradients of the parameters' shapes."
+        )
+    again, same = _called(step, values, batch, seed)
+    changed = [
+        name for name in values if not np.array_equal(same[name], gradients[name])
+    ]
+    is_same = again == loss and not changed
+    assert is_same, (
+        f"called again with the same arguments, the step gave other values (loss "
+        f"{loss} and {again}, gradients of {changed}); draw from a parameter called "
+        f"`rng`, and keep nothing between steps but in one called `state`."
+    )
+    if not requested(step) & {RNG, STATE}:
+        _check_mean(step, values, batch, seed, loss)
+    for name in values:
+        _check_gradient(step, values, batch, seed, name, gradients[name])
+
+
+def _check_mean(step: Any, values: Any, batch: Any, seed: int, loss: float) -> None:
+    n = len(batch[0])
+    cut = n // 2
+    parts = [tuple(one[:cut] for one in batch), tuple(one[cut:] for one in batch)]
+    first, second = (_called(step, values, part, seed)[0] for part in parts)
+    mean = (cut * first + (n - cut) * second) / n
+    assert np.isclose(loss, mean, rtol=1e-3, atol=1e-6), (
+        f"the loss of {n} examples is {loss:.6g}, and the mean over its two halves "
+        f"{mean:.6g}; return the mean over the examples, not their sum, and the "
+        f"gradients of that mean."
+    )
+
+
+def _check_gradient(
+    step: Any, values: Any, batch: Any, seed: int, name: str, gradient: Any
+) -> None:
+    """Compare along some random directions; most have to agree."""
+    value, dice = values[name], np.random.default_rng(7)
+    epsilon = float(np.finfo(value.dtype).eps)
+    wrong = []
+    for _ in range(_DIRECTIONS):
+        direction = dice.normal(size=value.shape)
+        direction /= max(1e-30, float(np.sqrt((direction**2).sum())))
+        length = epsilon ** (1 / 3) * max(1.0, float(np.abs(value).max(initial=0)))
+        losses = [
+            _called(
+                step,
+                {**values, name: value + _as(value, sign * direction)},
+                batch,
+                seed,
+            )
+            for sign in (length, -length)
+        ]
+        found = (losses[0][0] - losses[1][0]) / (2 * length)
+        told = float((gradient.astype(np.float64) * direction).sum())
+        noise = 10 * epsilon * abs(losses[0][0]) / length
+        if abs(found - told) > noise + epsilon ** (1 / 3) * 4 * max(
+            abs(found), abs(told)
+        ):
+            wrong.append((found, told))
+    assert len(wrong) <= _DIRECTIONS // 2, (
+        f"the gradient of {name!r} is not that of the loss: along a random direction "
+        f"the loss changes by {wrong[0][0]:.6g} for a step of 1, and by the gradient "
+        f"it would by {wrong[0][1]:.6g}; compute the gradient of what is returned as "
+        f"the loss."
+    )
+
+
+def _as(value: Any, change: Any) -> Any:
+    return change.astype(value.dtype)
+
+
+def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
+    """Return loss and gradients of a call, in whatever form the step has."""
+    given = {name: np.array(value) for name, value in values.items()}
+    for one in given.values():
+        one.flags.writeable = False
+    asked, more = requested(step), dict[str, Any]()
+    grads = {name: np.zeros_like(value) for name, value in values.items()}
+    if GRADS in asked:
+        more[GRADS] = grads
+    if RNG in asked:
+        more[RNG] = generator(seed, 0, 0)
+    if STATE in asked:
+        more[STATE] = {}
+    parts = tuple(np.array(one) for one in batch)
+    try:
+        found = step(given, parts, **more)
+        gradients: Any = grads
+        if isinstance(found, Generator):
+            found, handed = _drained(found)
+            gradients = grads if GRADS in asked else handed
+            loss = found[0] if isinstance(found, tuple) else found
+        elif isinstance(found, tuple):
+            loss, gradients = found[0], grads if GRADS in asked else found[1]
+        else:
+            loss = found
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise AssertionError(
+            f"the step writes into its parameters ({error}); return gradients, the "
+            f"optimizer does the update, or work on a copy."
+        ) from error
+    if not isinstance(gradients, Mapping):
+        gradients = dict(zip(values, gradients, strict=True))
+    return float(loss), {k: np.array(to_numpy(one)) for k, one in gradients.items()}
+
+
+def _drained(handed: Generator[Any, Any, Any]) -> tuple[Any, dict[str, Any]]:
+    found = dict[str, Any]()
+    while True:
+        try:
+            one = next(handed)
+        except StopIteration as end:
+            return end.value, found
+        if isinstance(one, tuple):
+            found[one[0]] = np.array(to_numpy(one[1]))

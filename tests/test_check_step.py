@@ -1,0 +1,85 @@
+"""The contract of step functions finds what is wrong, and nothing in what is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.testing import check_step
+from tests.cases import for_each
+
+DICE = np.random.default_rng(4)
+PARAMS = {"w": DICE.normal(size=3), "b": DICE.normal(size=())}
+BATCH = DICE.normal(size=(6, 3)), DICE.normal(size=6)
+
+
+def fit(params: Any, batch: Any) -> Any:
+    x, y = batch
+    error = x @ params["w"] + params["b"] - y
+    return (error**2).mean(), {
+        "w": 2 * x.T @ error / len(y),
+        "b": np.asarray(2 * error.mean()),
+    }
+
+
+def filling(params: Any, batch: Any, grads: Any) -> Any:
+    loss, found = fit(params, batch)
+    grads["w"][...], grads["b"][...] = found["w"], found["b"]
+    return loss, None, {"size": 1.0}
+
+
+def handing(params: Any, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    yield from found.items()
+    return loss
+
+
+def dropping(params: Any, batch: Any, rng: Any) -> Any:
+    kept = rng.random(batch[0].shape) < 0.5
+    return fit(params, (batch[0] * kept, batch[1]))
+
+
+@for_each("step", [fit, filling, handing, dropping])
+@for_each("dtype", [np.float32, np.float64])
+def test_a_step_in_any_form_passes(step: Any, dtype: Any) -> None:
+    check_step(step, {name: one.astype(dtype) for name, one in PARAMS.items()}, BATCH)
+
+
+def wrong(params: Any, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    return loss, {**found, "b": -found["b"]}
+
+
+def summed(params: Any, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    n = len(batch[1])
+    return n * loss, {name: n * one for name, one in found.items()}
+
+
+def chancy(params: Any, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    return loss + DICE.normal(), found
+
+
+def updating(params: Any, batch: Any) -> Any:
+    loss, found = fit(params, batch)
+    params["w"] -= found["w"]
+    return loss, found
+
+
+@for_each(
+    ("step", "said"),
+    [
+        (wrong, "gradient of 'b' is not that of the loss"),
+        (summed, "return the mean over the examples, not their sum"),
+        (chancy, "other values.*`rng`"),
+        (updating, "writes into its parameters"),
+        (lambda p, b: (fit(p, b)[0], {"w": p["w"]}), r"differ in \['b'\]"),
+        (lambda p, b: (0.0, {"w": np.ones(2), "b": p["b"]}), "of 'w' has the shape"),
+    ],
+)
+def test_what_is_wrong_is_said(step: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_step(step, PARAMS, BATCH)
