@@ -67,14 +67,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
     # Each core has a worker: threads that spin while they wait for BLAS take its time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-MEMORY = "/dev/shm"  # a file system
-with suppress(OSError):
-    # The folders of tests are many and small. In memory no test waits for
-    # the disk of these, and those that save spend a sixth less of the processor.
-    room = os.statvfs(MEMORY)
-    if room.f_bavail * room.f_frsize > 1 << 32 and not room.f_flag & os.ST_NOEXEC:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
-
 hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, print_blob=True
