@@ -26,7 +26,7 @@ from widgets.board.run_state import Link
 WIDTH = 640
 _BOX_W, BOX_H = 148, 66
 _GAP = 24
-_ROW = 196  # from the top of a row to the top of the next, for usual boxes
+_ROW = 216  # from the top of a row to the top of the next, for usual boxes
 _MOST_IN_A_ROW = 7
 _RIM = 16  # beside a circle, and within a host's panel
 _HOST_HEAD = 34  # for a host's name
@@ -286,7 +286,7 @@ def path(found: SceneLayout, link: Link) -> Path:
     one, other = found.boxes[link[0]], found.boxes[link[1]]
     if not found.is_ring and one.y != other.y:
         # At a server, lines start apart from each other, in the order of the workers.
-        spread = 0.1 * (other.x - one.x)
+        spread = max(-36.0, min(36.0, 0.3 * (other.x - one.x)))
         one, other = (
             (one._replace(x=one.x + spread), other)
             if one.y < other.y

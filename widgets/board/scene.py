@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from kit.exchange.topologies.topology import registered
 from kit.markup import Html, joined, markup
@@ -29,7 +29,7 @@ from widgets.drawing.figure_data import MB
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 56  # for the two lines below
 _LABELS = 12  # more arrows than that are not labelled one by one
-_BOTH = 8  # with up to this many arrows, the bytes of a step are written too
+_BOTH = 6  # with up to this many arrows, the bytes of a step are written too
 _UNIT = " MB/s"
 # Text is half as large again here as it is seen: a board is about 420 pixels wide.
 _MOST_PX = 350  # in height, which is what a board has room for
@@ -38,6 +38,13 @@ _TALL = BOX_H + 18
 _LETTER_PX = 9.4
 _LEAST_RATE = 500.0  # bytes a second; less would be written as 0.000
 _RATE_PX = 80  # width of a number on an arrow, in the mode for projectors
+_TEXT_PX = 62  # width of most numbers
+_MOST_COVERED = 600.0  # square pixels, of a label that is still drawn
+_POINTS = 24  # of an arrow, where it is looked at whether a label is on it
+_ARROW, _OUTSIDE = (
+    90.0,
+    500.0,
+)  # square pixels that such a point, and an edge, counts as
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
 
 
@@ -233,23 +240,21 @@ def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
 
 def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
     """Write beside each arrow what it carries, where nothing else is."""
-    taken = [*found.boxes]
+    has_both = len(moment.rates) <= _BOTH
+    texts: dict[Link, list[str]] = {}
     for link, rate in sorted(moment.rates.items()):
-        has_both = len(moment.rates) <= _BOTH
         n_bytes = moment.per_step.get(link, 0.0)
         n_bytes = n_bytes if has_both or moment.group is not None else 0.0
         has_rate = rate >= _LEAST_RATE and (has_both or moment.group is None)
-        lines = [size(n_bytes)] * bool(n_bytes)
-        lines += [speed(rate).removesuffix(_UNIT)] * has_rate
-        if not lines:
+        texts[link] = [size(n_bytes)] * bool(n_bytes)
+        texts[link] += [speed(rate).removesuffix(_UNIT)] * has_rate
+    rows = tuple((link, len(lines)) for link, lines in texts.items())
+    for (link, n_rows), place in zip(rows, _label_places(found, rows), strict=True):
+        if place is None:
             continue
-        tall = len(lines) * _LINE
-        x, y, anchor = min(  # of equals the first, which is the best place
-            _beside(found, link, moment, tall), key=partial(_covers, taken, tall)
-        )
-        taken.append(TaskBox(_middle(x, anchor), y, _RATE_PX, tall))
-        for row, line in enumerate(lines):
-            at = y + 6 + (row - (len(lines) - 1) / 2) * _LINE
+        x, y, anchor = place
+        for row, line in enumerate(texts[link]):
+            at = y + 6 + (row - (n_rows - 1) / 2) * _LINE
             yield markup(
                 '<text class="ps-rate" x="{:.1f}" y="{:.1f}" '
                 'text-anchor="{}">{}</text>',
@@ -260,8 +265,37 @@ def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
             )
 
 
+@lru_cache(maxsize=64)  # a board asks at each beat, and they seldom change
+def _label_places(
+    found: SceneLayout, rows: tuple[tuple[Link, int], ...]
+) -> list[tuple[float, float, str] | None]:
+    """Return where the labels of links with some rows of text are, and their anchors.
+
+    None where all places are taken: what the link carries is in the table then, and
+    where the mouse rests on the arrow.
+    """
+    links = {link for link, _ in rows}
+    points = [
+        path(found, link).at(share / _POINTS)
+        for link in links
+        for share in range(_POINTS + 1)
+    ]
+    taken = [*found.boxes]
+    places: list[tuple[float, float, str] | None] = []
+    for link, n_rows in rows:
+        tall = n_rows * _LINE
+        cost = partial(_covers, taken, points, tall)
+        # Of equals the first, which is the best place.
+        place = min(_beside(found, link, link[::-1] in links, tall), key=cost)
+        is_free = n_rows > 0 and cost(place) < _MOST_COVERED
+        if is_free:
+            taken.append(TaskBox(_middle(place), place[1], _RATE_PX, tall))
+        places.append(place if is_free else None)
+    return places
+
+
 def _beside(
-    found: SceneLayout, link: Link, moment: Moment, tall: float
+    found: SceneLayout, link: Link, has_arrow_back: bool, tall: float
 ) -> Iterator[tuple[float, float, str]]:
     """Yield the places for what an arrow carries, the best first."""
     order = [0.5, 0.35, 0.65, 0.2, 0.8]
@@ -272,29 +306,40 @@ def _beside(
             order.reverse()
     # In a ring outwards, where there is room; but if there is an arrow back as well,
     # that side is between the two.
-    is_alone = link[::-1] not in moment.rates
-    is_outwards = found.is_ring and not found.panels and is_alone
-    off = 11.0, 8.0 + tall / 2
-    for side in (is_outwards, not is_outwards):
-        for there in order:
-            yield path(found, link).beside(there, off, is_outwards=side)
+    is_outwards = found.is_ring and not found.panels and not has_arrow_back
+    line = path(found, link)
+    for far in (1.0, 1.8, 2.6):
+        off = 11.0 * far, 8.0 * far + tall / 2
+        for side in (is_outwards, not is_outwards):
+            for there in order:
+                yield line.beside(there, off, is_outwards=side)
 
 
-def _middle(x: float, anchor: str) -> float:
-    return x + {"start": 0.5, "middle": 0.0, "end": -0.5}[anchor] * _RATE_PX
+def _middle(place: tuple[float, float, str], width: float = _RATE_PX) -> float:
+    x, _, anchor = place
+    return x + {"start": 0.5, "middle": 0.0, "end": -0.5}[anchor] * width
 
 
 def _covers(
-    taken: Sequence[TaskBox], tall: float, place: tuple[float, float, str]
+    taken: Sequence[TaskBox],
+    points: Sequence[tuple[float, float]],
+    tall: float,
+    place: tuple[float, float, str],
 ) -> float:
     """Return how much of what is there already a label at this place would cover."""
-    x, y, anchor = place
-    covered = 0.0
-    for one in taken:
-        wide = (one.width + _RATE_PX) / 2 - abs(_middle(x, anchor) - one.x)
-        high = (one.height + tall) / 2 - abs(y - one.y)
+    x, y = _middle(place), place[1]
+    left, right = x - _RATE_PX / 2, x + _RATE_PX / 2
+    covered = _OUTSIDE * (max(0.0, -left) + max(0.0, right - WIDTH))
+    for box in taken:
+        wide = (box.width + _RATE_PX) / 2 - abs(x - box.x)
+        high = (box.height + tall) / 2 - abs(y - box.y)
         covered += max(0.0, wide) * max(0.0, high)
-    return covered
+    x = _middle(place, _TEXT_PX)
+    on_it = sum(
+        abs(at - x) < _TEXT_PX / 2 + 3 and abs(height - y) < tall / 2
+        for at, height in points
+    )
+    return covered + _ARROW * on_it
 
 
 def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
