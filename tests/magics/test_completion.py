@@ -64,7 +64,10 @@ def test_what_cannot_stand_there_is_not_offered(
     shell: InteractiveShell, cluster: FakeCluster
 ) -> None:
     assert completed(shell, "%%on worker:") == ["%%on worker:0", "%%on worker:1"]
-    assert completed(shell, "%topology r") == ["%topology ring", "%topology ring-whole"]
+    assert completed(shell, "%topology ri") == [
+        "%topology ring",
+        "%topology ring-whole",
+    ]
 
 
 def test_options_of_other_launchers_are_not_offered() -> None:

@@ -137,9 +137,10 @@ def test_a_guess_of_the_best_is_right_whatever_ones_own_program_needs() -> None:
 
     assert (well.is_right, badly.is_right) == (True, False)
     assert well.words == (
-        "The best known: 3 messages; you guessed 3. Well guessed. Your program: 12 messages."
+        "The best known: 3 messages; you guessed 3. Well guessed. "
+        "Your program: 12 messages."
     )
     assert badly.words == (
-        "The best known: 3 messages; you guessed 12. That is too high by a factor of 4. "
-        "Your program: 12 messages."
+        "The best known: 3 messages; you guessed 12. "
+        "That is too high by a factor of 4. Your program: 12 messages."
     )
