@@ -477,7 +477,7 @@ def _no_pairs(with_whom: Sequence[Any]) -> str:
     """Return why these are no pairs; "" if they are."""
     n = len(with_whom)
     for rank, other in enumerate(with_whom):
-        if not isinstance(other, Integral) or not 0 <= other < n:
+        if not isinstance(other, Integral) or not 0 <= int(other) < n:
             return f"worker {rank} swaps with {other!r}; there are 0 to {n - 1}."
         if other == rank:
             return f"worker {rank} swaps with itself."

@@ -89,7 +89,7 @@ def test_averages_are_updated_at_once_without_a_collection() -> None:
 
 
 def test_defaults_of_a_block_end_with_it_also_by_an_error() -> None:
-    @slim.add_arg_scope
+    @slim.add_arg_scope  # type: ignore[untyped-decorator]
     def layer(x: int, factor: int = 1, shift: int = 0) -> int:
         return x * factor + shift
 

@@ -237,7 +237,7 @@ def test_the_gradient_of_a_network_is_its_finite_difference(session: Any) -> Non
         assert exact[at] == pytest.approx((moved[0] - moved[1]) / 2e-5, abs=1e-6)
 
 
-class Adding(tf.nn.rnn_cell.RNNCell):
+class Adding(tf.nn.rnn_cell.RNNCell):  # type: ignore[misc]
     """A cell as users write them, which asks for its variable at each time."""
 
     @property
@@ -301,7 +301,7 @@ def test_dropout_in_a_network_of_any_length_differs_by_time_and_has_its_gradient
 
 
 def test_cell_that_draws_by_itself_has_no_gradient_in_a_network_of_any_length() -> None:
-    class Noisy(tf.nn.rnn_cell.BasicRNNCell):
+    class Noisy(tf.nn.rnn_cell.BasicRNNCell):  # type: ignore[misc]
         def call(self, inputs: Any, state: Any) -> Any:
             return super().call(tf.nn.dropout(inputs, 0.5), state)
 

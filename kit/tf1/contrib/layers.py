@@ -16,7 +16,7 @@ from typing import Any
 from kit.tf1.contrib.arg_scope import add_arg_scope as add_arg_scope
 from kit.tf1.contrib.arg_scope import arg_scope as arg_scope
 from kit.tf1.contrib.named_outputs import collect_named_outputs
-from kit.tf1.contrib.regularizers import xavier_initializer
+from kit.tf1.contrib.regularizers import xavier_initializer as xavier_initializer
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.layers import core, images, normalization

@@ -20,7 +20,7 @@ def counting(ps: str = "/job:ps/task:0") -> tuple[Any, Any]:
     return total, count
 
 
-class Told(tf.train.SessionRunHook):
+class Told(tf.train.SessionRunHook):  # type: ignore[misc]
     """Keeps which of its methods were called."""
 
     def __init__(self, name: str = "", book: list[str] | None = None) -> None:

@@ -264,7 +264,7 @@ def test_recovery_happens_in_the_graph_of_the_session() -> None:
     """A program may run a session while another graph is the default."""
     failures = [tf.errors.AbortedError(None, None, "lost")]
 
-    class Losing(tf.train.SessionRunHook):
+    class Losing(tf.train.SessionRunHook):  # type: ignore[misc]
         def before_run(self, run_context: Any) -> None:
             if failures:
                 raise failures.pop()

@@ -188,7 +188,7 @@ def test_run_that_is_aborted_again_and_again_is_repeated() -> None:
 
 @pytest.mark.slow
 def test_session_that_cannot_begin_is_tried_again() -> None:
-    class Failing(tf.train.ChiefSessionCreator):
+    class Failing(tf.train.ChiefSessionCreator):  # type: ignore[misc]
         n_tries = 0
 
         def create_session(self) -> object:
