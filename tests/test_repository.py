@@ -100,8 +100,17 @@ def test_each_make_target_that_a_document_names_exists(name: str) -> None:
     assert named <= targets()
 
 
-def test_changelog_has_an_unreleased_part() -> None:
-    assert re.search(r"^## Unreleased$", text("CHANGELOG.md"), re.MULTILINE)
+def test_each_change_since_the_newest_version_is_of_a_kind_that_towncrier_knows() -> (
+    None
+):
+    settings = PYPROJECT["tool"]["towncrier"]
+    kinds = {kind["directory"] for kind in settings["type"]}
+
+    for path in (ROOT / settings["directory"]).iterdir():
+        if path.name not in settings["ignore"]:
+            assert path.suffixes[-1] == ".md", path
+            assert path.suffixes[-2].removeprefix(".") in kinds, path
+    assert "<!-- towncrier release notes start -->" in text(settings["filename"])
 
 
 def test_version_is_written_in_one_place() -> None:
