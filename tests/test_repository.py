@@ -261,7 +261,12 @@ def spelt_out(path: str) -> Iterator[str]:
         yield path
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
+DESIGN = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/design/*.md"))
+
+
+@pytest.mark.parametrize(
+    "page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *DESIGN]
+)
 def test_paths_that_a_page_names_are_there(page: str) -> None:
     # What `make docs` builds is not there before; a space in a path is a mistake.
     one_path = r"`((?:kit|widgets|tests|benchmarks|docs(?!/_build))/[^`]*)`"
