@@ -7,6 +7,7 @@ from kit.tf1.contrib import legacy_seq2seq
 from kit.tf1.not_offered import refusing
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
+from kit.tf1.ops.blocks import space_to_batch as space_to_batch
 from kit.tf1.ops.composed import depth_to_space as depth_to_space
 from kit.tf1.ops.composed import space_to_depth as space_to_depth
 from kit.tf1.ops.reduce import in_top_k as in_top_k

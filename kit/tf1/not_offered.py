@@ -132,7 +132,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         Module NameAttrList NoGradient NotDifferentiable OptionalSpec PriorityQueue
         QUANTIZED_DTYPES RaggedTensor RaggedTensorSpec RegisterGradient SparseFeature
         SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec
-        as_string batch_scatter_update batch_to_space batch_to_space_nd betainc bfloat16
+        as_string batch_scatter_update betainc bfloat16
         bincount broadcast_dynamic_shape broadcast_static_shape cholesky
         cholesky_solve control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cross
         decode_base64 decode_compressed decode_json_example delete_session_tensor
@@ -158,7 +158,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         register_tensor_conversion_function required_space_to_batch_paddings resource
         resource_variables_enabled reverse_sequence reverse_v2 roll self_adjoint_eig
         self_adjoint_eigvals serialize_many_sparse serialize_sparse serialize_tensor
-        setdiff1d space_to_batch space_to_batch_nd sparse_add sparse_concat
+        setdiff1d sparse_add sparse_concat
         sparse_fill_empty_rows sparse_mask sparse_matmul sparse_maximum sparse_merge
         sparse_minimum sparse_reduce_max sparse_reduce_max_sparse sparse_reduce_sum
         sparse_reduce_sum_sparse sparse_reorder sparse_reset_shape sparse_reshape
@@ -191,10 +191,10 @@ _BY_MODULE: Final[dict[str, str]] = {
         depthwise_conv2d_native_backprop_input dilation2d erosion2d
         fixed_unigram_candidate_sampler fractional_avg_pool fractional_max_pool
         fused_batch_norm learned_unigram_candidate_sampler log_uniform_candidate_sampler
-        max_pool2d max_pool3d max_pool_with_argmax nce_loss normalize_moments pool
+        max_pool2d max_pool3d nce_loss normalize_moments pool
         quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x raw_rnn
         safe_embedding_lookup_sparse sampled_softmax_loss scale_regularization_loss
-        space_to_batch static_state_saving_rnn sufficient_statistics
+        static_state_saving_rnn sufficient_statistics
         uniform_candidate_sampler weighted_moments with_space_to_batch
     """,
     "summary": """

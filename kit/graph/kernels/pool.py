@@ -7,6 +7,7 @@ adds is never the largest and does not count for the mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -130,10 +131,30 @@ def max_pool_choice(
     check_like("values", values.shape, x.shape)
     x = padded(xp, x, rows, cols, fill=-xp.inf)
     values = padded(xp, values, rows, cols)
-    chosen = xp.zeros_like(y)
+    chosen = xp.zeros(y.shape, values.dtype)
     for where, is_first in _firsts(xp, x, y, rows, cols):
         chosen = xp.where(is_first, values[where], chosen)
     return chosen
+
+
+def max_pool_with_argmax(
+    xp: ModuleType, x: Array, dtype: Any, with_batch: bool, **windows: Any
+) -> tuple[Array, Array]:
+    """Return `max_pool`, and where each window's first largest number is.
+
+    A position counts rows, columns and channels of one image, or of all `with_batch`.
+
+    >>> import numpy as np
+    >>> windows = dict(ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+    >>> x = np.arange(8.0).reshape(2, 2, 2, 1)
+    >>> max_pool_with_argmax(np, x, np.int64, True, **windows)[1].ravel()
+    array([3, 7])
+    """
+    y = max_pool(xp, x, **windows)
+    shape = x.shape if with_batch else (1, *x.shape[1:])
+    positions = xp.arange(prod(shape), dtype=dtype).reshape(shape)
+    positions = xp.broadcast_to(positions, x.shape)
+    return y, max_pool_choice(xp, x, y, positions, **windows)
 
 
 def _firsts(

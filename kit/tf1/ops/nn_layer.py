@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,14 @@ from kit.tf1.ops.reduce import reduce_mean, reduce_sum
 from kit.tf1.ops.shape import reshape, squeeze
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import index, ints, one_of
-from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import float16, float32
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    create_op,
+    op_scope,
+)
+from kit.tf1.tensor.dtypes import as_dtype, float16, float32, int32, int64
 from kit.tf1.tensor.shape import TensorShape
 
 _FORMATS = (None, "NHWC", "NCHW")
@@ -87,6 +94,43 @@ def max_pool(
     with op_scope(name, "MaxPool", [given]) as scope:
         x = argument("MaxPool", "input", given)
         return images.max_pool(x, ksize, strides, padding, name=scope)
+
+
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    Targmax: Any = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+    include_batch_in_index: bool = False,
+) -> Any:
+    """Return the greatest of each window of the images, and where it is.
+
+    A position counts rows, columns and channels of an image, or of all images, in
+    int64 by default.
+    """
+    _check_images(data_format, padding)
+    kind = one_of("output_dtype", output_dtype, "Targmax", Targmax)
+    dtype = int64 if kind is None else as_dtype(kind)
+    if dtype not in (int32, int64):
+        raise TypeError(f"positions are int32 or int64, not {dtype.name}.")
+    with op_scope(name, "MaxPoolWithArgmax", [input]) as scope:
+        attrs = {
+            "ksize": images.four(ksize, "ksize"),
+            "strides": images.four(strides, "strides"),
+            "padding": padding,
+            "Targmax": dtype._base,
+            "include_batch_in_index": bool(include_batch_in_index),
+        }
+        x = argument("MaxPoolWithArgmax", "input", input)
+        made = create_op("MaxPoolWithArgmax", x, name=scope, **attrs)
+        return _MaxPoolWithArgmax(*made.outputs)
+
+
+_MaxPoolWithArgmax = namedtuple("_MaxPoolWithArgmax", ["output", "argmax"])
 
 
 def avg_pool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from tests.graph.kernels.sliding import Slide, spots
 SAME = Slide(1, (4, 3), 2, (2, 3), (2, 1), "SAME", 0)
 VALID = SAME._replace(padding="VALID")
 STRIDES, WINDOW = (1, 2, 1, 1), (1, 2, 3, 1)
+POSITIONS: list[dict[str, Any]] = [
+    {"Targmax": np.dtype(kind), "include_batch_in_index": with_batch}
+    for kind, with_batch in (("int64", False), ("int32", True))
+]
 IMAGES, FILTERS = numbers(1, *SAME.shape), numbers(2, 2, 3, 2, 2)
 
 
@@ -53,13 +58,45 @@ def where_largest(slide: Slide, x: Host, values: Host) -> Host:
     return picked
 
 
-def pooled(op_type: str, padding: str) -> Any:
+def pooled(
+    op_type: str, padding: str, outputs: slice | None = None, **more: Any
+) -> Any:
     attrs: dict[str, Any] = {"ksize": WINDOW, "strides": STRIDES, "padding": padding}
-    return lambda *inputs: make(op_type, *inputs, **attrs)
+
+    def build(*inputs: Any) -> Any:
+        made = make(op_type, *inputs, **attrs, **more)
+        return made if outputs is None else list(made.op.outputs)[outputs]
+
+    return build
+
+
+def with_argmax(
+    slide: Slide,
+    x: Host,
+    Targmax: Any,
+    include_batch_in_index: bool,
+) -> list[Host]:
+    """Return the largest number of each window, and its first position."""
+    shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
+    positions = np.broadcast_to(np.arange(np.prod(shape)).reshape(shape), x.shape)
+    largest = sliding.naive_max(slide, x)
+    return [largest, where_largest(slide, x, positions).astype(Targmax)]
 
 
 def convolved(op_type: str, padding: str) -> Any:
     return lambda *inputs: make(op_type, *inputs, strides=STRIDES, padding=padding)
+
+
+def positions(slide: Slide, **more: Any) -> Iterator[Case]:
+    """Yield the cases of largest numbers, which have a slope, and of positions."""
+    for output, has_slope in ((slice(1), True), (slice(1, 2), False)):
+        yield Case(
+            "MaxPoolWithArgmax",
+            pooled("MaxPoolWithArgmax", slide.padding, output, **more),
+            lambda x, output=output: with_argmax(slide, x, **more)[output],
+            (IMAGES,),
+            has_slope=has_slope,
+        )
 
 
 def cases(slide: Slide) -> list[Case]:
@@ -119,3 +156,9 @@ def cases(slide: Slide) -> list[Case]:
 
 
 CASES = cases(SAME) + cases(VALID)
+CASES += [
+    case
+    for slide in (SAME, VALID)
+    for more in POSITIONS
+    for case in positions(slide, **more)
+]

@@ -25,6 +25,19 @@ def pooled(tf: Any, image: Any = IMAGE, **more: Any) -> Any:
     return tf.nn.max_pool(image, **{**options, **more})
 
 
+def pooled_with_places(**more: Any) -> Callable[[Any], Any]:
+    """Return a case: largest numbers, of images with equal ones, places and slopes."""
+
+    def case(tf: Any) -> Any:
+        image = tf.constant(np.concatenate([IMAGE % 1.5, -IMAGE]))
+        options = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+        made = tf.nn.max_pool_with_argmax(image, **{**options, **more})
+        slope = tf.gradients(tf.square(made.output), image)
+        return [made._fields, *map(static, made), run(tf, [*made, *slope])]
+
+    return case
+
+
 def slopes_of_convolution(padding: str, stride: int) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         image, filters = tf.constant(IMAGE), tf.constant(FILTERS)
@@ -134,6 +147,20 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "max_pool_refuses_a_window_that_is_too_large": lambda tf: pooled(
         tf, ksize=[1, 5, 5, 1]
     ),
+    "max_pool_with_places": pooled_with_places(name="pool"),
+    "max_pool_with_places_that_keeps_the_size": pooled_with_places(
+        strides=ONES, padding="SAME", ksize=[1, 3, 2, 1]
+    ),
+    "max_pool_with_places_among_all_images": pooled_with_places(
+        include_batch_in_index=True
+    ),
+    "max_pool_with_places_refuses_two_dtypes": lambda tf: pooled_with_places(
+        Targmax=tf.int64, output_dtype=tf.int64
+    )(tf),
+    "max_pool_with_places_refuses_fractions": lambda tf: pooled_with_places(
+        Targmax=tf.float32
+    )(tf),
+    "max_pool_with_places_refuses_nchw": pooled_with_places(data_format="NCHW"),
     "embedding_lookup_takes_rows": lambda tf: told(
         tf, tf.nn.embedding_lookup(TABLE, [3, 0, 3])
     ),

@@ -171,6 +171,32 @@ def case_blocks_that_do_not_fit(tf: Any) -> Any:
     return [attempt(tf, call) for call in calls]
 
 
+def case_batches_that_do_not_fit(tf: Any) -> Any:
+    calls: Any = [
+        (tf.space_to_batch, IMAGES, [[0, 0], [0, 1]], 2),
+        (tf.space_to_batch, IMAGES, [[0, 0]], 2),
+        (tf.space_to_batch, IMAGES, [[0, 0], [0, -2]], 2),
+        (tf.space_to_batch, IMAGES, [[0, 0], [0, 0]], 0),
+        (tf.space_to_batch, IMAGES, [[0, 0], [0, 0]]),
+        (tf.space_to_batch, IMAGES[0], [[0, 0], [0, 1]], 1),
+        (tf.space_to_batch, IMAGES, [[0, 0], [0, 0]], 2, None, 2),
+        (tf.batch_to_space_nd, IMAGES, [3], [[0, 0]]),
+        (tf.batch_to_space_nd, IMAGES, [2], [[3, 2]]),
+    ]
+    return [attempt(tf, *call) for call in calls]
+
+
+def case_batches_of_any_size(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, None, 4, 3])
+    there = tf.space_to_batch(x, [[0, 0], [2, 0]], 2)
+    back = tf.batch_to_space(there, [[0, 0], [2, 0]], 2)
+    odd = attempt(tf, lambda: run(tf, there, {x: IMAGES[:, :1]}))
+    return [
+        *(there.shape.as_list(), back.shape.as_list(), odd),
+        run(tf, [there, back, *tf.gradients(there[:3], x)], {x: IMAGES}),
+    ]
+
+
 CASES: dict[str, Callable[[Any], Any]] = {
     **{
         name: of(name)
@@ -215,5 +241,31 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "on_no_diagonal": lambda tf: tf.diag_part(X),
     "blocks_to_channels": slopes(lambda tf, x: tf.space_to_depth(x, 2), IMAGES),
     "channels_to_blocks": slopes(lambda tf, x: tf.depth_to_space(x, 2), DEEP),
+    "blocks_to_batch": slopes(
+        lambda tf, x: tf.space_to_batch(x, [[0, 0], [1, 3]], 2), IMAGES
+    ),
+    "blocks_to_batch_named": slopes(
+        lambda tf, x: tf.nn.space_to_batch(
+            x, [[0, 0], [0, 0]], block_shape=2, name="b"
+        ),
+        IMAGES,
+    ),
+    "rows_to_batch": slopes(
+        lambda tf, x: tf.space_to_batch_nd(x, [2], [[1, 1]]), IMAGES
+    ),
+    "volumes_to_batch": slopes(
+        lambda tf, x: tf.space_to_batch_nd(x, [2, 1, 3], [[2, 0], [1, 0], [1, 2]]),
+        IMAGES,
+    ),
+    "batch_to_blocks": slopes(
+        lambda tf, x: tf.batch_to_space(x, [[1, 0], [0, 1]], 2, name="b"),
+        np.concatenate([IMAGES, -IMAGES]),
+    ),
+    "batch_to_rows": slopes(
+        lambda tf, x: tf.batch_to_space_nd(x, [2], [[0, 0]]), IMAGES
+    ),
+    "batch_to_nothing": slopes(
+        lambda tf, x: tf.batch_to_space_nd(x, [1, 2], [[1, 0], [3, 4]]), IMAGES
+    ),
     "blocks_of_nn": made(lambda tf: tf.nn.space_to_depth(IMAGES, 2, "s")),
 }

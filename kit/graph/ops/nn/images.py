@@ -183,6 +183,25 @@ def _max_pool_forth_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [None, None, make("MaxPoolGrad", x, y, gradients[0], **op.attrs)]
 
 
+def _infer_with_argmax(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    (pooled,) = _infer_pool(inputs, _windows(attrs))
+    return [pooled, Static(pooled.shape, attrs["Targmax"])]
+
+
+def _with_argmax(xp: ModuleType, x: Any, **attrs: Any) -> Any:
+    kind, with_batch = attrs["Targmax"], attrs["include_batch_in_index"]
+    return pool.max_pool_with_argmax(xp, x, kind, with_batch, **_windows(attrs))
+
+
+def _with_argmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    inputs = op.inputs[0], op.outputs[0], gradients[0]
+    return [make("MaxPoolGrad", *inputs, **_windows(op.attrs))]
+
+
+def _windows(attrs: Attrs) -> dict[str, Any]:
+    return {name: attrs[name] for name in ("ksize", "strides", "padding")}
+
+
 def _avg_pool_back(xp: ModuleType, x: Any, dy: Any, **windows: Any) -> Any:
     return pool.avg_pool_gradient(xp, x.shape, dy, **windows)
 
@@ -208,3 +227,12 @@ _TABLE: list[tuple[str, Infer, Forward, Gradient]] = [
 ]
 for _entry in _TABLE:
     register(OpDef(*_entry))
+register(
+    OpDef(
+        "MaxPoolWithArgmax",
+        _infer_with_argmax,
+        _with_argmax,
+        _with_argmax_gradient,
+        n_outputs=2,
+    )
+)
