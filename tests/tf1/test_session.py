@@ -16,6 +16,7 @@ import pytest
 import kit
 from kit import tf1 as tf
 from kit.errors import KitError, NotFinite, PeerLost, PlacementError
+from kit.tf1.python.ops import gen_state_ops
 from kit.tf1.session.tf_errors import originals
 from tests.session.scene import in_thread
 from tests.tf1.servers import cluster
@@ -226,3 +227,26 @@ def test_an_ipv6_target_that_cannot_be_one_is_refused_in_words(target: str) -> N
 
     with pytest.raises(wanted, match=r"write a server's target|'\[::1\]:port'"):
         tf.Session(target)
+
+
+def test_a_temporary_variable_is_refused_in_a_run_in_parts() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [2])
+        made = gen_state_ops.temporary_variable([2], tf.float32, "t")
+        first = tf.assign(made, x)
+        last = gen_state_ops.destroy_temporary_variable(first, "t")
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match="use a variable"):
+            session.partial_run_setup([first, last], [x])
+
+
+def test_a_temporary_variable_is_on_a_server_too() -> None:
+    server = tf.train.Server.create_local_server()
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        made = gen_state_ops.temporary_variable([2], tf.float32, "t")
+        changed = tf.assign_add(tf.assign(made, [1.0, 2.0]), [3.0, 4.0])
+        last = gen_state_ops.destroy_temporary_variable(changed, "t")
+
+        found = [session.run(last).tolist() for _ in range(2)]
+
+    assert found == [[4.0, 6.0]] * 2

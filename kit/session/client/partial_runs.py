@@ -43,6 +43,12 @@ class PartialRun:
         self._taken: set[Tensor] = set()
         self._done: dict[Op, None] = {}
         self.is_over = False
+        for op in self._ops_for([*[one.op for one in self._fetches], *self._targets]):
+            if op.type == "TemporaryVariable":  # each part would make it anew
+                raise InvalidArgumentError(
+                    f"{op.name!r} lasts for one run, and has no value in a run in "
+                    f"parts; use a variable."
+                )
 
     def part(
         self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any]

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from kit.checkpoint import bundle
-from kit.errors import InvalidArgumentError
+from kit.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from kit.graph.dtypes import DType
 from kit.graph.node import Node, from_plain
 from kit.graph.static import Shape
@@ -87,6 +87,29 @@ class StepCall:
             name = f"{name} on {self._device.type}:{self._device.index}"
         store = self.step.session_state.store
         return store.cell(self._node.container, name, shape, dtype)
+
+    def temporary(self, shape: Shape, dtype: DType, var_name: str) -> VariableState:
+        """Return a new variable of zeros that ends with the step at the latest.
+
+        Raises `AlreadyExistsError` if the step has one of this name on this device.
+        """
+        key = f"{self._device.name} {var_name}"
+        made = VariableState(var_name, shape, dtype)
+        made.assign(self.xp.zeros(shape, dtype))
+        if self.step.temporary.setdefault(key, made) is not made:
+            raise AlreadyExistsError(
+                f"this run has a temporary variable {var_name!r} already; give each a "
+                f"var_name of its own."
+            )
+        return made
+
+    def end_temporary(self, var_name: str) -> None:
+        """End a temporary variable; raises `NotFoundError` if there is none."""
+        if self.step.temporary.pop(f"{self._device.name} {var_name}", None) is None:
+            raise NotFoundError(
+                f"this run has no temporary variable {var_name!r}; give the var_name "
+                f"that it was made with, and end it once."
+            )
 
     def queue(
         self,

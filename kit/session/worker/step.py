@@ -78,6 +78,7 @@ class Step:
         # What its thread waits for, and the task that should know more of it.
         self.waits_for: tuple[Callable[[], str], Task | None] | None = None
         self._held: dict[Link, None] = {}
+        self.temporary: dict[str, object] = {}  # variables that end with it, by name
         self._lock = threading.Lock()
 
     @property

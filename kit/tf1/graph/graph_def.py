@@ -119,7 +119,7 @@ def attrs_of(op: Op) -> dict[str, AttrValue]:
     return {name: value for name, value in pairs if value is not None}
 
 
-_TYPED = ("Const", "Placeholder", "VariableV2")
+_TYPED = ("Const", "Placeholder", "TemporaryVariable", "VariableV2")
 
 
 def _attr_value(name: str, value: Any) -> AttrValue | None:

@@ -208,3 +208,24 @@ class RunOptions(CheckedMessage):
     SOFTWARE_TRACE = 1
     HARDWARE_TRACE = 2
     FULL_TRACE = 3
+
+
+class TensorConnection(CheckedMessage):
+    """A tensor whose value another one has in a run, both by name."""
+
+    FIELDS: ClassVar = {"from_tensor": str, "to_tensor": str}
+
+
+class CallableOptions(CheckedMessage):
+    """What a function that runs parts of a graph takes and returns, by name."""
+
+    FIELDS: ClassVar = {
+        "feed": [str],
+        "fetch": [str],
+        "target": [str],
+        "run_options": RunOptions,
+        "tensor_connection": [TensorConnection],
+        "feed_devices": {str: str},
+        "fetch_devices": {str: str},
+        "fetch_skip_sync": bool,
+    }

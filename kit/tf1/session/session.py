@@ -24,7 +24,7 @@ from kit.session.master.devices import Device
 from kit.session.transport.message import LONGEST_S
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
-from kit.tf1.session.config import ConfigProto, RunOptions
+from kit.tf1.session.config import CallableOptions, ConfigProto, RunOptions
 from kit.tf1.session.fetching import feedable, fetchable
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
@@ -172,8 +172,7 @@ class BaseSession:
         """
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError(f"`feed_list` must be a list or tuple, not {feed_list!r}.")
-        if self._is_closed:
-            raise CancelledError("Session has been closed.")
+        self._check_not_closed()
         keys = [self._graph.as_graph_element(one) for one in feed_list or ()]
         Fetches(self._graph, fetchable(self._graph, fetches))
 
@@ -188,6 +187,66 @@ class BaseSession:
             return self.run(fetches, dict(zip(keys, values, strict=False)), **options)
 
         return call
+
+    def _make_callable_from_options(
+        self, callable_options: CallableOptions
+    ) -> Callable[..., Any]:
+        """Return a function of the values to feed; it returns a list of the fetches.
+
+        It takes a `tf.RunMetadata` as `run_metadata`. Raises `InvalidArgumentError` for
+        a name that the graph does not have, and for another number of values.
+        """
+        _check_type(callable_options, CallableOptions, "callable_options")
+        self._check_not_closed()
+        options = copy.deepcopy(callable_options)
+        feeds, fetches = self._tensors(options.feed), self._tensors(options.fetch)
+        targets = [one.op for one in self._tensors(options.target)]
+        pairs = [
+            self._tensors([pair.from_tensor, pair.to_tensor])
+            for pair in options.tensor_connection
+        ]
+
+        def call(*values: Any, run_metadata: RunMetadata | None = None) -> list[Any]:
+            if len(values) != len(feeds):
+                raise InvalidArgumentError(
+                    f"this callable takes {len(feeds)} values, and got {len(values)}."
+                )
+            self._check_not_closed()
+            given, wanted = dict(zip(feeds, values, strict=True)), [*fetches, *targets]
+            if pairs:
+                found = self._run_connected(wanted, given, pairs)
+            else:
+                found = self.run(wanted, given, options.run_options, run_metadata)
+            return list(found[: len(fetches)])
+
+        return call
+
+    def _tensors(self, names: Sequence[str]) -> list[Any]:
+        full = [name if ":" in name else f"{name}:0" for name in names]
+        try:
+            return [self._graph.as_graph_element(name) for name in full]
+        except (KeyError, ValueError) as exc:
+            raise InvalidArgumentError(f"callable_options: {exc}") from exc
+
+    def _run_connected(
+        self, wanted: list[Any], given: dict[Any, Any], pairs: list[Any]
+    ) -> list[Any]:
+        """Run parts of the graph where some tensors have the values of others."""
+        sources = [source for source, _ in pairs]
+        handle = self.partial_run_setup(
+            list(dict.fromkeys([*wanted, *sources])),
+            [*given, *(target for _, target in pairs)],
+        )
+        values: dict[Any, Any] = {}
+        for source, target in pairs:
+            if source not in values:
+                values[source] = self.partial_run(handle, source, given)
+                given = {}
+            given[target] = values[source]
+        rest = [one for one in wanted if one not in values and not isinstance(one, Op)]
+        parts = self.partial_run(handle, list(dict.fromkeys(rest)), given)
+        values |= zip(dict.fromkeys(rest), parts, strict=True)
+        return [values.get(one) for one in wanted]
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Declare a run in several parts; returns its handle for `partial_run`.
@@ -229,8 +288,7 @@ class BaseSession:
 
         A task that has ended since is among them.
         """
-        if self._is_closed:
-            raise CancelledError("Session has been closed.")
+        self._check_not_closed()
         with originals():
             self._meet(self._limit_s(None))
         return [
@@ -264,6 +322,10 @@ class BaseSession:
                 "The Session graph is empty. Add operations to the graph before "
                 "calling run()."
             )
+
+    def _check_not_closed(self) -> None:
+        if self._is_closed:
+            raise CancelledError("Session has been closed.")
 
     def _meet(self, limit_s: float) -> None:
         """Wait for the target's tasks the first time, and see that all has a place.

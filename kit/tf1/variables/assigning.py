@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.graph.op import Op
+from kit.graph.static import is_known
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
+from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import static_of
 from kit.tf1.tensor.tensor import PASS_ON, Tensor
 
 
@@ -64,7 +67,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
     """
     target = ref_of(ref, "CountUpTo")
     with op_scope(name, "CountUpTo", [target]) as scope:
-        return create("CountUpTo", target, name=scope, limit=int(limit))
+        return _after(ref, "CountUpTo", target, name=scope, limit=int(limit))
 
 
 def scatter(
@@ -84,7 +87,34 @@ def scatter(
                 f"{op_type}: indices must be int32 or int64, not {where.dtype.name}."
             )
         rows = argument(op_type, "updates", updates, target.dtype.base_dtype)
-        return create(op_type, target, where, rows, name=scope)
+        return _after(ref, op_type, target, where, rows, name=scope)
+
+
+def temporary_variable(
+    shape: Any, dtype: Any, var_name: str = "", name: str | None = None
+) -> Any:
+    """Return a variable of zeros that each run makes anew, and which ends with it.
+
+    Of two with one `var_name`, which is its operation's name by default, the second
+    raises `AlreadyExistsError` in the run. Raises `ValueError` for a shape that is not
+    known.
+    """
+    sizes = static_of(shape)
+    if not is_known(sizes):
+        raise ValueError(f"a temporary variable needs a known shape, not {shape!r}.")
+    attrs = {"shape": sizes, "dtype": as_dtype(dtype)._base, "var_name": var_name}
+    return create("TemporaryVariable", name=name or "TemporaryVariable", **attrs)
+
+
+def destroy_temporary_variable(ref: Any, var_name: str, name: str | None = None) -> Any:
+    """Return the last value of a temporary variable, which ends there.
+
+    Raises `NotFoundError` in the run if there is none of this `var_name`.
+    """
+    op_type = "DestroyTemporaryVariable"
+    target = ref_of(ref, op_type)
+    with op_scope(name, op_type, [target]) as scope:
+        return _after(ref, op_type, target, name=scope, var_name=var_name)
 
 
 def _scatter(op_type: str, doc: str) -> Callable[..., Any]:
@@ -117,7 +147,7 @@ def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
     """Return whether a variable has a value yet."""
     target = ref_of(ref, "IsVariableInitialized")
     with op_scope(name, "IsVariableInitialized", [target]) as scope:
-        return create("IsVariableInitialized", target, name=scope)
+        return _after(ref, "IsVariableInitialized", target, name=scope)
 
 
 def value_or(ref: Any, fallback: Any) -> Any:
@@ -187,4 +217,11 @@ def _changed(
     target = ref_of(ref, op_type)
     with op_scope(name, op_type, [target, value]) as scope:
         given = argument(op_type, "value", value, target.dtype.base_dtype)
-        return create(op_type, target, given, name=scope, **attrs)
+        return _after(ref, op_type, target, given, name=scope, **attrs)
+
+
+def _after(ref: Any, op_type: str, target: Tensor, *inputs: Any, **more: Any) -> Any:
+    """Add an op on a variable that follows the change whose result stands for it."""
+    before = [] if getattr(ref, "ref", ref) is target else [ref]
+    with target.graph.control_dependencies(before):
+        return create(op_type, target, *inputs, **more)

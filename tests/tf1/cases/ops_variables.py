@@ -30,6 +30,12 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "scatter_add": lambda tf, v: tf.scatter_add(v, [0, 2, 0], [1.0, 10.0, 100.0]),
     "scatter_add_at_one_place": lambda tf, v: tf.scatter_add(v, 1, 5.0),
     "scatter_update": lambda tf, v: tf.scatter_update(v, [2, 0], [30.0, 10.0]),
+    "assign_add_to_an_assign": lambda tf, v: tf.assign_add(
+        tf.assign(v, [7.0, 8.0, 9.0]), [1.0, 1.0, 1.0]
+    ),
+    "scatter_add_to_an_assign_sub": lambda tf, v: tf.scatter_add(
+        tf.assign_sub(v, [1.0, 0.5, 0.0]), [0, 2], [1.0, 10.0]
+    ),
     "scatter_add_out_of_range": lambda tf, v: tf.scatter_add(v, [3], [1.0]),
     "scatter_update_out_of_range": lambda tf, v: tf.scatter_update(v, [-1], [1.0]),
     "scatter_add_of_other_sizes": lambda tf, v: tf.scatter_add(v, [0, 1], [1.0] * 3),
@@ -52,6 +58,12 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 1.0, 1.0]),
     "scatter_add": lambda tf, v: tf.scatter_add(v, [0], [1.0]),
     "is_variable_initialized": lambda tf, v: tf.is_variable_initialized(v),
+    "assign_add_to_an_assign": lambda tf, v: tf.assign_add(
+        tf.assign(v, [4.0, 5.0, 6.0]), [1.0, 1.0, 1.0]
+    ),
+    "is_variable_initialized_of_an_assign": lambda tf, v: tf.is_variable_initialized(
+        tf.assign(v, [4.0, 5.0, 6.0])
+    ),
     "report_uninitialized_variables": lambda tf, v: tf.report_uninitialized_variables(),
 }
 
@@ -161,6 +173,55 @@ def described(tf: Any) -> Any:
     ]
 
 
+def temporary(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a case of the module that makes variables of one run."""
+
+    def case(tf: Any) -> Any:
+        try:
+            from tensorflow.python.ops import gen_state_ops
+        except ImportError:
+            from kit.tf1.python.ops import gen_state_ops
+        return use(tf, gen_state_ops)
+
+    return case
+
+
+def temporary_in_two_runs(tf: Any, ops: Any) -> Any:
+    first = ops.temporary_variable([1, 2], tf.float32, var_name="t")
+    made = tf.assign_add(tf.assign(first, [[4.0, 5.0]]), [[6.0, 7.0]])
+    last = ops.destroy_temporary_variable(made, var_name="t")
+    parts = [first.op.type, first.dtype.name, static(first), static(last)]
+    with tf.Session() as session:
+        return [*parts, session.run(last), session.run(last)]
+
+
+def temporary_twice(tf: Any, ops: Any) -> Any:
+    made = [ops.temporary_variable([2], tf.float32, var_name="t") for _ in range(2)]
+    return run(tf, tf.add(*[tf.assign(one, [1.0, 2.0]) for one in made]))
+
+
+def temporary_destroyed_twice(tf: Any, ops: Any) -> Any:
+    made = ops.temporary_variable([2], tf.float32, var_name="t")
+    first, second = (ops.destroy_temporary_variable(made, "t") for _ in range(2))
+    return run(tf, first + second)
+
+
+def temporary_named_by_its_operation(tf: Any, ops: Any) -> Any:
+    made = tf.assign(ops.temporary_variable([2], tf.int32, name="t"), [1, 2])
+    return run(tf, ops.destroy_temporary_variable(made, "t", name="last"))
+
+
+def temporary_of_another_name(tf: Any, ops: Any) -> Any:
+    made = ops.temporary_variable([2], tf.float32, var_name="t")
+    return run(tf, ops.destroy_temporary_variable(made, "u"))
+
+
+def temporary_that_stays(tf: Any, ops: Any) -> Any:
+    both = [ops.temporary_variable([1, 2], tf.float32, name) for name in "tu"]
+    with tf.Session() as session:
+        return [session.run(tf.add(*both)).shape for _ in range(2)]
+
+
 CASES: dict[str, Callable[[Any], Any]] = {
     f"{name}_changes_a_variable": changed(change) for name, change in CHANGES.items()
 }
@@ -215,6 +276,14 @@ CASES.update(
             tf.variables_initializer(tf.global_variables(), name="start").name,
         ],
         "assign_refuses_a_tensor": lambda tf: tf.assign(tf.constant(1.0), 2.0),
+        "a_temporary_variable_lasts_for_a_run": temporary(temporary_in_two_runs),
+        "two_temporary_variables_of_one_name": temporary(temporary_twice),
+        "a_temporary_variable_ends_once": temporary(temporary_destroyed_twice),
+        "a_temporary_variable_is_named_by_its_operation": temporary(
+            temporary_named_by_its_operation
+        ),
+        "a_temporary_variable_of_another_name": temporary(temporary_of_another_name),
+        "temporary_variables_may_stay": temporary(temporary_that_stays),
         "scatter_add_refuses_a_tensor": lambda tf: tf.scatter_add(
             tf.constant([1.0]), [0], [2.0]
         ),

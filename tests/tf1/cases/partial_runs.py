@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Use = Callable[[Any, "Parts"], Any]
 
@@ -197,3 +199,59 @@ def case_a_run_in_parts_on_a_server(tf: Any) -> Any:
     made = parts(tf)
     with tf.Session(server.target) as session:
         return two_parts(session, made)
+
+
+def of_options(
+    values: Any = (2.0,),
+    connected: Any = (),
+    closed: bool = False,
+    **names: Any,
+) -> Callable[[Any], Any]:
+    """Return a case: what a function gives that is made of options, and a count."""
+
+    def case(tf: Any) -> Any:
+        try:
+            from tensorflow.core.protobuf import config_pb2
+        except ImportError:
+            from kit.tf1.core.protobuf import config_pb2
+        parts(tf)
+        count = tf.Variable(0, name="count")
+        more = tf.assign_add(count, 1, name="more")
+        options = config_pb2.CallableOptions(
+            **{"feed": ["a:0"], "fetch": ["total:0"], **names}
+        )
+        for source, target in connected:
+            options.tensor_connection.add(from_tensor=source, to_tensor=target)
+        with tf.Session() as session:
+            session.run(count.initializer)
+            function = session._make_callable_from_options(options)
+            if closed:
+                session.close()
+            arrays = [np.array(one, np.float32) for one in values]
+            found = [function(*arrays) for _ in range(2)]
+            return type(found[0]).__name__, found, session.run(count), more.name
+
+    return case
+
+
+OPTIONS = {
+    "options": of_options(),
+    "options_with_a_target": of_options(target=["more"]),
+    "options_without_fetches": of_options(fetch=[], target=["more"]),
+    "options_of_two_feeds": of_options(
+        (2.0, 3.0), feed=["a:0", "b:0"], fetch=["product:0", "total"]
+    ),
+    "options_with_a_connection": of_options(
+        connected=[("total:0", "b:0")], fetch=["product:0", "total:0"], target=["more"]
+    ),
+    "options_with_a_circle": of_options(
+        connected=[("product:0", "b:0")], fetch=["product:0"]
+    ),
+    "options_with_an_unknown_connection": of_options(connected=[("c:0", "b:0")]),
+    "options_with_an_unknown_fetch": of_options(fetch=["c:0"]),
+    "options_with_an_unknown_feed": of_options(feed=["c:0"]),
+    "options_with_too_few_values": of_options(()),
+    "options_with_too_many_values": of_options((1.0, 2.0)),
+    "options_of_a_closed_session": of_options(closed=True),
+}
+CASES.update({f"a_callable_of_{name}": case for name, case in OPTIONS.items()})

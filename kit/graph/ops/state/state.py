@@ -19,7 +19,7 @@ from kit.graph.kernels import segments
 from kit.graph.op import Tensor
 from kit.graph.ops.array.rows import check_whole
 from kit.graph.static import Shape, Static, agrees, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, infer_like, register
 
 
 class Ref(Protocol):
@@ -137,9 +137,23 @@ def _initialized_value(_: Any, ref: Ref, fallback: Any) -> Any:
     return ref.read() if ref.is_initialized else fallback
 
 
-_STATE: dict[str, Any] = {"stateful": True, "refs": (0,)}
+def _temporary(call: Any, *, shape: Shape, dtype: DType, var_name: str) -> Ref:
+    ref: Ref = call.temporary(shape, dtype, var_name or call.node)
+    return ref
 
-register(OpDef("VariableV2", _infer_variable, _variable, stateful=True, gives_ref=True))
+
+def _end_temporary(call: Any, ref: Ref, *, var_name: str) -> Any:
+    value = ref.read()
+    call.end_temporary(var_name)
+    return value
+
+
+_STATE: dict[str, Any] = {"stateful": True, "refs": (0,)}
+_MADE: dict[str, Any] = {"stateful": True, "gives_ref": True}
+
+register(OpDef("VariableV2", _infer_variable, _variable, **_MADE))
+register(OpDef("TemporaryVariable", _infer_variable, _temporary, **_MADE))
+register(OpDef("DestroyTemporaryVariable", infer_like(0), _end_temporary, **_STATE))
 register(OpDef("Assign", _infer_assign, _assign, **_STATE))
 register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
 register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))

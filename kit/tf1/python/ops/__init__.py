@@ -7,6 +7,7 @@ from kit.tf1 import rnn_cell as rnn_cell
 from kit.tf1.not_offered import refusing
 from kit.tf1.python.ops import control_flow_ops as control_flow_ops
 from kit.tf1.python.ops import data_flow_ops as data_flow_ops
+from kit.tf1.python.ops import gen_state_ops as gen_state_ops
 from kit.tf1.python.submodules import alias
 
 alias(
