@@ -20,7 +20,12 @@ from kit.exchange.execution.program import Program
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import GRAD, NEXT, Group
 from kit.exchange.topologies.parameter_placement import place
-from kit.exchange.topologies.topology import by_name, per_member, registered
+from kit.exchange.topologies.topology import (
+    by_name,
+    has_own_order,
+    per_member,
+    registered,
+)
 from kit.testing.group import LocalMember, local_group, run_together
 from tests.exchange import replay
 from tests.exchange.models import SHAPES, models
@@ -96,7 +101,11 @@ def test_each_stage_hands_its_sum_to_every_worker(
                 if member.number in workers:
                     found = memory.stage(stamp.where(NEXT), stage)
                     for one, value in wanted[step][stage].items():
-                        assert found[one].tobytes() == value.tobytes(), (stage, one)
+                        if has_own_order(topology) and n > 2:  # of other last bits
+                            most = 1e-2 if value.dtype == np.float16 else 1e-4
+                            np.testing.assert_allclose(found[one], value, most, most)
+                        else:
+                            assert found[one].tobytes() == value.tobytes(), (stage, one)
 
     with local_group(layout, n_ps + n, in_place=in_place) as members:
         run_together(members, work)

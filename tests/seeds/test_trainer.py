@@ -114,6 +114,7 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     trainer.wait_for_steps_after_a_checkpoint()
     trainer.shells.kill(victim)
     before, furthest = trainer.saved(), trainer.furthest()
+    of_the_chief = trainer.told("step", "worker:0")[-1]
     trainer.start(victim, f"--sync={sync}", "--steps=300")
     told = trainer.shells.wait_for_words(
         "worker:0",
@@ -126,7 +127,8 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     assert restored >= before
     # A run that was under way when the server was killed has told no step.
     assert restored + lost <= furthest + 4
-    assert restored + lost >= furthest - 4 or not is_exact
+    # At least its own: those of others are known if a server could be asked.
+    assert restored + lost >= of_the_chief or not is_exact
     assert restored <= begun <= restored + 4
     assert trainer.saved() >= 300
     assert "worker 1 is done" in trainer.shells.words("worker:1")
