@@ -127,8 +127,9 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     assert restored >= before
     # A run that was under way when the server was killed has told no step.
     assert restored + lost <= furthest + 4
-    # At least its own: those of others are known if a server could be asked.
-    assert restored + lost >= of_the_chief or not is_exact
+    # At least its own: those of others are known if a server could be asked. What it
+    # has told was read a moment after what its recovery counts by, in the same run.
+    assert restored + lost >= of_the_chief - 2 or not is_exact
     assert restored <= begun <= restored + 4
     assert trainer.saved() >= 300
     assert "worker 1 is done" in trainer.shells.words("worker:1")
