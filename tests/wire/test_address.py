@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError, PermissionDeniedError
@@ -19,6 +19,7 @@ from tests.cases import for_each
 HOSTS = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True)
 
 
+@example(UnixAddress("/ends with a blank "))
 @given(
     st.builds(
         TcpAddress,

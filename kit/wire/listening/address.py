@@ -75,8 +75,8 @@ def parse_address(text: str) -> Address:
     >>> parse_address("[::1]:80"), parse_address("unix:/run/kit/a")
     (TcpAddress(host='::1', port=80), UnixAddress(path='/run/kit/a'))
     """
-    if text.strip().startswith("unix:"):
-        return UnixAddress(text.strip().removeprefix("unix:"))
+    if text.lstrip().startswith("unix:"):
+        return UnixAddress(text.lstrip().removeprefix("unix:"))
     host, colon, port = (part.strip() for part in text.rpartition(":"))
     bracketed = host.startswith("[") and host.endswith("]")
     if bracketed:
