@@ -84,14 +84,14 @@ def grade(folder: Path, lessons: Path, limit_s: float = LIMIT_S) -> Iterator[Gra
     Yields
     ------
     Grade
-        One for each exercise; for a file that is no submission, one that says why.
+        One for each exercise; one for a file that cannot be judged, which says why.
 
     Raises
     ------
     NotFoundError
         There are no notebooks, or no lessons.
     FailedPreconditionError
-        There is no bubblewrap, without which no learner's program is run.
+        Bubblewrap is missing, and no learner's program runs without it.
     """
     shipped = {
         path.stem: _read(path)
@@ -108,14 +108,16 @@ def grade(folder: Path, lessons: Path, limit_s: float = LIMIT_S) -> Iterator[Gra
         try:
             submitted = _read(path)
         except ValueError as error:
-            yield Grade(name, "", "", 0, f"Not judged: it is no notebook: {error}.")
+            yield Grade(
+                name, "", "", 0, f"Not judged: this is not a notebook: {error}."
+            )
             continue
         lesson = max(
             shipped, key=lambda stem: len(_ids(shipped[stem]) & _ids(submitted))
         )
         exercises = list(_exercises(shipped[lesson]))
         if not _ids(submitted) & {each.cell for each in exercises}:
-            yield Grade(name, "", "", 0, "Not judged: it is no lesson with exercises.")
+            yield Grade(name, "", "", 0, "Not judged: it has no exercises of ours.")
             continue
         task = {"shipped": shipped[lesson], "submitted": submitted}
         verdicts = _sandboxed(json.dumps(task), folder, lessons, limit_s)
@@ -149,7 +151,7 @@ def _sandboxed(
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         raise FailedPreconditionError(
-            "programs of others are run in bubblewrap only, and it is not here; as "
+            "learners' programs run in bubblewrap only, and it is not installed; as "
             "root: apt-get install bubblewrap."
         )
     out_of_sight = {Path("/tmp"), Path.home(), submissions.resolve()} - {Path("/")}

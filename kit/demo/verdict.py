@@ -204,7 +204,7 @@ def reveal(
         which = "low" if guess < right else "high"
         shown += f" That is too {which} by a factor of {much:.3g}."
     if yours is not None:
-        better = ", less than any program that was known" if yours < right else ""
+        better = ", better than every known program" if yours < right else ""
         shown += f" {_with('Your program', yours, unit)}{better}."
     return AnswerVerdict(is_right, shown)
 

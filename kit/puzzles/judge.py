@@ -111,15 +111,15 @@ def _beside_the_best(costs: Figures, known: Mapping[str, Figures]) -> str:
         name for name in NAMES if all(name in over(k, costs) for k in known.values())
     ]
     if least:
-        return f"No program was known that has so little: {_names(least)}."
+        return f"This beats every known program in {_names(least)}."
     less = [
         f"{program} ({_names(over(costs, figures))})"
         for program, figures in known.items()
         if over(costs, figures)
     ]
     if less:
-        return f"Programs are known that have less: {'; '.join(less)}."
-    return "No program is known that costs less."
+        return f"Known programs do better: {'; '.join(less)}."
+    return "No known program does better."
 
 
 def _names(figures: Sequence[str]) -> str:

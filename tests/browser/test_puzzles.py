@@ -60,7 +60,7 @@ def test_learner_is_told_of_a_mistake_and_a_deadlock_and_that_a_program_is_right
         look(page, stuck, "deadlock")
 
         write(page, lesson, solutions()["broadcast"])
-        right = result(page, "Right. Programs are known that have less: chain")
+        right = result(page, "Right. Known programs do better: chain")
         assert right.locator("thead th").all_text_contents()[1:] == [
             "yours",
             "target",

@@ -68,7 +68,7 @@ def test_answers_of_a_class_are_judged_by_the_shipped_checks(
 
     grades = [Grade(**each) for each in json.loads(files[1].read_text())]
     assert by_exercise(grades) == {
-        "": (0, "Not judged: it is no notebook: it has no cells."),
+        "": (0, "Not judged: this is not a notebook: it has no cells."),
         "schedule: chunk": (1, "Right. Each worker ends with one whole sum."),
         "bytes: sent_by_each": (0, grades[2].words),
         "messages: messages_of_each": (

@@ -83,7 +83,7 @@ def test_what_is_measured_is_what_has_moved(processes: PuzzleProcesses) -> None:
 
     assert result.ok
     assert result.figures == Figures(8000, 1, 16_000, 0.0)
-    assert result.words == "Right. No program is known that costs less."
+    assert result.words == "Right. No known program does better."
     result.required()
 
 
@@ -98,12 +98,12 @@ def test_a_guess_is_compared_with_the_best_of_several_programs_and_the_own_one(
     result = judged(processes, swap, replace(SWAP, known=known))
 
     assert result.words == (
-        "Right. No program was known that has so little: messages in a row."
+        "Right. This beats every known program in messages in a row."
     )
     guess = Prediction("How many?", "messages").lock(4)
     assert repr(result.reveal(guess, "n_in_a_row")).splitlines() == [
         "The best known: 2 messages; you guessed 4. That is too high by a factor of 2. "
-        "Your program: 1 messages, less than any program that was known.",
+        "Your program: 1 messages, better than every known program.",
         "  bytes through the busiest task: yours 8,000, few bytes 4,000, "
         "few messages 9,000",
         "  messages in a row: yours 1, few bytes 3, few messages 2",
@@ -119,8 +119,7 @@ def test_a_program_that_is_right_is_not_told_what_others_cost_before_the_reveal(
     result = judged(processes, swap, replace(SWAP, known=known))
 
     assert result.words == (
-        "Right. Programs are known that have less: "
-        "few bytes (bytes through the busiest task)."
+        "Right. Known programs do better: few bytes (bytes through the busiest task)."
     )
     assert "4,000" not in repr(result) + result._repr_html_()
 

@@ -332,9 +332,9 @@ class Adam(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("adam: beta1", self.beta1, 0, 1, open_end=True)
-        check_range("adam: beta2", self.beta2, 0, 1, open_end=True)
-        check_range("adam: epsilon", self.epsilon, 0, _INF)
+        check_range(f"{self.name}: beta1", self.beta1, 0, 1, open_end=True)
+        check_range(f"{self.name}: beta2", self.beta2, 0, 1, open_end=True)
+        check_range(f"{self.name}: epsilon", self.epsilon, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -364,7 +364,7 @@ class Adam(Rule):
 
 @handle
 @dataclass(frozen=True)
-class AdamW(Rule):
+class AdamW(Adam):
     """Adam with weight decay that does not pass through its means.
 
     Keeps two slots for each parameter.
@@ -399,27 +399,13 @@ class AdamW(Rule):
     0.01
     """
 
-    learning_rate: Rate = 0.001
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
     weight_decay: float = 0.01
     name: ClassVar[str] = "adamw"
-    spends: ClassVar[bool] = True
-    powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
-    moves_all: ClassVar[bool] = True
+    spends: ClassVar[bool] = True  # said anew by each class that updates in its own way
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("adamw: beta1", self.beta1, 0, 1, open_end=True)
-        check_range("adamw: beta2", self.beta2, 0, 1, open_end=True)
-        check_range("adamw: epsilon", self.epsilon, 0, _INF)
         check_range("adamw: weight_decay", self.weight_decay, 0, _INF)
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Mean gradient and mean square."""
-        return (Slot("m", 0.0), Slot("v", 0.0))
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the factors of decay, of the mean, and of its root mean square."""
