@@ -90,12 +90,12 @@ def test_a_wait_for_a_step_tells_of_a_pause_and_ends_at_the_step(
     run = begin(cluster, steps=MANY)
     run.until(3).wait(10)
     run.advance(4)  # and then it is paused
-    until(lambda: run.state == "paused", 10)
+    until(lambda: run.state == "paused" and not run.halting, 10)
     paused_at = run.step
 
     async def go_on_when_it_is_told() -> kit.Run:
         wait = asyncio.ensure_future(awaited(run.until(paused_at + 5)))
-        while not (told := capsys.readouterr().out):
+        while not (told := capsys.readouterr().out) and not wait.done():
             await asyncio.sleep(0)
         assert told.startswith(f"Paused at step {paused_at:,}, until step ")
         assert "press Resume in the board" in told
@@ -108,6 +108,18 @@ def test_a_wait_for_a_step_tells_of_a_pause_and_ends_at_the_step(
     assert not run.done
     run.stop()
     run.wait(10)
+
+
+def test_a_training_that_is_still_in_its_last_step_is_not_called_paused(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = iter([False, False, True])
+    with held(cluster, at=2) as run:
+        run.pause()
+        until(lambda: run.state == "paused", 10)
+        assert run.halting == "pausing"
+        run.until(lambda run: next(looks)).wait(10)
+        assert capsys.readouterr().out == ""
 
 
 def test_a_wait_for_a_step_that_never_comes_ends_with_the_training(

@@ -82,7 +82,8 @@ class StepWait:
         output = output_for(sys.stdout)
         try:
             while not self._is_met(run) and not run.done:
-                is_paused = run.state == "paused"
+                # One that is still on its way to the step where it stands is not named.
+                is_paused = run.state == "paused" and not run.halting
                 if is_paused != was_paused:
                     output.show(self._told(is_paused=is_paused))
                 was_paused = is_paused
