@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
-from kit.experiments.summary import Row, RunSummary, curves, row, tasks
+from kit.experiments.summary import Row, RunSummary, row, tasks
 from kit.handles import handle
 from kit.markup import Html
 from kit.trace.trace import distinct
@@ -63,7 +63,7 @@ class Comparison:
 
         parts = []
         for outcome in self.outcomes():
-            found = curves(outcome.trace)
+            found = outcome.curves()
             columns: dict[str, Any] = {
                 "run": [outcome.name] * len(found.step),
                 "step": found.step,
@@ -204,6 +204,7 @@ def outcome_of(run: Run, name: str) -> RunSummary:
         topology=run.topology,
         link=run.link,
         error=f"{type(error).__name__}: {error.message}" if error else "",
+        earlier=run.curves_before,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from kit.trace.trace import STEP_KINDS, Floats, Ints, Trace, beside
 from kit.trace.traffic import Phase
 
 Row = dict[str, object]
-_CURVES = ("run", "step", "seconds", "bytes", "loss", "step_seconds")
+_COLUMNS = ("step", "seconds", "bytes", "loss", "step_seconds")
+_CURVES = ("run", *_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class RunSummary:
     topology: str
     link: str = ""
     error: str = ""
+    earlier: Curves | None = None  # before the checkpoint that it went on from
+
+    def curves(self) -> Curves:
+        """Return the curves from the first step of all; seconds and bytes go on."""
+        found = curves(self.trace)
+        return found if self.earlier is None else self.earlier.followed_by(found)
 
     def configurations(self) -> tuple[str, str]:
         """Return the topologies and the links that it had, each in order.
@@ -71,6 +79,35 @@ class Curves:
     loss: Floats
     step_seconds: Floats
     measures: dict[str, Floats]
+
+    def until(self, step: int) -> Curves:
+        """Return them without a step and all after it."""
+        n = int(np.searchsorted(self.step, step))
+        measures = {name: one[:n] for name, one in self.measures.items()}
+        columns: Any = {name: getattr(self, name)[:n] for name in _COLUMNS}
+        return Curves(**columns, measures=measures)
+
+    def followed_by(self, other: Curves) -> Curves:
+        """Return both; seconds and bytes of the second go on where these end."""
+        ends = {
+            name: float(getattr(self, name)[-1]) if len(self.step) else 0.0
+            for name in ("seconds", "bytes")
+        }
+
+        def both(name: str) -> Floats:
+            after = getattr(other, name) + ends.get(name, 0)
+            return np.concatenate([getattr(self, name), after])
+
+        def measure(name: str) -> Floats:
+            parts = (
+                one.measures.get(name, np.full(len(one.step), np.nan))
+                for one in (self, other)
+            )
+            return np.concatenate([*parts])
+
+        names = sorted({*self.measures, *other.measures})
+        columns: Any = {name: both(name) for name in _COLUMNS}
+        return Curves(**columns, measures={name: measure(name) for name in names})
 
 
 def curves(trace: Trace) -> Curves:
@@ -161,6 +198,8 @@ def row(outcome: RunSummary) -> Row:
     """
     trace = outcome.trace
     found = curves(trace)
+    # Of this run alone: what a training before it did is in no total.
+    n_steps = outcome.step - min((one.first_step for one in trace.epochs), default=0)
     topology, link = outcome.configurations()
     n_bytes = sum(trace.received(task) for task in range(len(trace.tasks)))
     is_known = len(found.step) > 0
@@ -175,7 +214,7 @@ def row(outcome: RunSummary) -> Row:
         "loss": float(found.loss[-1]) if is_known else np.nan,
     }
     after = {
-        "bytes_per_step": n_bytes / outcome.step if outcome.step else np.nan,
+        "bytes_per_step": n_bytes / n_steps if n_steps > 0 else np.nan,
         "ms_per_step": 1e3 * float(np.median(found.step_seconds))
         if is_known
         else np.nan,

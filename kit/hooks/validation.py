@@ -83,6 +83,10 @@ class ValidationHook(SessionRunHook):
         where.measuring()
         self._due, self._step, self._n_seen = self._every, where.global_step(), 0
 
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Find where a training that resumes begins."""
+        self._due_after(int(session.run(self._step)))
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Ask for the number of the step."""
         return SessionRunArgs(self._step)
@@ -94,10 +98,13 @@ class ValidationHook(SessionRunHook):
         step, self._context = int(run_values.results), run_context
         if step + 1 < self._due and not environment.current().measuring().is_last(step):
             return
+        self._due_after(step + 1)
+        self._look(step, run_context)
+
+    def _due_after(self, n_done: int) -> None:
         # The next multiple, not `every` steps on: a training that resumes then measures
         # at the same steps.
-        self._due = ((step + 1) // self._every + 1) * self._every
-        self._look(step, run_context)
+        self._due = (n_done // self._every + 1) * self._every
 
     def end(self, session: Any) -> None:
         """Measure after the last step, if that was not done yet."""

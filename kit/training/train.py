@@ -429,6 +429,7 @@ def _begin(
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()  # else `resumed_from` would not be known before the first news
+        load("kit.experiments.earlier:follow")(run)
         resumed = run.resumed_from
         if resumed is not None and (resumed.passed_over or resumed.differs):
             warnings.warn(f"the training {resumed}", stacklevel=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kit.experiments import comparison as comparing
 from kit.trace.trace import distinct
 from tests.cases import for_each
 from tests.training.paced import Held, begin
-from tests.training.toy import fit, initial, quick_cluster
+from tests.training.toy import DATA, fit, initial, quick_cluster
 
 STEPS = 12
 SIZE = sum(value.nbytes for value in initial().values())
@@ -152,3 +153,32 @@ def test_without_what_draws_it_a_comparison_says_what_to_do(
 )
 def test_no_two_runs_have_the_same_name(given: list[str], expected: list[str]) -> None:
     assert distinct(given) == expected
+
+
+@pytest.mark.slow
+def test_a_resumed_curve_begins_where_the_first_one_began(tmp_path: Path) -> None:
+    with quick_cluster(1, 2) as cluster:
+        hook = kit.hooks.ValidationHook(fit, DATA, every=2)
+        given: dict[str, Any] = {"checkpoint": tmp_path, "hooks": [hook]}
+        first = begin(cluster, steps=4, **given).wait(30)
+        second = begin(cluster, steps=7, **given).wait(30)
+        third = begin(cluster, steps=9, **given).wait(30)
+        whole = begin(cluster, steps=9, hooks=[hook]).wait(30)
+
+    found = kit.compare(third, whole, names=["resumed", "whole"])
+    frame = found.frame()
+    resumed, at_once = (frame[frame["run"] == name] for name in found.names)
+    assert resumed["step"].tolist() == [*range(9)]
+    for column in ("loss", "bytes"):
+        assert resumed[column].tolist() == at_once[column].tolist()
+    measured, here = (
+        one.set_index("step")["validation_loss"].dropna() for one in (resumed, at_once)
+    )
+    # The end of the second was measured, too.
+    assert measured.drop(6).to_dict() == here.to_dict()
+    assert (np.diff(resumed["seconds"]) > 0).all()
+    assert third.frame()["loss"].tolist() == whole.frame()["loss"].tolist()
+    assert second.frame()["validation_loss"].dropna().index.tolist() == [1, 3, 5, 6]
+    assert first.frame().index.tolist() == [*range(4)]
+    # What moved in each step is of the steps that this run made.
+    assert found.table()["bytes_per_step"].tolist() == [4 * SIZE] * 2

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kit.experiments.summary import Curves, RunSummary, curves, phases, row
+from kit.experiments.summary import Curves, RunSummary, phases, row
 from kit.trace.trace import Floats
 from kit.trace.traffic import Phase
 from widgets.drawing import figure_data
@@ -46,7 +46,7 @@ class Drawn(NamedTuple):
 def drawn(outcomes: Sequence[RunSummary]) -> list[Drawn]:
     """Return the runs with their looks; the first six differ in colour and dash."""
     return [
-        Drawn(one.name, *link_look(place), curves(one.trace), one)
+        Drawn(one.name, *link_look(place), one.curves(), one)
         for place, one in enumerate(outcomes)
     ]
 

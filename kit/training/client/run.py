@@ -117,6 +117,8 @@ class Run:
 
     #: Why this topology, if `kit.train` was asked to choose one.
     recommendation: Any = None
+    #: The curves that were found beside the checkpoints: `kit.experiments.earlier`.
+    earlier: Any = None
 
     def __init__(
         self,
@@ -552,6 +554,12 @@ class Run:
         """The checkpoint that it went on from, None if it began at step 0."""
         return self.checkpoints.resumed
 
+    @property
+    def curves_before(self) -> Any:
+        """The curves up to the checkpoint that it went on from, None without."""
+        went_on = self.resumed_from
+        return went_on and self.earlier and self.earlier.until(went_on.step)
+
     def show_progress(self, hooks: Any) -> None:
         """Show what steps and hooks print and report here; `kit.train` does so.
 
@@ -606,6 +614,8 @@ class Run:
             that is called as another column is, "loss (2)". Of a long training the
             older steps are thinned out, as in `trace`; what was measured seldom, such
             as a validation, is kept, with NaN in the columns of a step that was not.
+            A training that was resumed begins with the loss and the measures of the
+            steps before its checkpoint, if `curve.json` is beside that.
 
         Examples
         --------
@@ -621,10 +631,17 @@ class Run:
         measured = pd.Index(trace.measures["step"]).unique()
         # Also the steps of which nothing else is kept, but not those still under way.
         known = measured[measured < found.index.max()] if len(found) else measured[:0]
+        before = self.curves_before
+        if before is not None:
+            known = known.union(before.step)
         found = found.reindex(found.index.union(known))
         for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
             found[column] = pd.Series(values, index=steps)
+        if before is not None:
+            found.loc[before.step, "loss"] = before.loss
+            for name, values in before.measures.items():
+                found.loc[before.step, name] = values
         return found
 
     @property
