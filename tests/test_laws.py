@@ -34,7 +34,14 @@ LAYERS = {
         0,
     ),
     **dict.fromkeys(
-        ["kit.cluster_def", "kit.crc", "kit.message_fields", "kit.native"], 0
+        [
+            "kit.bfloat16",
+            "kit.cluster_def",
+            "kit.crc",
+            "kit.message_fields",
+            "kit.native",
+        ],
+        0,
     ),
     **dict.fromkeys(["kit.markup", "kit.protobuf_text", "kit.waking"], 0),
     **dict.fromkeys(["kit.devices", "kit.faults", "kit.regular_file"], 0),
@@ -74,6 +81,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tensorboard": ("kit/tf1/summary/messages.py",),
     "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
+    "ml_dtypes": ("kit/bfloat16.py",),
     "torch": ("kit/torch/*",),
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere
     "markupsafe": ("kit/markup.py",),

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kit.bfloat16 import BFLOAT16
 from kit.errors import CheckpointFailed, InvalidArgumentError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -32,6 +33,7 @@ DTYPES: Final[Mapping[str, str | None]] = {
     "uint32": "U32",
     "uint64": "U64",
     "float16": "F16",
+    BFLOAT16.name: "BF16",
     "float32": "F32",
     "float64": "F64",
     "complex64": None,

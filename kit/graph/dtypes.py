@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kit.bfloat16 import kind_of
+
 Array: TypeAlias = npt.NDArray[Any]
 DType: TypeAlias = np.dtype[Any]
 
@@ -18,7 +20,7 @@ STRING: Final[DType] = np.dtype(object)
 
 _NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
 _BY_NAME: Final[dict[str, DType]] = {name: np.dtype(name) for name in _NAMES} | {
     "string": STRING,
@@ -53,7 +55,7 @@ def dtype_of(given: Any) -> DType:
         dtype: DType | None = None if given is None else np.dtype(given)
     except TypeError:
         dtype = None
-    if dtype is not None and dtype.kind in "US":
+    if dtype is not None and kind_of(dtype) in "US":
         return STRING
     if dtype is None or dtype not in KNOWN:
         raise TypeError(
@@ -97,7 +99,7 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
         raise ValueError(
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."
         ) from exc
-    if array.dtype.kind in "USO":
+    if kind_of(array.dtype) in "USO":
         # numpy would write a number among texts as a text.
         array = _texts(np.asarray(value, object), value)
     if dtype is None:
@@ -106,7 +108,7 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
 
 
 def _of_numpy(array: Array, dtype: DType | None) -> Array:
-    if array.dtype.kind in "USO":
+    if kind_of(array.dtype) in "USO":
         array = _texts(array, array)
     wanted: DType = array.dtype if dtype is None else dtype
     if wanted not in KNOWN:
@@ -137,10 +139,10 @@ def _texts(array: Array, value: Any) -> Array:
 
 
 def _downcast(array: Array) -> Array:
-    weak = _WEAK.get(array.dtype.kind)
+    weak = _WEAK.get(kind_of(array.dtype))
     if weak is None:
         return array
-    if array.dtype.kind == "i" and array.size:
+    if kind_of(array.dtype) == "i" and array.size:
         least, most = array.min(), array.max()
         info = np.iinfo(np.int32)
         if least < info.min or most > info.max:
@@ -167,12 +169,12 @@ _ALLOWED = {"b": "b", "i": "i", "u": "iu", "f": "fiu", "c": "cfiu", "O": "O"}
 
 
 def _as_kind(array: Array, dtype: DType, value: Any) -> Array:
-    if array.size and array.dtype.kind not in _ALLOWED[dtype.kind]:
+    if array.size and kind_of(array.dtype) not in _ALLOWED[kind_of(dtype)]:
         raise TypeError(
             f"{value!r} is of kind {name_of(array.dtype)} and cannot become "
             f"{name_of(dtype)} without being changed; cast it first."
         )
-    if dtype.kind in "iu" and array.size:
+    if kind_of(dtype) in "iu" and array.size:
         info = np.iinfo(dtype)
         if array.min() < info.min or array.max() > info.max:
             raise TypeError(

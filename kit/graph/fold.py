@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import KitError
 from kit.graph.dtypes import Array
 from kit.graph.static import Shape, Static, n_elements
@@ -96,7 +97,7 @@ def numbers_of(static: Static) -> tuple[int | None, ...] | None:
 
 def _is_small(static: Static) -> bool:
     total = n_elements(static.shape)
-    return static.dtype.kind in "iub" and total is not None and total <= SMALL
+    return kind_of(static.dtype) in "iub" and total is not None and total <= SMALL
 
 
 def _computed(
@@ -116,6 +117,6 @@ def _computed(
 def _with_value(static: Static, found: Array) -> Static:
     if static.value is not None:
         return static
-    if found.dtype.kind == "f" and np.isnan(found).any():
+    if kind_of(found.dtype) == "f" and np.isnan(found).any():
         return static._replace(partial=found)
     return static._replace(value=found.astype(static.dtype))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.convert import make, tensor
 from kit.graph.op import Guards, IndexedSlices, Op, Tensor
 from kit.graph.static import agrees, is_known, text
@@ -148,7 +149,7 @@ class _Flow:
         They count as connected: all come from one op.
         """
         for one, gradient in zip(op.outputs, gradients, strict=True):
-            is_wanted = one in self._wanted and one.static.dtype.kind in _FLOATS
+            is_wanted = one in self._wanted and kind_of(one.static.dtype) in _FLOATS
             if gradient is None and is_wanted:
                 self._summed[one] = make("ZerosLike", one)
 
@@ -272,12 +273,12 @@ def _between(targets: set[Tensor], sources: Sequence[Tensor]) -> set[Op]:
 
 
 def _seed(y: Tensor, weight: Any) -> Tensor | IndexedSlices:
-    if y.static.dtype.kind not in _FLOATS:
+    if kind_of(y.static.dtype) not in _FLOATS:
         raise TypeError(
             f"{y!r} has no gradient: only floating point values have; cast it first."
         )
     if weight is None:
-        if y.static.dtype.kind == "c":
+        if kind_of(y.static.dtype) == "c":
             raise TypeError(
                 f"the gradient of {y!r}, which is complex, depends on the weights of "
                 f"both its parts: give them as grad_ys, or take a real number of it."

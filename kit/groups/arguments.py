@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.exchange.topologies import topology as topologies
 from kit.exchange.topologies.topology import Topology
@@ -52,7 +53,7 @@ def ufunc_of(what: str, op: str, given: Value) -> np.ufunc:
         except TypeError:
             fits = False
         if op == "mean":
-            fits = fits and array.dtype.kind in "iufc"
+            fits = fits and kind_of(array.dtype) in "iufc"
         if not fits or (op in ("sum", "mean", "prod") and array.dtype.kind == "b"):
             raise InvalidArgumentError(
                 f"{what}() cannot make the {op} of {array.dtype}; convert it first, "

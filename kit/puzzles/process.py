@@ -25,6 +25,7 @@ import cloudpickle
 import numpy as np
 
 from kit.errors import KitError
+from kit.groups.values import name_of
 from kit.puzzles.events import Ended, Event, Failed, Printed
 from kit.puzzles.task import Array, Piece, PuzzleTask
 from kit.task import Task
@@ -93,7 +94,7 @@ class LinksOfTask:
 
     def send(self, to: int, name: str, number: int, array: Array) -> None:
         """See `kit.puzzles.task.Links`, as for the next two."""
-        about = {"name": name, "number": number, "dtype": array.dtype.str}
+        about = {"name": name, "number": number, "dtype": name_of(array.dtype)}
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._links[to].send_message(
             {**about, "shape": list(array.shape)}, flat.data, deadline_s=_SEND_S

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kit.bfloat16 import kind_of
 from kit.graph.op import IndexedSlices
 from kit.tf1.ops.arithmetic import cast
 from kit.tf1.tensor.convert import (
@@ -200,6 +201,6 @@ def _step(given: Any) -> Any:
 
 def _number_type(given: Any) -> DType:
     found: DType | None = None if given is None else as_dtype(given).base_dtype
-    if found is None or found._base.kind not in _NUMBERS:
+    if found is None or kind_of(found._base) not in _NUMBERS:
         raise TypeError(f"an accumulator has a dtype of numbers, not {given!r}.")
     return found

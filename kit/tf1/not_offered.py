@@ -132,7 +132,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         Module NameAttrList NoGradient NotDifferentiable OptionalSpec PriorityQueue
         QUANTIZED_DTYPES RaggedTensor RaggedTensorSpec RegisterGradient SparseFeature
         SparseTensorSpec TensorArray TensorArraySpec TensorInfo TensorSpec TypeSpec
-        as_string batch_scatter_update betainc bfloat16
+        as_string batch_scatter_update betainc
         bincount broadcast_dynamic_shape broadcast_static_shape cholesky
         cholesky_solve control_flow_v2_enabled convert_to_tensor_or_sparse_tensor cross
         decode_base64 decode_compressed decode_json_example delete_session_tensor
@@ -166,7 +166,7 @@ _BY_MODULE: Final[dict[str, str]] = {
         sparse_tensor_dense_matmul sparse_to_indicator sparse_transpose string_join
         string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
         string_to_hash_bucket_strong string_to_number substr svd switch_case tensordot
-        timestamp to_bfloat16 to_complex128 to_complex64 trace unique unique_with_counts
+        timestamp trace unique unique_with_counts
         unravel_index variable_creator_scope variable_op_scope variant vectorized_map
         where_v2 wrap_function write_file zeta
     """,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kit.bfloat16 import BFLOAT16
 from kit.checkpoint import Folder, Manifest, Piece, folder, reading, write_shard
 from kit.checkpoint.manifest import differences, graph_hash
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
@@ -17,6 +18,7 @@ def test_what_was_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
     values: dict[str, Any] = {
         "w": np.array([[0.1, np.nan], [-0.0, np.inf]], np.float32),
         "n": np.arange(3),
+        "half": np.array([1.5, np.inf], BFLOAT16),
         "empty": np.zeros((0, 4)),
     }
     Folder(tmp_path).save(7, values)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kit
 
-DTYPES = ("float32", "float64", "int16", "complex64", "uint8")
+DTYPES = ("float32", "float64", "int16", "complex64", "uint8", "bfloat16")
 UFUNCS: dict[str, Any] = {
     **{"sum": np.add, "mean": np.add, "prod": np.multiply},
     **{"max": np.maximum, "min": np.minimum},

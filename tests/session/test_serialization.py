@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
+from kit.bfloat16 import BFLOAT16
 from kit.errors import InvalidArgumentError
 from kit.session.transport.serialization import ALIGNMENT, MOST_ARRAYS, pack, unpack
 from kit.wire.frame import Buffer
@@ -27,6 +28,7 @@ TYPES = (
 )
 SHAPES = stn.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 NUMBERS = st.sampled_from(TYPES).flatmap(lambda name: stn.arrays(name, SHAPES))
+NUMBERS |= stn.arrays("u2", SHAPES).map(lambda bits: bits.view(BFLOAT16))
 STRINGS = stn.arrays(object, SHAPES, elements=st.binary(max_size=9), fill=st.nothing())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 
 # Any: an array of whichever module computes.
@@ -26,7 +27,7 @@ def check_indices(
     Traceback (most recent call last):
     kit.errors.InvalidArgumentError: indices[1,0] = 5 is not in [0, 5); use an index ...
     """
-    kind = indices.dtype.kind
+    kind = kind_of(indices.dtype)
     if kind not in "iu":
         raise InvalidArgumentError(
             f"{what} must be integers and are {indices.dtype}; convert them with "

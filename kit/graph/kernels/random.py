@@ -26,7 +26,7 @@ Generator = np.random.Generator
 DEFAULT_GRAPH_SEED: Final = 70_682_117
 
 _WORD: Final = 2**64 - 1
-_FLOATS: Final = ("float16", "float32", "float64")
+_FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS: Final = ("int32", "int64")
 
 

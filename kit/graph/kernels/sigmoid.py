@@ -22,6 +22,8 @@ def sigmoid(xp: ModuleType, x: Array) -> Array:
     >>> sigmoid(np, np.array([-1e4, 0.0, 1e4]))
     array([0. , 0.5, 1. ])
     """
+    if x.dtype.kind == "c":
+        return xp.reciprocal(xp.exp(-x) + 1)
     wide = widened(xp, x)
     y = _falling(xp, wide)
     below = y + 1

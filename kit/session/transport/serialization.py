@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kit.bfloat16 import BFLOAT16
 from kit.errors import InvalidArgumentError, ProtocolError
 from kit.wire.frame import Buffer
 from kit.wire.message import pack_text, unpack_text
@@ -51,6 +52,7 @@ _NAMES: Final = {
 _BOOL: Final = 1
 _STRINGS: Final = 15
 _DTYPES: Final = {code: np.dtype(name) for code, name in _NAMES.items()}
+_DTYPES[16] = BFLOAT16
 _CODES: Final = {dtype: code for code, dtype in _DTYPES.items()}
 _LENGTH: Final = np.dtype("<u4")
 _LONGEST: Final = 2**32 - 1

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import Array, DType, name_of
 from kit.graph.static import Shape, agrees, text
@@ -34,10 +35,10 @@ class Accumulator:
 
     def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
         """`reduction` is MEAN or SUM: what `take` returns."""
-        if dtype.kind != "f":
+        if kind_of(dtype) != "f":
             raise InvalidArgumentError(
                 f"the accumulator {name!r} cannot add {name_of(dtype)}; gradients are "
-                f"float16, float32 or float64."
+                f"float16, bfloat16, float32 or float64."
             )
         self.name, self.dtype, self.shape = name, dtype, shape
         self.divides = reduction == "MEAN"

@@ -65,7 +65,8 @@ class TensorProto(CheckedMessage):
 VALUES = {
     **{"float32": "float_val", "float64": "double_val", "int64": "int64_val"},
     **dict.fromkeys(["int32", "int16", "int8", "uint16", "uint8"], "int_val"),
-    **{"bool": "bool_val", "string": "string_val", "float16": "half_val"},
+    **{"bool": "bool_val", "string": "string_val"},
+    **dict.fromkeys(["float16", "bfloat16"], "half_val"),
     **{"complex64": "scomplex_val", "complex128": "dcomplex_val"},
     **{"uint32": "uint32_val", "uint64": "uint64_val"},
 }

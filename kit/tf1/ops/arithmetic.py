@@ -17,8 +17,24 @@ from kit.tf1.tensor.convert import (
     create,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import DType, as_dtype, float32, float64, int32, int64
-from kit.tf1.tensor.operators import absolute, binary, exclusive_or, true_divide, unary
+from kit.tf1.tensor.dtypes import (
+    DType,
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int32,
+    int64,
+)
+from kit.tf1.tensor.operators import (
+    absolute,
+    binary,
+    exclusive_or,
+    true_divide,
+    unary,
+)
 from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.sparse import SparseTensor
 from kit.tf1.tensor.tensor import Tensor
@@ -84,6 +100,21 @@ def to_float(x: Any, name: str | None = "ToFloat") -> Any:
 def to_double(x: Any, name: str | None = "ToDouble") -> Any:
     """Return `x` as float64."""
     return cast(x, float64, name)
+
+
+def to_bfloat16(x: Any, name: str | None = "ToBFloat16") -> Any:
+    """Return `x` as bfloat16."""
+    return cast(x, bfloat16, name)
+
+
+def to_complex64(x: Any, name: str | None = "ToComplex64") -> Any:
+    """Return `x` as complex64."""
+    return cast(x, complex64, name)
+
+
+def to_complex128(x: Any, name: str | None = "ToComplex128") -> Any:
+    """Return `x` as complex128."""
+    return cast(x, complex128, name)
 
 
 def to_int32(x: Any, name: str | None = "ToInt32") -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kit.bfloat16 import kind_of, limits_of
 from kit.errors import InvalidArgumentError
 from kit.tf1.graph.control import group, no_op
 from kit.tf1.graph.graph import get_default_graph
@@ -144,7 +145,7 @@ def assert_near(
         left = convert_to_tensor(x, name="x")
         dtype = left.dtype.base_dtype
         right = convert_to_tensor(y, dtype, name="y")
-        least = 10 * np.finfo(dtype.as_numpy_dtype).eps
+        least = 10 * limits_of(dtype.as_numpy_dtype).eps
         share = convert_to_tensor(least if rtol is None else rtol, dtype)
         slack = convert_to_tensor(least if atol is None else atol, dtype)
         distance = arithmetic.abs(left - right)
@@ -344,7 +345,7 @@ def add_check_numerics_ops() -> Any:
                 f"tf.while_loop, as by {op.name!r}; use tf.check_numerics on tensors."
             )
         for tensor in op.outputs:
-            if tensor.static.dtype.kind == "f" and not op.op_def.gives_ref:
+            if kind_of(tensor.static.dtype) == "f" and not op.op_def.gives_ref:
                 with graph.control_dependencies(checks[-1:]):
                     checks.append(check_numerics(tensor, tensor.name).op)
     return group(*checks)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING, name_of
 from kit.graph.static import is_known, known
@@ -233,7 +234,7 @@ def _bound(given: Any, dtype: Any, name: str) -> Any:
     if not isinstance(given, ArrayProtocol):
         value = to_constant(given)
         # Not from a float32, which would be another number in float64.
-        value = np.asarray(given) if value.dtype.kind == "f" else value
+        value = np.asarray(given) if kind_of(value.dtype) == "f" else value
         return convert_to_tensor(value.astype(dtype.as_numpy_dtype), name=name)
     found = convert_to_tensor(given)
     if found.dtype.base_dtype == dtype:

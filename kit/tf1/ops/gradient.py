@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from kit.bfloat16 import kind_of
 from kit.graph import gradients as native
 from kit.graph.op import IndexedSlices
 from kit.graph.static import merge, n_elements
@@ -92,7 +93,7 @@ def _differentiable(ys: list[Any], weights: list[Any]) -> list[tuple[Any, Any]]:
     """Return the floating point ys with their weights; others have no gradient."""
     seeds = [_seed(y, weight) for y, weight in zip(ys, weights, strict=True)]
     pairs = zip(ys, seeds, strict=True)
-    return [(y, seed) for y, seed in pairs if y.static.dtype.kind in "fc"]
+    return [(y, seed) for y, seed in pairs if kind_of(y.static.dtype) in "fc"]
 
 
 def _source(y: Any) -> Any:

@@ -36,7 +36,7 @@ from kit.tf1.tensor.convert import (
     create_op,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import as_dtype, float16, float32, int32, int64
+from kit.tf1.tensor.dtypes import as_dtype, float32, int32, int64
 from kit.tf1.tensor.shape import TensorShape
 
 _FORMATS = (None, "NHWC", "NCHW")
@@ -273,12 +273,13 @@ def moments(
 ) -> tuple[Any, Any]:
     """Return mean and variance along some axes; `shift` is not used.
 
-    Of float16 they are computed in float32.
+    Of 16 bits they are computed in float32.
     """
     keep = one_of("keepdims", keepdims, "keep_dims", keep_dims)
     with op_scope(name, "moments", [x, axes]):
         given = convert_to_tensor(x, name="x")
-        is_half = given.dtype.base_dtype == float16
+        own = given.dtype.base_dtype
+        is_half = own.is_floating and own.size == 2
         wide = cast(given, float32) if is_half else given
         mean = reduce_mean(wide, axes, keepdims=True, name="mean")
         distance = squared_difference(wide, stop_gradient(mean))
@@ -286,7 +287,7 @@ def moments(
         if not keep:
             mean, variance = squeeze(mean, axes), squeeze(variance, axes)
         if is_half:
-            return cast(mean, float16), cast(variance, float16)
+            return cast(mean, own), cast(variance, own)
         return mean, variance
 
 

@@ -20,7 +20,7 @@ from kit.tf1.ops.write import vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32, int64
 
-_UNIFORM = ("float16", "float32", "float64", "int32", "int64")
+_UNIFORM = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 
 def set_random_seed(seed: int | None) -> None:

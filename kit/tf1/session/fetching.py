@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import holds_tensor
 from kit.graph.op import IndexedSlices, Op
@@ -126,9 +127,9 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
             f"operation had to know its value when the line was written."
         )
     dtype = found.static.dtype
-    if isinstance(value, int) and dtype.kind in "biuf":
+    if isinstance(value, int) and kind_of(dtype) in "biuf":
         _check_number(found, value)
-    if isinstance(value, list | tuple) and dtype.kind in "iu":
+    if isinstance(value, list | tuple) and kind_of(dtype) in "iu":
         return _wrapped(value, dtype)
     return value
 
@@ -139,7 +140,7 @@ def _wrapped(values: Any, dtype: Any) -> Any:
         array = np.asarray(values)
     except (OverflowError, TypeError, ValueError):
         return values
-    return array.astype(dtype) if array.dtype.kind in "iu" else values
+    return array.astype(dtype) if kind_of(array.dtype) in "iu" else values
 
 
 def _check_number(tensor: Any, value: int) -> None:
@@ -147,7 +148,7 @@ def _check_number(tensor: Any, value: int) -> None:
     try:
         fits = dtype.type(value) == value
     except OverflowError:
-        if dtype.kind == "f":
+        if kind_of(dtype) == "f":
             raise
         fits = False
     if not fits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kit.bfloat16 import kind_of
 from kit.graph.dtypes import name_of
 
 _NUMBERS: Final = "iufc"
@@ -46,7 +47,7 @@ def check_allowed(op_type: str, inputs: Iterable[Any]) -> None:
         return
     for one in inputs:
         dtype = one.static.dtype
-        if dtype.kind not in kinds:
+        if kind_of(dtype) not in kinds:
             raise TypeError(
                 f"{op_type} does not take {one.name!r} of {name_of(dtype)}; cast it "
                 f"with tf.cast first."

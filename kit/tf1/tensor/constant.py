@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.tf1.tensor.dtypes import DType as PublicDType
 from kit.tf1.tensor.shape import Dimension
@@ -70,9 +71,9 @@ def _of_python(value: Any) -> Array:
         raise ValueError(
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."
         ) from exc
-    if array.dtype.kind in "USO":
+    if kind_of(array.dtype) in "USO":
         array = to_array(value, STRING)
-    elif array.dtype.kind not in "biufc":
+    elif kind_of(array.dtype) not in "biufc":
         raise TypeError(
             f"{value!r} of {type(value).__name__} is not a value of a tensor."
         )
@@ -89,7 +90,7 @@ def _downcast(array: Array) -> Array:
 
 
 def _as(array: Array, dtype: DType, value: Any) -> Array:
-    if array.size and array.dtype.kind not in _FITS[dtype.kind]:
+    if array.size and kind_of(array.dtype) not in _FITS[kind_of(dtype)]:
         raise TypeError(
             f"Expected {name_of(dtype)}, got {value!r} of type "
             f"{type(value).__name__!r} instead."

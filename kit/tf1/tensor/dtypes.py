@@ -10,14 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import BFLOAT16, kind_of, limits_of
 from kit.graph.dtypes import STRING, name_of
 
 _Numpy = np.dtype[Any]
 # The numbers of the original's enum of types; references count from 101.
 _ENUM = {
     **{"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6},
-    **{"string": 7, "complex64": 8, "int64": 9, "bool": 10, "uint16": 17},
-    **{"complex128": 18, "float16": 19, "uint32": 22, "uint64": 23},
+    **{"string": 7, "complex64": 8, "int64": 9, "bool": 10},
+    **{
+        "bfloat16": 14,
+        "uint16": 17,
+        "complex128": 18,
+        "float16": 19,
+        "uint32": 22,
+        "uint64": 23,
+    },
 }
 _REF = 100
 
@@ -66,34 +74,34 @@ class DType:
     @property
     def real_dtype(self) -> DType:
         """The type of the real part of a complex type, else the type itself."""
-        if self._base.kind != "c":
+        if kind_of(self._base) != "c":
             return self
         return as_dtype(f"float{self._base.itemsize * 4}")
 
     @property
     def is_floating(self) -> bool:
         """Whether it is a type of real floating point numbers."""
-        return self._base.kind == "f"
+        return kind_of(self._base) == "f"
 
     @property
     def is_integer(self) -> bool:
         """Whether it is a type of whole numbers."""
-        return self._base.kind in "iu"
+        return kind_of(self._base) in "iu"
 
     @property
     def is_unsigned(self) -> bool:
         """Whether it is a type of whole numbers without a sign."""
-        return self._base.kind == "u"
+        return kind_of(self._base) == "u"
 
     @property
     def is_complex(self) -> bool:
         """Whether it is a type of complex numbers."""
-        return self._base.kind == "c"
+        return kind_of(self._base) == "c"
 
     @property
     def is_bool(self) -> bool:
         """Whether it is the type of truth values."""
-        return self._base.kind == "b"
+        return kind_of(self._base) == "b"
 
     @property
     def is_numpy_compatible(self) -> bool:
@@ -129,7 +137,7 @@ class DType:
 
     def _limit(self, which: str) -> Any:
         if self.is_floating:
-            return getattr(np.finfo(self._base), which)
+            return getattr(limits_of(self._base), which)
         if self.is_integer:
             return getattr(np.iinfo(self._base), which)
         raise TypeError(f"{self.name} has no {which}imum.")
@@ -177,6 +185,7 @@ uint16 = DType(np.dtype("uint16"))
 uint32 = DType(np.dtype("uint32"))
 uint64 = DType(np.dtype("uint64"))
 float16 = half = DType(np.dtype("float16"))
+bfloat16 = DType(BFLOAT16)
 float32 = DType(np.dtype("float32"))
 float64 = double = DType(np.dtype("float64"))
 complex64 = DType(np.dtype("complex64"))
@@ -185,6 +194,7 @@ string = DType(STRING)
 
 _ALL = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16),
+    bfloat16,
     *(float32, float64, complex64, complex128, string),
 )
 _BASES: dict[_Numpy, DType] = {one._base: one for one in _ALL}
@@ -236,4 +246,4 @@ def _of_numpy(given: Any) -> DType | None:
         dtype = np.dtype(found)
     except TypeError:
         return None
-    return string if dtype.kind in "US" else _BASES.get(dtype)
+    return string if kind_of(dtype) in "US" else _BASES.get(dtype)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
@@ -276,7 +277,7 @@ def compute_gradients(
 ) -> list[Pair]:
     """Return (gradient, variable) pairs; see `Minimizes.compute_gradients`."""
     target = tensor(loss)
-    if target.static.dtype.kind not in "fc":
+    if kind_of(target.static.dtype) not in "fc":
         raise ValueError(
             f"the loss {target!r} is {name_of(target.static.dtype)}; only a floating "
             f"point number can be minimised: cast it before it is summed up."

@@ -1,5 +1,5 @@
 """Complex numbers: their parts, products with adjoints, gradients in conjugates; and
-gradients of half precision where what they are made of overflows."""
+gradients of half precision where what they are made of overflows; bfloat16."""
 
 from __future__ import annotations
 
@@ -76,6 +76,32 @@ HALF: dict[str, tuple[list[float], Callable[[Any, Any], Any]]] = {
     "sqrt_of_zero": ([0.0, 4.0], lambda tf, x: tf.sqrt(x)),
     "exp": ([30.0, 1.0], lambda tf, x: tf.exp(x)),
 }
+# Of a matrix in bfloat16, in which few of the original's operations compute.
+BRAIN: dict[str, Callable[[Any, Any], Any]] = {
+    **{
+        name: function(name)
+        for name in (
+            *("abs", "exp", "log", "negative", "square", "tanh"),
+            *("reduce_max", "reduce_mean", "ones_like"),
+        )
+    },
+    "sum": lambda tf, x: x + x,
+    "difference_from_a_number": lambda tf, x: x - 1,
+    "quotient_by_a_number": lambda tf, x: x / 3,
+    "power_of_a_number": lambda tf, x: x**2,
+    "product_of_matrices": lambda tf, x: tf.matmul(x, tf.ones_like(x)),
+    "gradient_of_a_product": lambda tf, x: tf.gradients(
+        tf.matmul(x, tf.ones_like(x)), x
+    )[0],
+    "gradient_through_a_cast": lambda tf, x: tf.gradients(
+        tf.cast(x, tf.float32) ** 2, x
+    )[0],
+    "sum_of_columns": lambda tf, x: tf.reduce_sum(x, 0),
+    "relu": lambda tf, x: tf.nn.relu(x),
+    "rows_joined": lambda tf, x: tf.concat([x, x], 0),
+    "whole_numbers": lambda tf, x: tf.cast(x, tf.int32),
+    "comparison": lambda tf, x: x < 1,
+}
 
 
 def run(tf: Any, fetches: Any) -> Any:
@@ -125,6 +151,24 @@ def of_half(name: str) -> Callable[[Any], Any]:
         return run(tf, tf.gradients(function(tf, x), x, grad_ys=upstream))
 
     return case
+
+
+def of_brain(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        x = tf.cast(tf.constant([[1.1, -2.3], [0.7, 300.1]]), tf.bfloat16)
+        y = BRAIN[name](tf, x)
+        return run(tf, tf.cast(y, tf.float32)), y.dtype.name
+
+    return case
+
+
+def case_bfloat16_is_a_type(tf: Any) -> Any:
+    kind = tf.bfloat16
+    numbers = np.array([1.5, -2.0]).astype(kind.as_numpy_dtype)
+    message = tf.make_tensor_proto(numbers)
+    found = tf.make_ndarray(message).astype(np.float32)
+    limits = [float(kind.min), float(kind.max)]
+    return [kind.name, kind.is_floating, kind.size, int(kind)], limits, found
 
 
 def case_joined(tf: Any) -> Any:
@@ -184,4 +228,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
         for name in (*("sum", "difference", "product", "quotient"), "power")
     },
     **{f"gradient_in_half_precision_of_{name}": of_half(name) for name in HALF},
+    **{f"bfloat16_{name}": of_brain(name) for name in BRAIN},
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import name_of
@@ -79,7 +80,7 @@ def _aligned(condition: Shape, x: Shape, rows: bool) -> Shape:
 
 def _infer_select(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     condition, x, y = inputs
-    if condition.dtype.kind != "b":
+    if kind_of(condition.dtype) != "b":
         raise TypeError(
             f"the condition is {name_of(condition.dtype)}; compare it first, for "
             f"example x > 0."
@@ -109,7 +110,7 @@ def _select_or_zero(condition: Any, x: Any, y: Any) -> Any:
     word = _WORDS.get(x.dtype.itemsize)
     if y.size != 1 or word is None or condition.shape != x.shape or not x.ndim:
         return np.where(condition, x, y)
-    if x.dtype.kind not in "fiu" or y.ndim > x.ndim or y.reshape(1).view(word)[0]:
+    if kind_of(x.dtype) not in "fiu" or y.ndim > x.ndim or y.reshape(1).view(word)[0]:
         return np.where(condition, x, y)
     bits = np.multiply(x.view(word), condition.view(np.uint8), dtype=word)
     return bits.view(x.dtype)

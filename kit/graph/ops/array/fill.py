@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.arguments import Ints, given_or_input, number, numbers, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import make, operands, tensor
@@ -80,7 +81,7 @@ def arange(
     if stop is None:
         start, stop = 0, start
     given = [start, stop, step]
-    if dtype is not None and dtype_of(dtype).kind == "f":
+    if dtype is not None and kind_of(dtype_of(dtype)) == "f":
         # At once: a float32 in between would be another number in float64.
         graph = graph_of(given)
         given = [
@@ -181,14 +182,14 @@ def _infer_range(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     dtype = inputs[0].dtype
     if any(one.shape not in ((), None) for one in inputs):
         raise ValueError("the bounds of a range are numbers, without axes.")
-    if dtype.kind not in "iuf":
+    if kind_of(dtype) not in "iuf":
         raise TypeError(f"a range is of numbers, not of {name_of(dtype)}.")
     values = [one.value for one in inputs]
     if any(value is None for value in values):
         return [Static((None,), dtype)]
     first, last, by = _bounds(*values)
     # Not by making it: it may be too long for the memory of this process.
-    is_whole = dtype.kind in "iu"
+    is_whole = kind_of(dtype) in "iu"
     size = -((first - last) // by) if is_whole else math.ceil((last - first) / by)
     return [Static((size,), dtype)]
 
@@ -210,7 +211,7 @@ def _bounds(start: Any, stop: Any, step: Any) -> tuple[Any, Any, Any]:
 
 
 def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    if inputs[0].dtype.kind != "f":
+    if kind_of(inputs[0].dtype) != "f":
         raise TypeError(f"linspace makes floats, not {name_of(inputs[0].dtype)}.")
     if attrs["num"] < 1:
         raise ValueError(f"num is {attrs['num']}; linspace has at least one number.")
@@ -223,7 +224,7 @@ def _linspace(xp: ModuleType, start: Any, stop: Any, *, num: int) -> Any:
 
 def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     indices, on, depth = inputs[0], inputs[1], attrs["depth"]
-    if indices.dtype.kind not in "iu":
+    if kind_of(indices.dtype) not in "iu":
         raise TypeError(f"indices are integers, not {name_of(indices.dtype)}.")
     if depth is None and inputs[3].value is not None:
         depth = int(inputs[3].value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
@@ -43,7 +44,7 @@ def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     wanted = attrs["dtype"]
 
     def compute(x: Any) -> Any:
-        if x.dtype.kind == "c" and wanted.kind != "c":
+        if kind_of(x.dtype) == "c" and kind_of(wanted) != "c":
             x = x.real
         return x.astype(wanted)
 
@@ -52,7 +53,7 @@ def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 
 def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     source = op.inputs[0].static.dtype
-    return [cast(gradients[0], source) if source.kind in "fc" else None]
+    return [cast(gradients[0], source) if kind_of(source) in "fc" else None]
 
 
 def _infer_bits(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

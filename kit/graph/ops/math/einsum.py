@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from kit.bfloat16 import BFLOAT16
 from kit.graph.convert import make
 from kit.graph.op import Op
 from kit.graph.ops.math.elementwise import conj
@@ -41,7 +44,14 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     equation = attrs["equation"]
-    return lambda *xs: xp.einsum(equation, *xs, optimize=True)
+
+    def compute(*xs: Any) -> Any:
+        dtype = xs[0].dtype
+        if dtype == BFLOAT16:  # which numpy's einsum does not take
+            xs = tuple(x.astype(np.float32) for x in xs)
+        return xp.einsum(equation, *xs, optimize=True).astype(dtype, copy=False)
+
+    return compute
 
 
 def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import UFUNCS
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING, name_of
@@ -79,7 +80,7 @@ def conj(x: Tensor) -> Tensor:
 
     Through a derivative f' of complex numbers a gradient is multiplied with conj(f').
     """
-    return make("Conj", x) if x.static.dtype.kind == "c" else x
+    return make("Conj", x) if kind_of(x.static.dtype) == "c" else x
 
 
 def infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -104,7 +105,7 @@ def infer_unary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 def infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     """Infer shape and dtype from the operands, which must not be integers."""
     for one in inputs:
-        if one.dtype.kind not in "fc":
+        if kind_of(one.dtype) not in "fc":
             raise TypeError(
                 f"an op of real numbers got {name_of(one.dtype)}; cast it to a "
                 f"floating dtype first."

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import speaks
-from kit.graph.convert import make, operands, tensor
+from kit.graph.convert import make, operands, resolved, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import expand_dims, reshape, squeeze
 from kit.graph.ops.math.arithmetic import multiply
@@ -34,7 +35,7 @@ def matmul(
     first, without a copy. Raises `ValueError` when columns and rows differ in number,
     and for vectors; `product` takes those as well.
     """
-    x, y = operands(a, b)
+    x, y = resolved(np.matmul, a, b)
     return make(
         "MatMul", x, y, name=name, transpose_a=transpose_a, transpose_b=transpose_b
     )
@@ -94,11 +95,11 @@ def norm(
     along one axis or of a vector.
     """
     found = tensor(x)
-    if found.static.dtype.kind not in "fc":
+    if kind_of(found.static.dtype) not in "fc":
         found = cast(found, np.float64)
     is_long = axis is None and found.static.shape and len(found.static.shape) > 1
     if ord in (None, 2, "fro", "euclidean") and not (ord == 2 and is_long):
-        found = absolute(found) if found.static.dtype.kind == "c" else found
+        found = absolute(found) if kind_of(found.static.dtype) == "c" else found
         return sqrt(reduce_sum(square(found), axis, keepdims), name=name)
     if ord in (1, np.inf) and not is_long and not isinstance(axis, tuple | list):
         reduce = reduce_sum if ord == 1 else reduce_max
@@ -133,7 +134,12 @@ def _turned(shape: Shape, turn: bool) -> Shape:
 
 
 def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    multiply_out: Callable[..., Any] = xp.matmul
+    matmul: Callable[..., Any] = xp.matmul
+
+    def multiply_out(a: Any, b: Any) -> Any:
+        found = matmul(a, b)  # float32 of bfloat16
+        return found if found.dtype == a.dtype else found.astype(a.dtype)
+
     match attrs["transpose_a"], attrs["transpose_b"]:
         case False, False:
             return multiply_out
@@ -155,9 +161,10 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
             by_a, by_b = matmul(b, g, False, True), matmul(a, g)
         case _:
             by_a, by_b = matmul(b, g, True, True), matmul(g, a, True, True)
+    found = [cast(by, x.static.dtype) for by, x in ((by_a, a), (by_b, b))]
     if all(one.static.shape and len(one.static.shape) == 2 for one in (a, b)):
-        return [by_a, by_b]  # no leading axes that could have been broadcast
-    return [sum_like(by, x) for by, x in zip((by_a, by_b), op.inputs, strict=True)]
+        return found  # no leading axes that could have been broadcast
+    return [sum_like(by, x) for by, x in zip(found, op.inputs, strict=True)]
 
 
 def _infer_diag(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import DType
@@ -103,5 +104,5 @@ def _added_up(x: Any, dtype: Any, ufunc: np.ufunc) -> Tensor:
 def _real(x: Any, dtype: Any) -> Tensor:
     found = tensor(x)
     own: DType = found.static.dtype
-    wanted = own if own.kind in "fc" else np.dtype(np.float64)
+    wanted = own if kind_of(own) in "fc" else np.dtype(np.float64)
     return cast(found, wanted if dtype is None else dtype)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.arguments import Ints, given_or_input, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, tensor
@@ -213,7 +214,7 @@ def _draw(
 
 def _float_of(dtype: Any) -> DType:
     wanted = dtype_of(dtype)
-    if wanted.kind != "f":
+    if kind_of(wanted) != "f":
         raise TypeError(
             f"these are floating point numbers, not {name_of(wanted)}; for whole ones "
             f"use integers."

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.arguments import number, numbers_or_input
 from kit.graph.convert import make, make_op, tensor
@@ -47,7 +48,7 @@ def _infer_top_k(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, k = inputs[0], attrs["k"]
     if k is None and inputs[1].value is not None and inputs[1].value.size == 1:
         k = int(inputs[1].value.reshape(()))
-    if x.dtype.kind not in "iuf":
+    if kind_of(x.dtype) not in "iuf":
         raise TypeError(f"{name_of(x.dtype)} has no greatest elements; cast it.")
     if k is not None and k < 0:
         raise ValueError(f"Need k >= 0, got {k}.")
@@ -108,7 +109,7 @@ def _take_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 def _infer_permutation(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape, dtype = inputs[0].shape, inputs[0].dtype
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise TypeError(f"a permutation is of integers, not of {name_of(dtype)}.")
     if shape is not None and len(shape) != 1:
         raise ValueError(f"a permutation is one row of integers, not {text(shape)}.")
@@ -149,7 +150,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
 def _infer_in_top_k(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     predictions, targets = inputs
-    if predictions.dtype.kind != "f" or targets.dtype.kind not in "iu":
+    if kind_of(predictions.dtype) != "f" or kind_of(targets.dtype) not in "iu":
         raise TypeError(
             f"predictions are floating point and targets are integers, not "
             f"{predictions.dtype} and {targets.dtype}."

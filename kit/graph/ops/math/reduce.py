@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.arguments import Ints, axes, number
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
@@ -72,13 +73,13 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    if inputs[0].dtype.kind not in "fc":
+    if kind_of(inputs[0].dtype) not in "fc":
         raise TypeError(f"this needs real numbers, not {name_of(inputs[0].dtype)}.")
     return _infer(inputs, attrs)
 
 
 def _infer_bool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    if inputs[0].dtype.kind != "b":
+    if kind_of(inputs[0].dtype) != "b":
         raise TypeError(f"logic is of bools, not {name_of(inputs[0].dtype)}.")
     return _infer(inputs, attrs)
 
@@ -111,7 +112,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    is_whole = x.dtype.kind in "iu"
+    is_whole = kind_of(x.dtype) in "iu"
     total = (x if is_whole else widened(xp, x)).sum(axis=axis, keepdims=keep)
     count = x.size // max(total.size, 1)
     if is_whole:
@@ -255,7 +256,7 @@ def reduce_along(
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, axis = inputs
-    if axis.dtype.kind not in "iu":
+    if kind_of(axis.dtype) not in "iu":
         raise TypeError(f"axes are integers, not {name_of(axis.dtype)}; cast them.")
     # The op that does the work knows which dtypes it takes, and what it makes of them.
     if axis.value is not None:
@@ -375,7 +376,7 @@ def cumsum(
 
 def _infer_cumsum(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     shape, dtype = inputs[0].shape, inputs[0].dtype
-    if dtype.kind not in "iufc":
+    if kind_of(dtype) not in "iufc":
         raise TypeError(f"{name_of(dtype)} cannot be added up; cast it first.")
     if shape is not None:
         axis_of(attrs["axis"], len(shape))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of, limits_of
 from kit.errors import InvalidArgumentError
 from kit.graph.convert import make
 from kit.graph.dtypes import name_of
@@ -43,14 +44,14 @@ _POWERS = {"Mean": 1.0, "SqrtN": 0.5}
 
 
 def _limits(dtype: Any) -> Any:
-    return np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return limits_of(dtype) if kind_of(dtype) == "f" else np.iinfo(dtype)
 
 
 def _infer(is_sorted: bool) -> Callable[..., Sequence[Static]]:
     def infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
         data, ids = inputs[:2]
         check_whole(ids, "numbers of segments")
-        if data.dtype.kind not in "iufc":
+        if kind_of(data.dtype) not in "iufc":
             raise TypeError(f"segments are of numbers, not of {name_of(data.dtype)}.")
         if is_sorted and ids.shape is not None and len(ids.shape) != 1:
             raise ValueError(f"numbers of segments are a list, not {text(ids.shape)}.")

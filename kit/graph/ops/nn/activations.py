@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels import sigmoid as sigmoids
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
-from kit.graph.ops.math.elementwise import UnaryBuilder
+from kit.graph.ops.math.elementwise import UnaryBuilder, conj, infer_float
 from kit.graph.static import Static, merge, same_dtype
 from kit.graph.table import Attrs, Bind, Forward, Gradient, Infer, OpDef, register
 
@@ -46,7 +47,7 @@ def _infer_ordered(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 
 def _refuse_unless(static: Static, kinds: str, what: str) -> None:
-    if static.dtype.kind not in kinds:
+    if kind_of(static.dtype) not in kinds:
         raise TypeError(
             f"this op is of {what}, not of {name_of(static.dtype)}; cast them first."
         )
@@ -129,11 +130,11 @@ def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    return [make("SigmoidGrad", op.outputs[0], gradients[0])]
+    return [make("SigmoidGrad", conj(op.outputs[0]), gradients[0])]
 
 
 def _sigmoid_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    (y, dy), g = op.inputs, gradients[0]
+    (y, dy), g = map(conj, op.inputs), gradients[0]
     by_y = multiply(multiply(g, dy), subtract(1, multiply(y, 2)))
     return [by_y, make("SigmoidGrad", y, g)]
 
@@ -173,7 +174,7 @@ def _enter(
     register(OpDef(op_type, infer, forward, gradient, bind=bind))
 
     def builder(x: Any, name: str | None = None) -> Tensor:
-        floats = infer is infer_real
+        floats = infer is not _infer_ordered
         return make(
             op_type, *(resolved(np.exp, x) if floats else [tensor(x)]), name=name
         )
@@ -201,7 +202,9 @@ relu6 = _enter(
 elu = _enter(
     "Elu", "x above 0 and exp(x) - 1 below", _elu, _slope("EluGrad", _output_of)
 )
-sigmoid = _enter("Sigmoid", "1 / (1 + exp(-x))", sigmoids.sigmoid, _sigmoid_gradient)
+sigmoid = _enter(
+    "Sigmoid", "1 / (1 + exp(-x))", sigmoids.sigmoid, _sigmoid_gradient, infer_float
+)
 softplus = _enter(
     "Softplus", "log(1 + exp(x))", sigmoids.softplus, _slope("SoftplusGrad", _input_of)
 )
@@ -239,8 +242,8 @@ _SLOPES: list[tuple[str, Forward, Gradient]] = [
         lambda xp, dy, y: xp.multiply(dy, xp.minimum(y, 0) + 1),
         _elu_grad_gradient,
     ),
-    ("SigmoidGrad", _sigmoid_grad, _sigmoid_grad_gradient),
     ("SoftplusGrad", _softplus_grad, _softplus_grad_gradient),
 ]
 for _name, _forward, _gradient in _SLOPES:
     register(OpDef(_name, infer_alike, _forward, _gradient))
+register(OpDef("SigmoidGrad", infer_float, _sigmoid_grad, _sigmoid_grad_gradient))

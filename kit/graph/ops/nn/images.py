@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from kit.bfloat16 import kind_of
 from kit.graph.arguments import Ints, numbers
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import name_of
@@ -133,7 +134,7 @@ def _infer_pool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _refuse_whole(static: Static, what: str) -> None:
-    if static.dtype.kind != "f":
+    if kind_of(static.dtype) != "f":
         raise TypeError(
             f"{what} is of floating point images, not of {name_of(static.dtype)}; cast "
             f"them first."

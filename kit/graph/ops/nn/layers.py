@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, operands, resolved, tensor
 from kit.graph.dtypes import name_of
@@ -89,7 +90,7 @@ def dropout(
     """
     value = tensor(x)
     dtype = value.static.dtype
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise TypeError(
             f"dropout scales what it keeps, and {value!r} holds whole numbers; cast it "
             f"to a floating dtype first."
@@ -122,7 +123,7 @@ def _noise_shape(x: Tensor, given: Any) -> Any:
 def _infer_bias(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     x, bias = inputs
     dtype = same_dtype(inputs, "bias_add")
-    if dtype.kind not in "iufc":
+    if kind_of(dtype) not in "iufc":
         raise TypeError(f"a bias is added to numbers, not to {name_of(dtype)}.")
     if bias.shape is not None and len(bias.shape) != 1:
         raise ValueError(f"a bias has one axis, not the shape {text(bias.shape)}.")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.arguments import number
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, resolved, tensor
@@ -173,7 +174,7 @@ def _log_softmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 def _infer_rows(logits: Static, losses: Shape) -> Sequence[Static]:
     """Return the statics of the losses and of the gradient by the logits."""
-    if logits.dtype.kind != "f":
+    if kind_of(logits.dtype) != "f":
         raise TypeError(
             f"logits are floating point numbers, not {name_of(logits.dtype)}; cast "
             f"them first."
@@ -196,7 +197,7 @@ def _infer_dense(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 def _infer_sparse(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     logits, labels = inputs
-    if labels.dtype.kind not in "iu":
+    if kind_of(labels.dtype) not in "iu":
         raise TypeError(
             f"labels are the numbers of classes, integers, not {name_of(labels.dtype)} "
             f"of shape {text(labels.shape)}; for distributions over classes use "

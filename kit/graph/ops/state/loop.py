@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.bfloat16 import kind_of
 from kit.graph.convert import make, make_op
 from kit.graph.gradients import dense, gradients
 from kit.graph.op import Op, Tensor
@@ -64,8 +65,8 @@ def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
         for key in ("feeds", "fetches")
     }
     starts, ends = tensors["feeds"], tensors["fetches"]
-    floats = [i for i in range(n) if ends[i].static.dtype.kind in _FLOATS]
-    wanted = [i for i, one in enumerate(starts) if one.static.dtype.kind in _FLOATS]
+    floats = [i for i in range(n) if kind_of(ends[i].static.dtype) in _FLOATS]
+    wanted = [i for i, one in enumerate(starts) if kind_of(one.static.dtype) in _FLOATS]
     begin = op.graph.version
     with op.graph.guarded(()):
         weights = [

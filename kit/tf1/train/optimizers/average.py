@@ -21,7 +21,7 @@ from kit.tf1.variables.variable_lists import (
 )
 from kit.tf1.variables.variables import Variable
 
-_FLOATS = ("float16", "float32", "float64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class ExponentialMovingAverage:

@@ -35,7 +35,7 @@ from kit.tf1.variables.variable_lists import trainable_variables
 # Which losses can be minimised, and which gradients applied to which variables.
 
 
-_FLOATS = ("float16", "float32", "float64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def variables_in(given: Any) -> list[Any]:
