@@ -6,13 +6,15 @@ mean nothing, and its `str` is the same for all types of ml_dtypes: take its nam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
 BFLOAT16: Final[np.dtype[Any]] = np.dtype(ml_dtypes.bfloat16)
-limits_of: Final = ml_dtypes.finfo  # as np.finfo, of bfloat16 too
+# As np.finfo, which does not know bfloat16.
+limits_of: Final[Callable[[Any], Any]] = ml_dtypes.finfo
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
