@@ -6,9 +6,12 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any, Literal
 
-from kit.errors import InvalidArgumentError
+from kit.checkpoint import SUFFIX, Folder, Manifest, Piece, graph_hash, write_shard
+from kit.checkpoint.folder import LEAST_KEPT
+from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.hooks import environment
 from kit.hooks.hook import (
     SessionRunArgs,
@@ -16,6 +19,7 @@ from kit.hooks.hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from kit.regular_file import user_path
 from kit.trace.log import LONGEST_NAME, encoded_name
 
 PREFIX = "validation_"
@@ -154,6 +158,10 @@ class EarlyStoppingHook(ValidationHook):
         Whether smaller or greater is better.
     min_delta : float, default 0
         A change below this counts as none.
+    save_best : str or PathLike, optional
+        A folder of the first worker's host, for the parameters of the two best
+        measurements: `kit.load_checkpoint` reads the best of them. It is written
+        between two steps, at each improvement.
     restore_best : bool, default False
         End with the parameters of the best measurement: `run.params` are these. A
         checkpoint and a recording keep those of the last step. Costs a copy of the
@@ -163,6 +171,8 @@ class EarlyStoppingHook(ValidationHook):
     ------
     InvalidArgumentError
         An argument is out of range, or the function does not return `measure`.
+    FailedPreconditionError
+        A training that begins at step 0 finds checkpoints in `save_best`.
 
     Examples
     --------
@@ -185,6 +195,7 @@ class EarlyStoppingHook(ValidationHook):
         measure: str = "loss",
         mode: Literal["min", "max"] = "min",
         min_delta: float = 0.0,
+        save_best: str | PathLike[str] | None = None,
         restore_best: bool = False,
     ) -> None:
         super().__init__(function, data, every)
@@ -203,6 +214,10 @@ class EarlyStoppingHook(ValidationHook):
         self._patience, self._measure = patience, measure
         self._sign, self._min_delta = (1.0 if mode == "min" else -1.0), min_delta
         self._restores = restore_best
+        self._folder: Folder | None = None
+        if save_best is not None:
+            path = user_path(save_best, "a folder for the best parameters")
+            self._folder = Folder(path.absolute(), keep=LEAST_KEPT)
         self._forget()
 
     def _forget(self) -> None:
@@ -214,6 +229,19 @@ class EarlyStoppingHook(ValidationHook):
         """Begin anew: nothing was measured yet."""
         super().begin()
         self._forget()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Go on from the best that a training before has saved."""
+        super().after_create_session(session, coord)
+        if self._folder is None or not self._folder.steps():
+            return
+        if not int(session.run(self._step)):
+            raise FailedPreconditionError(
+                f"{self._folder.path} holds the best parameters of another training; "
+                f"give save_best= another folder, or delete that one."
+            )
+        manifest = self._folder.load_newest()[0].manifest
+        self._best, self._best_step = manifest.extra["best"], manifest.step - 1
 
     def measured(
         self, step: int, measures: Mapping[str, float], run_context: SessionRunContext
@@ -228,8 +256,8 @@ class EarlyStoppingHook(ValidationHook):
         gain = self._sign * (self._best - value)
         if self._best_step < 0 or gain > self._min_delta:
             self._best, self._best_step, self._n_worse = value, step, 0
-            if self._restores:
-                self._kept = environment.current().measuring().parameters()
+            if self._restores or self._folder is not None:
+                self._keep(environment.current().measuring().parameters())
             return
         self._n_worse += 1
         if self._n_worse >= self._patience:
@@ -238,6 +266,20 @@ class EarlyStoppingHook(ValidationHook):
                 f"{self._best_step}, {self._best:g}."
             )
             run_context.request_stop()
+
+    def _keep(self, parameters: dict[str, Any]) -> None:
+        if self._restores:
+            self._kept = parameters
+        if self._folder is None:
+            return
+        step = self._best_step + 1
+        draft = self._folder.draft(step)
+        pieces = [Piece.whole(name, value) for name, value in parameters.items()]
+        shard = write_shard(draft / f"best{SUFFIX}", pieces)
+        specs = {one.name: (one.shape_of_whole, one.dtype) for one in pieces}
+        extra = {"best": self._best, "measure": self._measure}
+        manifest = Manifest(step, 0, graph_hash(specs), (shard,), extra)
+        self._folder.commit(draft, manifest)
 
     def end(self, session: Any) -> None:
         """Measure after the last step; go back to the best parameters, if asked to."""

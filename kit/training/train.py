@@ -258,7 +258,9 @@ def train(
         up those that the folder has once a new one is saved. By default the newest good
         one is used.
     hooks : iterable of SessionRunHook
-        Called around each step of the first worker.
+        Called around each step of the first worker, in its process: what a hook
+        gathers there does not change the object here. What several hooks and the step
+        function share here they share there too.
     elastic : bool or Elastic, default False
         Whether the training survives the loss of tasks: it goes on with those that
         are left, from a copy of its state in their memory. With `sync`, the result

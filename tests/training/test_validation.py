@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,12 @@ import pytest
 
 import kit
 from kit import tf1 as tf
-from kit.errors import InvalidArgumentError, StepFailed, UnimplementedError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    StepFailed,
+    UnimplementedError,
+)
 from kit.hooks import EarlyStoppingHook, ValidationHook
 from kit.pickling import dumps
 from kit.testing.cluster import LocalCluster
@@ -291,3 +297,26 @@ def test_early_stopping_ends_with_the_best_parameters_if_asked_to(
 
     assert run.step == 4
     assert same_bits(run.params, replayed(2, 2, DESCENT))
+
+
+def test_the_best_parameters_are_saved_and_a_resumed_training_compares_with_them(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    best, values = tmp_path / "best", iter([5.0, 3.0, 4.0, 3.5, 2.0, 9.0, 1.0])
+
+    def hook() -> EarlyStoppingHook:
+        return EarlyStoppingHook(
+            lambda p, d: next(values), HELD_OUT, every=1, save_best=best
+        )
+
+    given: dict[str, Any] = {"checkpoint": tmp_path / "all"}
+    begin(cluster, hook(), steps=3, **given).wait(30)
+    first = kit.load_checkpoint(best)
+    begin(cluster, hook(), steps=6, **given).wait(30)
+    second = kit.load_checkpoint(best)
+
+    assert (first.step, second.step) == (2, 5)
+    assert same_bits(first, replayed(2, 2, DESCENT))
+    assert same_bits(second, replayed(5, 2, DESCENT))
+    with pytest.raises(FailedPreconditionError, match="best parameters of another"):
+        begin(cluster, hook(), steps=6).wait(30)
