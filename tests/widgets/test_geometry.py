@@ -8,19 +8,13 @@ from itertools import combinations
 import pytest
 
 from tests.cases import for_each
+from tests.widgets.boxes import overlap
 from widgets.board.geometry import WIDTH, SceneLayout, TaskBox, layout, path
 from widgets.board.run_state import Link
 
 
 def names(ps: int, worker: int) -> list[str]:
     return [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
-
-
-def overlap(one: TaskBox, other: TaskBox) -> bool:
-    return (
-        abs(one.x - other.x) < (one.width + other.width) / 2
-        and abs(one.y - other.y) < (one.height + other.height) / 2
-    )
 
 
 def inside(box: TaskBox, found: SceneLayout) -> bool:

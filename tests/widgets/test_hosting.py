@@ -150,9 +150,9 @@ def test_a_crowded_picture_says_less_and_nothing_outside_of_its_boxes() -> None:
     found = Moment(Hosting(many, generation).tasks, topology="ring")
     found = replace(found, hosting=Hosting(many, generation))
 
-    boxes, gone = drawn(found), ["worker:5 is gone"]
-    assert boxes["worker:0"][1][-1] == "hosts 16"
-    assert boxes["worker:5"][1] in (gone, [*gone, "worker:0"])
+    boxes, gone = drawn(found), ["w:5 is gone"]
+    assert boxes["w:0"][1][-1] == "hosts 16"
+    assert boxes["w:5"][1] in (gone, [*gone, "worker:0"])
 
 
 @for_each(

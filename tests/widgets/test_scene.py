@@ -6,8 +6,14 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree as Xml
 
-import pytest
-
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.plan import Group
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.topology import by_name, registered
+from tests.cases import for_each
+from tests.widgets.boxes import overlap
+from widgets.board.geometry import TaskBox, layout, path
+from widgets.board.labels import label_places
 from widgets.board.run_state import Moment
 from widgets.board.scene import arrow_width, scene
 
@@ -55,18 +61,25 @@ def test_gradients_parameters_and_silence_look_different() -> None:
 
 
 def test_a_bar_is_as_long_as_the_share_of_what_a_link_can_carry() -> None:
-    boxes = re.findall(r'class="ps-out"[^>]*width="([\d.]+)"', scene(BUSY))
+    bars = re.findall(r'<rect class="ps-(pull|push)"[^>]*width="([\d.]+)"', scene(BUSY))
     rooms = re.findall(r'class="ps-trough"[^>]*width="([\d.]+)"', scene(BUSY))
 
-    shares = [float(one) / float(rooms[0]) for one in boxes]
-    assert shares == pytest.approx([0.25, 1.0, 0.5], abs=0.01)
+    shares = [
+        (kind, round(float(px) / float(rooms[0]), 2))
+        for kind, px in bars
+        if px != "0.0"
+    ]
+    assert shares == [
+        *[("pull", 0.25), ("push", 1.0)],  # what the server sends, and receives
+        *[("push", 1.0), ("pull", 0.25), ("push", 0.5)],  # and its workers
+    ]
 
 
 def test_a_rate_above_the_scale_fills_the_bar_and_no_more() -> None:
     assert arrow_width(9e9, 1e6) == arrow_width(1e6, 1e6)
     text = scene(replace(BUSY, scale=1e3))
     room = max(map(float, re.findall(r'ps-trough"[^>]*width="([\d.]+)"', text)))
-    bars = map(float, re.findall(r'class="ps-(?:out|in)"[^>]*width="([\d.]+)"', text))
+    bars = map(float, re.findall(r'<rect class="ps-pu[^>]*width="([\d.]+)"', text))
     assert max(bars) <= room
 
 
@@ -119,9 +132,36 @@ def test_names_cannot_break_out_of_the_picture() -> None:
 
 
 def test_labels_of_many_links_would_cover_each_other_and_are_left_out() -> None:
-    tasks = tuple(f"/job:worker/task:{i}" for i in range(5))
-    links = {(i, j): 1e6 for i in range(5) for j in range(5) if i != j}
+    tasks = tuple(f"/job:worker/task:{i}" for i in range(6))
+    links = {(i, j): 1e6 for i in range(6) for j in range(6) if i != j}
     crowd = Moment(tasks, topology="mesh", rates=links, scale=1e6)
 
     assert "ps-rate" not in scene(crowd)
     assert scene(crowd).count("<title>worker:0 to worker:1: 1.00 MB/s</title>") == 1
+
+
+@for_each("topology", [one.name for one in registered()])
+@for_each(("ps", "worker"), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (2, 2), (2, 3)])
+def test_a_label_touches_no_task_no_arrow_and_no_other_label(
+    topology: str, ps: int, worker: int
+) -> None:
+    names = [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
+    picture = layout(names, topology, height=440)
+    parts = lay_out([Spec("w", (6000,), "float32")], worker)
+    group = Group(tuple(range(ps)), tuple(range(ps, ps + worker)), place(parts, ps))
+    pairs = {frozenset(key[:2]) for key in by_name(topology).traffic(parts, group)}
+    links = tuple(
+        (tuple(pair), tuple(pair)[::-1]) for pair in sorted(pairs, key=sorted)
+    )
+
+    places = label_places(picture, links, 76, 46) if links else {}
+
+    labels = [TaskBox(x, y, 76, 46) for x, y in places.values()]
+    lines = [path(picture, link) for pair in links for link in pair]
+    points = [line.at(share / 40) for line in lines for share in range(41)]
+    dots = [TaskBox(x, y, 10, 10) for x, y in points]
+    for number, label in enumerate(labels):
+        others = (*picture.boxes, *labels[:number], *dots)
+        assert not any(overlap(label, other) for other in others)
+    if ps == 1 and worker < 4:
+        assert len(places) == len(links)

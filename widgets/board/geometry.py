@@ -28,6 +28,8 @@ _BOX_W, BOX_H = 148, 66
 _GAP = 24
 _ROW = 216  # from the top of a row to the top of the next, for usual boxes
 _MOST_IN_A_ROW = 7
+_LETTER = 12.0  # of a name
+_MOST_BENT = 16.0  # lines beside each other would meet
 _RIM = 16  # beside a circle, and within a host's panel
 _HOST_HEAD = 34  # for a host's name
 _HOST_GAP = 84  # between hosts, where their links are
@@ -55,6 +57,11 @@ class HostPanel(NamedTuple):
     width: float
     height: float
 
+    @property
+    def head(self) -> TaskBox:
+        """Where its name is."""
+        return TaskBox(self.left + self.width / 4, self.top + 16, self.width / 2, 26)
+
 
 class SceneLayout(NamedTuple):
     """Where all tasks are, which take no part in the exchange, and the height."""
@@ -72,11 +79,13 @@ def layout(
     hosts: Sequence[str] = (),
     groups: Groups | None = None,
     tall: float = BOX_H,
+    height: float = 0.0,
 ) -> SceneLayout:
     """Return where the tasks are under a topology; `hosts` has the host of each.
 
     `groups` are the servers and the workers, by default those with such names. A task
-    that is both is where the topology names it first. `tall` is the height of a box.
+    that is both is where the topology names it first. `tall` is the height of a box;
+    rows are further from each other if there is a `height` to fill.
 
     >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
     >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
@@ -97,10 +106,12 @@ def layout(
     if not rows:
         bottom = _circle(at, workers, top, tall)
         return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
-    apart = _ROW + 3 * (tall - BOX_H)  # more is written on arrows too
-    y = top + tall / 2 - apart
+    pitch = _ROW + 3 * (tall - BOX_H)  # more is written on arrows too
+    room = height - top - tall - 8
+    pitch = max(pitch, room / max(1, len(rows) - 1))
+    y = top + tall / 2 - pitch
     for row in rows:
-        y = _rows(at, row, y + apart, tall)
+        y = _rows(at, row, y + pitch, tall)
     return SceneLayout(_ordered(at), frozenset(aside), y + tall / 2 + 8)
 
 
@@ -218,6 +229,17 @@ def _width_on_circle(n: int) -> float:
     return min(_BOX_W, ((WIDTH / 2 - _RIM) * sine - 8) / (1 + sine / 2))
 
 
+def short_name(name: str, box: TaskBox) -> str:
+    """Return a task's name, short where its box is narrow.
+
+    >>> short_name("worker:3", TaskBox(0, 0, 80)), short_name("ps:0", TaskBox(0, 0, 80))
+    ('w:3', 'ps:0')
+    """
+    job, _, task = name.partition(":")
+    is_narrow = len(name) * _LETTER + 4 > box.width
+    return f"{job[0]}:{task}" if is_narrow and task else name
+
+
 class Path(NamedTuple):
     """A bent line from box to box: its ends and the point that bends it."""
 
@@ -266,27 +288,13 @@ class Path(NamedTuple):
             y - down,
         )
 
-    def beside(
-        self, t: float, off: tuple[float, float], *, is_outwards: bool
-    ) -> tuple[float, float, str]:
-        """Return the place and the anchor of a text beside the point `at(t)`."""
-        (x, y), (mid_x, mid_y) = self.at(t), self.middle()
-        right, down = self.bend[0] - mid_x, self.bend[1] - mid_y
-        if is_outwards:
-            right, down = -right, -down
-        size = math.hypot(right, down) or 1.0
-        anchor = (
-            "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
-        )
-        return x + off[0] * right / size, y + off[1] * down / size, anchor
-
 
 def path(found: SceneLayout, link: Link) -> Path:
     """Return the line of a link; it keeps right, so that both directions are seen."""
     one, other = found.boxes[link[0]], found.boxes[link[1]]
     if not found.is_ring and one.y != other.y:
         # At a server, lines start apart from each other, in the order of the workers.
-        spread = max(-36.0, min(36.0, 0.3 * (other.x - one.x)))
+        spread = max(-40.0, min(40.0, 0.3 * (other.x - one.x)))
         one, other = (
             (one._replace(x=one.x + spread), other)
             if one.y < other.y
@@ -298,9 +306,10 @@ def path(found: SceneLayout, link: Link) -> Path:
     off = 17.0
     start = _rim(one, dx, dy, side, off)
     end = _rim(other, -dx, -dy, side, off)
+    bent = min(0.07 * length, _MOST_BENT)
     bend = (
-        (start[0] + end[0]) / 2 + side[0] * length * 0.07,
-        (start[1] + end[1]) / 2 + side[1] * length * 0.07,
+        (start[0] + end[0]) / 2 + side[0] * bent,
+        (start[1] + end[1]) / 2 + side[1] * bent,
     )
     return Path(start, bend, end)
 

@@ -8,8 +8,8 @@ same text suits a light and a dark background.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kit.exchange.topologies.topology import registered
 from kit.markup import Html, joined, markup
@@ -21,15 +21,17 @@ from widgets.board.geometry import (
     TaskBox,
     layout,
     path,
+    short_name,
 )
 from widgets.board.hosting import GONE, STANDS_BY, Hosting, compact
+from widgets.board.labels import Links, label_places
 from widgets.board.run_state import Link, Moment
 from widgets.drawing.figure_data import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5
-_FOOT = 56  # for the two lines below
-_LABELS = 12  # more arrows than that are not labelled one by one
-_BOTH = 6  # with up to this many arrows, the bytes of a step are written too
+_FOOT = 82  # for the lines below
+_LABELS = 12  # more than these are not written
+_BYTES, _RATE = "bytes {}", "MB/s"  # what may be written at arrows
 _UNIT = " MB/s"
 # Text is half as large again here as it is seen: a board is about 420 pixels wide.
 _MOST_PX = 350  # in height, which is what a board has room for
@@ -37,15 +39,13 @@ _LINE = 23  # of text in a box
 _TALL = BOX_H + 18
 _LETTER_PX = 9.4
 _LEAST_RATE = 500.0  # bytes a second; less would be written as 0.000
-_RATE_PX = 80  # width of a number on an arrow, in the mode for projectors
-_TEXT_PX = 62  # width of most numbers
-_MOST_COVERED = 600.0  # square pixels, of a label that is still drawn
-_POINTS = 24  # of an arrow, where it is looked at whether a label is on it
-_ARROW, _OUTSIDE = (
-    90.0,
-    500.0,
-)  # square pixels that such a point, and an edge, counts as
+_RATE_PX, _BYTES_PX = 52, 76  # width of a rate and of bytes at an arrow
+_SIDES = "out", "in"  # what the bars of a task are, by the ends of a link
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
+_KEY = Html(
+    '<tspan class="ps-push">&#9632;</tspan> gradients \u2003 '
+    '<tspan class="ps-pull">&#9632;</tspan> parameters'
+)
 
 
 def scene(moment: Moment) -> Html:
@@ -56,22 +56,22 @@ def scene(moment: Moment) -> Html:
     if moment.group is not None:
         groups = (), tuple(range(len(names)))
     tall = _TALL + _LINE if hosting and hosting.words() else _TALL
-    found = layout(names, moment.topology, hosts, groups, tall)
     forms = [moment.topology]
     if moment.group is None:  # its calls seldom change the topology
         forms += [one.name for one in registered()]
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
-    height = max(heights) + _FOOT
+    highest = max(heights)
+    found = layout(names, moment.topology, hosts, groups, tall, highest)
+    height = highest + _FOOT
     height += _LINE if moment.group is not None else 0  # a number below the lowest box
     # One size for all topologies: at a switch nothing else on the page moves.
     above = (height - found.height - _FOOT) / 2
     order = sorted(moment.rates.items(), key=lambda item: item[1])
     # Drawn last, and so on top: the widest, and above all those between hosts.
     order.sort(key=lambda item: moment.is_far(item[0]))
-    labelled = len(order) <= _LABELS
     panels = joined(map(_panel, found.panels))
     arrows = joined(_arrow(found, link, rate, moment) for link, rate in order)
-    labels = joined(_labels(found, moment)) if labelled else ""
+    labels = _labels(found, moment)
     boxes = joined(_box(i, name, found, moment) for i, name in enumerate(names))
     return markup(
         '<svg class="ps-scene" viewBox="0 {:.0f} {} {:.0f}" '
@@ -87,46 +87,40 @@ def scene(moment: Moment) -> Html:
         panels,
         arrows,
         boxes,
-        labels,
-        _foot(measure(moment), height - above),
+        joined(_label(labels, links) for links in labels.places),
+        _foot(_legend(found, moment, labels), height - above),
     )
 
 
 def _foot(lines: Sequence[str], bottom: float) -> Html:
-    """Write two lines at the bottom of the picture."""
+    """Write lines at the bottom of the picture."""
     return joined(
         markup(
             '<text class="ps-way" x="{}" y="{:.0f}" text-anchor="middle">{}</text>',
             WIDTH / 2,
-            bottom - 34 + 24 * row,
+            bottom - _FOOT + 24 * (row + 1),
             line,
         )
         for row, line in enumerate(lines)
     )
 
 
-def measure(moment: Moment) -> list[str]:
-    """Say what the numbers at the arrows are, and what a full bar means.
-
-    >>> measure(Moment((), per_step={(1, 0): 9e3}, state="paused"))
-    ['at arrows: bytes of the last step']
-    """
-    if not any(moment.rates.values()):
-        whole = moment.what if moment.group else f"of the last {moment.unit}"
-        return [f"at arrows: bytes {whole}"] if moment.per_step else []
-    what = "the speed of the links"
-    if not moment.limit:
-        what = "the busiest task" if moment.is_over else "the fastest so far"
-    if moment.group is not None and len(moment.rates) > _BOTH:
-        return [
-            f"at arrows: bytes {moment.what}" * (len(moment.rates) <= _LABELS),
-            f"full bar: {speed(moment.scale)}, {what}",
-        ]
-    both = f"bytes {moment.what}," if len(moment.rates) <= _BOTH else ""
-    return [
-        f"at arrows: {both}{_UNIT} {moment.window}".replace("  ", " "),
-        f"full bar: {speed(moment.scale)}, {what}",
-    ]
+def _legend(found: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
+    """Say what colours and numbers at arrows mean, and a full bar."""
+    has_pulls = any(_kind(found, link, moment) == "pull" for link in moment.rates)
+    lines = [_KEY] * has_pulls  # a colour alone needs no words
+    what = f"of the last {moment.unit}"
+    if moment.group is not None or any(moment.rates.values()):
+        what = moment.what
+    units = ", ".join(unit.format(what) for unit in labels.units)
+    each = ", each way" * any(len(links) > 1 for links in labels.places)
+    if labels.places:
+        lines.append(f"at arrows: {units} {moment.window}".rstrip() + each)
+    if any(moment.rates.values()):
+        full = "the busiest task" if moment.is_over else "the fastest so far"
+        full = "the speed of the links" if moment.limit else full
+        lines.append(f"full bar: {speed(moment.scale)}, {full}")
+    return lines
 
 
 def size(n_bytes: float) -> str:
@@ -209,7 +203,7 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     head = 6 + width * 0.9
     drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
     far = " ps-far" if moment.is_far(link) else ""
-    kind = "still" if not rate else "pull" if _pulls(found, link, moment) else "push"
+    kind = _kind(found, link, moment) if rate else "still"
     told = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
     if n_bytes := moment.per_step.get(link):
         told += f", {size(n_bytes)} {moment.what}"
@@ -226,120 +220,74 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     )
 
 
-def _pulls(found: SceneLayout, link: Link, moment: Moment) -> bool:
-    """Whether a link carries parameters, from a server to a worker."""
+def _kind(found: SceneLayout, link: Link, moment: Moment) -> str:
+    """Return "pull" if a link carries parameters, from a server to a worker."""
     source, target = link
-    if moment.group is not None:
-        return False
-    if moment.names[source].startswith("ps:"):
-        return True
+    is_server = moment.names[source].startswith("ps:")
     # A process that took over a lost server's part is above the workers like a server.
     is_above = found.boxes[source].y < found.boxes[target].y
-    return moment.hosting is not None and not found.is_ring and is_above
+    is_server |= moment.hosting is not None and not found.is_ring and is_above
+    return "pull" if is_server and moment.group is None else "push"
 
 
-def _labels(found: SceneLayout, moment: Moment) -> Iterator[Html]:
-    """Write beside each arrow what it carries, where nothing else is."""
-    has_both = len(moment.rates) <= _BOTH
-    texts: dict[Link, list[str]] = {}
-    for link, rate in sorted(moment.rates.items()):
-        n_bytes = moment.per_step.get(link, 0.0)
-        n_bytes = n_bytes if has_both or moment.group is not None else 0.0
-        has_rate = rate >= _LEAST_RATE and (has_both or moment.group is None)
-        texts[link] = [size(n_bytes)] * bool(n_bytes)
-        texts[link] += [speed(rate).removesuffix(_UNIT)] * has_rate
-    rows = tuple((link, len(lines)) for link, lines in texts.items())
-    for (link, n_rows), place in zip(rows, _label_places(found, rows), strict=True):
-        if place is None:
-            continue
-        x, y, anchor = place
-        for row, line in enumerate(texts[link]):
-            at = y + 6 + (row - (n_rows - 1) / 2) * _LINE
-            yield markup(
-                '<text class="ps-rate" x="{:.1f}" y="{:.1f}" '
-                'text-anchor="{}">{}</text>',
-                x,
-                at,
-                anchor,
-                line,
-            )
+class _Labels(NamedTuple):
+    """What is written at the arrows, where, and what it is."""
+
+    texts: dict[Links, list[str]]
+    places: dict[Links, tuple[float, float]]
+    units: tuple[str, ...]
 
 
-@lru_cache(maxsize=64)  # a board asks at each beat, and they seldom change
-def _label_places(
-    found: SceneLayout, rows: tuple[tuple[Link, int], ...]
-) -> list[tuple[float, float, str] | None]:
-    """Return where the labels of links with some rows of text are, and their anchors.
-
-    None where all places are taken: what the link carries is in the table then, and
-    where the mouse rests on the arrow.
-    """
-    links = {link for link, _ in rows}
-    points = [
-        path(found, link).at(share / _POINTS)
-        for link in links
-        for share in range(_POINTS + 1)
-    ]
-    taken = [*found.boxes]
-    places: list[tuple[float, float, str] | None] = []
-    for link, n_rows in rows:
-        tall = n_rows * _LINE
-        cost = partial(_covers, taken, points, tall)
-        # Of equals the first, which is the best place.
-        place = min(_beside(found, link, link[::-1] in links, tall), key=cost)
-        is_free = n_rows > 0 and cost(place) < _MOST_COVERED
-        if is_free:
-            taken.append(TaskBox(_middle(place), place[1], _RATE_PX, tall))
-        places.append(place if is_free else None)
-    return places
+def _labels(found: SceneLayout, moment: Moment) -> _Labels:
+    """Return bytes and rates at arrows, or one of them if so more arrows have some."""
+    links, best = _labelled(moment), _Labels({}, {}, ())
+    for units in (_BYTES, _RATE), (_RATE if moment.group is None else _BYTES,):
+        texts = {some: _texts(some, moment, units) for some in links}
+        rows = max(map(len, texts.values()), default=0)
+        width = _BYTES_PX if _BYTES in units else _RATE_PX
+        places = label_places(found, links, width, rows * _LINE) if rows else {}
+        if len(places) > len(best.places):
+            best = _Labels(texts, places, units)
+    return best
 
 
-def _beside(
-    found: SceneLayout, link: Link, has_arrow_back: bool, tall: float
-) -> Iterator[tuple[float, float, str]]:
-    """Yield the places for what an arrow carries, the best first."""
-    order = [0.5, 0.35, 0.65, 0.2, 0.8]
-    if not found.is_ring:
-        # Nearer to the workers, which are apart, than to their server.
-        order = [0.24, 0.36, 0.5, 0.64, 0.76]
-        if found.boxes[link[0]].y < found.boxes[link[1]].y:
-            order.reverse()
-    # In a ring outwards, where there is room; but if there is an arrow back as well,
-    # that side is between the two.
-    is_outwards = found.is_ring and not found.panels and not has_arrow_back
-    line = path(found, link)
-    for far in (1.0, 1.8, 2.6):
-        off = 11.0 * far, 8.0 * far + tall / 2
-        for side in (is_outwards, not is_outwards):
-            for there in order:
-                yield line.beside(there, off, is_outwards=side)
+def _texts(links: Links, moment: Moment, units: Sequence[str]) -> list[str]:
+    n_bytes = moment.per_step.get(links[0], 0.0)
+    rate = sum(moment.rates[link] for link in links) / len(links)
+    texts = [size(n_bytes)] * (_BYTES in units and n_bytes > 0)
+    is_told = _RATE in units and rate >= _LEAST_RATE
+    return texts + [speed(rate).removesuffix(_UNIT)] * is_told
 
 
-def _middle(place: tuple[float, float, str], width: float = _RATE_PX) -> float:
-    x, _, anchor = place
-    return x + {"start": 0.5, "middle": 0.0, "end": -0.5}[anchor] * width
-
-
-def _covers(
-    taken: Sequence[TaskBox],
-    points: Sequence[tuple[float, float]],
-    tall: float,
-    place: tuple[float, float, str],
-) -> float:
-    """Return how much of what is there already a label at this place would cover."""
-    x, y = _middle(place), place[1]
-    left, right = x - _RATE_PX / 2, x + _RATE_PX / 2
-    covered = _OUTSIDE * (max(0.0, -left) + max(0.0, right - WIDTH))
-    for box in taken:
-        wide = (box.width + _RATE_PX) / 2 - abs(x - box.x)
-        high = (box.height + tall) / 2 - abs(y - box.y)
-        covered += max(0.0, wide) * max(0.0, high)
-    x = _middle(place, _TEXT_PX)
-    on_it = sum(
-        abs(at - x) < _TEXT_PX / 2 + 3 and abs(height - y) < tall / 2
-        for at, height in points
+def _label(labels: _Labels, links: Links) -> Html:
+    x, y = labels.places[links]
+    lines = labels.texts[links]
+    first = y + 7 - (len(lines) - 1) / 2 * _LINE
+    return joined(
+        markup(
+            '<text class="ps-rate" x="{:.1f}" y="{:.1f}">{}</text>',
+            x,
+            first + row * _LINE,
+            line,
+        )
+        for row, line in enumerate(lines)
     )
-    return covered + _ARROW * on_it
+
+
+def _labelled(moment: Moment) -> tuple[Links, ...]:
+    """Return what is labelled: links, and pairs of them that carry the same.
+
+    >>> _labelled(Moment((), rates={(0, 1): 5e6, (1, 0): 5e6, (2, 0): 3e6}))
+    (((0, 1), (1, 0)), ((2, 0),))
+    """
+    found: dict[frozenset[int], Links] = {}
+    for link, rate in sorted(moment.rates.items()):
+        back = link[::-1]
+        is_alike = moment.per_step.get(link) == moment.per_step.get(back)
+        is_alike &= math.isclose(rate, moment.rates.get(back, math.nan), rel_tol=0.02)
+        key = frozenset(link) if is_alike else frozenset([*link, -1 - link[0]])
+        found[key] = (*found.get(key, ()), link)
+    return tuple(found.values()) if len(found) <= _LABELS else ()
 
 
 def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
@@ -350,13 +298,9 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
         fate = fate or moment.hosting.fate(name)
     is_lost = fate == GONE
     state = " ps-lost" if is_lost else " ps-idle" if fate or task in found.idle else ""
-    text = f"{name} {fate}" if fate and fate != STANDS_BY else name
-    bars = joined(
-        _bar(word, rate, left, top + _BARS[0] + _BARS[1] * row, box, moment.scale)
-        for row, (word, rate) in enumerate(
-            (("out", moment.sent(task)), ("in", moment.received(task)))
-        )
-    )
+    text = short_name(name, box)
+    text += f" {fate}" if fate and fate != STANDS_BY else ""
+    bars = joined(_bar(task, side, found, moment) for side in range(len(_SIDES)))
     told = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
@@ -407,28 +351,42 @@ def _fitting(texts: Sequence[str], width: float) -> str:
     return next((one for one in texts if len(one) * _LETTER_PX <= width), "")
 
 
-def _bar(
-    word: str, rate: float, left: float, y: float, box: TaskBox, scale: float
-) -> Html:
-    """Draw the rate of one direction as a share of the scale."""
-    room = max(8.0, box.width - 52)
-    full = room * min(1.0, rate / scale if scale else 0.0)
+def _bar(task: int, side: int, found: SceneLayout, moment: Moment) -> Html:
+    """Draw what a task sends, or receives, as a share of the scale, in its colours."""
+    box, word = found.boxes[task], _SIDES[side]
+    x = box.x - box.width / 2 + 46
+    y = box.y - box.height / 2 + _BARS[0] + _BARS[1] * side
+    room, all_px = max(8.0, box.width - 54), 0.0
+    parts = []
+    for kind in ("push", "pull"):
+        rate = sum(
+            rate
+            for link, rate in moment.rates.items()
+            if link[side] == task and _kind(found, link, moment) == kind
+        )
+        px = min(room - all_px, room * rate / moment.scale if moment.scale else 0.0)
+        parts.append(
+            markup(
+                '<rect class="ps-{}" x="{:.1f}" y="{:.1f}" '
+                'width="{:.1f}" height="13"><title>{}: {}</title></rect>',
+                kind,
+                x + all_px,
+                y + 3,
+                px,
+                word,
+                speed(rate),
+            )
+        )
+        all_px += px
     return markup(
         '<text class="ps-way" x="{:.1f}" y="{:.1f}">{}</text>'
         '<rect class="ps-trough" x="{:.1f}" y="{:.1f}" rx="2" '
-        'width="{:.1f}" height="13"/>'
-        '<rect class="ps-{}" x="{:.1f}" y="{:.1f}" rx="2" '
-        'width="{:.1f}" height="13"><title>{}: {}</title></rect>',
-        left + 8,
+        'width="{:.1f}" height="13"/>{}',
+        x - 38,
         y + 15,
         word,
-        left + 44,
+        x,
         y + 3,
         room,
-        word,
-        left + 44,
-        y + 3,
-        full,
-        word,
-        speed(rate),
+        joined(parts),
     )

@@ -38,12 +38,12 @@ _STYLE = """
 .ps-board .ps-chart { min-width: 592px; }
 .ps-scene .ps-name { text-anchor: middle; font-weight: 650; }
 .ps-scene .ps-way { font-size: 19px; fill: var(--ps-faint); }
-.ps-scene .ps-rate { font-size: 19px; paint-order: stroke;
+.ps-scene .ps-rate { font-size: 19px; text-anchor: middle; paint-order: stroke;
   stroke: var(--ps-background); stroke-width: 5px; stroke-linejoin: round; }
 .ps-task rect { fill: var(--ps-panel); stroke: var(--ps-faint); stroke-width: 1.3; }
 .ps-task .ps-trough { fill: var(--ps-grid); stroke: none; }
-.ps-task .ps-out { fill: var(--ps-push); stroke: none; }
-.ps-task .ps-in { fill: var(--ps-pull); stroke: none; }
+.ps-scene :is(rect, tspan).ps-push { fill: var(--ps-push); stroke: none; }
+.ps-scene :is(rect, tspan).ps-pull { fill: var(--ps-pull); stroke: none; }
 .ps-host rect { fill: none; stroke: var(--ps-faint); stroke-width: 1.3; }
 .ps-host text.ps-name { text-anchor: start; fill: var(--ps-faint); }
 .ps-far path { opacity: 1; }
@@ -76,10 +76,10 @@ _STYLE = """
 .ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }
 .ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
 .ps-compute { fill: var(--ps-h0); }
-.ps-send { fill: var(--ps-h1); }
-.ps-receive { fill: var(--ps-h2); }
+.ps-send { fill: var(--ps-h5); }
+.ps-receive { fill: var(--ps-h5); }
 .ps-apply { fill: var(--ps-h3); }
-.ps-load { fill: var(--ps-h5); }
+.ps-load { fill: var(--ps-h4); }
 .ps-queue { fill: var(--ps-h4); }
 .ps-flight { fill: var(--ps-ink); }
 .ps-wait:not(p) { fill: var(--ps-waiting); }

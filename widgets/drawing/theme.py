@@ -83,15 +83,18 @@ class Theme:
         return found
 
     def phase(self, phase: Phase) -> str:
-        """Return the colour of what a task is doing."""
-        blue, orange, green, purple, red, violet = self.hues
+        """Return the colour of what a task is doing.
+
+        Orange and green are what is moved: gradients and parameters.
+        """
+        blue, _, _, purple, red, violet = self.hues
         return {
             Phase.COMPUTE: blue,
-            Phase.SEND: orange,
-            Phase.RECEIVE: green,
+            Phase.SEND: violet,
+            Phase.RECEIVE: violet,
             Phase.APPLY: purple,
             Phase.WAIT: self.waiting,
-            Phase.LOAD: violet,
+            Phase.LOAD: red,
             Phase.QUEUE: red,
         }[phase]
 

@@ -17,7 +17,8 @@ from kit.exchange.stepping.stepped_exchange import (
 )
 from kit.groups.replay import ReplayedCall
 from kit.markup import Html, joined, markup, verbatim
-from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
+from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path, short_name
+from widgets.board.labels import label_places
 from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.drawing.looks import style as board_style
@@ -37,8 +38,8 @@ HONEST = (
 )
 # The width of the matrix: without so much room beside the picture, it goes below.
 _TASK_PX, _COLUMN_PX = 124, 98
-_NARROW = 124  # a box in which a whole name has no room
-_LABELLED = 6  # workers in a ring whose arrows are long enough for words
+_NARROW = 124  # a box in which more than a number has no room
+_LETTER = 15  # of a label
 _INTERVAL_MS = 1500
 # Tells screen readers to read the sentence of the live view whenever it changes.
 _SPEAK = """
@@ -285,17 +286,12 @@ def _label(
     recording: SteppedExchange, found: SceneLayout, message: SteppedMessage
 ) -> Html:
     """Write beside the arrow what it carries, where there is room for it."""
-    if found.is_ring and len(recording.workers) > _LABELLED:
-        return Html()
-    line = path(found, (message.source, message.destination))
-    x, y, anchor = line.beside(0.5, (14, 20), is_outwards=True)
+    link = message.source, message.destination
     text = words.columns(recording, message.columns).removeprefix("chunks ")
-    return markup(
-        '<text class="ps-rate" x="{:.0f}" y="{:.0f}" text-anchor="{}">{}</text>',
-        x,
-        y + 6,
-        anchor,
-        text,
+    places = label_places(found, ((link,),), _LETTER * len(text), 28)
+    return joined(
+        markup('<text class="ps-rate" x="{:.0f}" y="{:.0f}">{}</text>', x, y + 8, text)
+        for x, y in places.values()
     )
 
 
@@ -304,10 +300,7 @@ def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> Htm
     left, top = box.x - box.width / 2, box.y - box.height / 2
     sent = sum(n for (source, _), (_, n) in state.traffic.items() if source == member)
     idle = " ps-idle" if member in found.idle else ""
-    job, _, task = name.partition(":")
-    is_narrow = box.width < _NARROW
-    short = f"{job[0]}:{task}" if is_narrow and task else name
-    said = f"{sent} B" if is_narrow else f"sent {sent} B"
+    said = f"{sent} B" if box.width < _NARROW else f"sent {sent} B"
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
         'width="{:.1f}" height="{}"/>'
@@ -321,7 +314,7 @@ def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> Htm
         box.height,
         box.x,
         top + 28,
-        short,
+        short_name(name, box),
         box.x,
         top + 54,
         said,
