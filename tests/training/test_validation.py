@@ -316,7 +316,7 @@ def test_the_best_parameters_are_saved_and_a_resumed_training_compares_with_them
     second = kit.load_checkpoint(best)
 
     assert (first.step, second.step) == (2, 5)
-    assert same_bits(first, replayed(2, 2, DESCENT))
-    assert same_bits(second, replayed(5, 2, DESCENT))
+    assert same_bits(dict(first), replayed(2, 2, DESCENT))
+    assert same_bits(dict(second), replayed(5, 2, DESCENT))
     with pytest.raises(FailedPreconditionError, match="best parameters of another"):
         begin(cluster, hook(), steps=6).wait(30)

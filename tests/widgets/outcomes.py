@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kit.experiments.comparison import Comparison
 from kit.experiments.summary import RunSummary
 from kit.trace.trace import Trace
@@ -22,8 +24,8 @@ class Made(Comparison):
         return self.made
 
 
-def outcome(name: str, trace: Trace, **changes: str) -> RunSummary:
-    about = {"state": "done", "topology": "ps"} | changes
+def outcome(name: str, trace: Trace, **changes: Any) -> RunSummary:
+    about: dict[str, Any] = {"state": "done", "topology": "ps"} | changes
     return RunSummary(name, trace, step=len(trace.losses()[0]), **about)
 
 

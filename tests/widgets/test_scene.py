@@ -150,9 +150,7 @@ def test_a_label_touches_no_task_no_arrow_and_no_other_label(
     parts = lay_out([Spec("w", (6000,), "float32")], worker)
     group = Group(tuple(range(ps)), tuple(range(ps, ps + worker)), place(parts, ps))
     pairs = {frozenset(key[:2]) for key in by_name(topology).traffic(parts, group)}
-    links = tuple(
-        (tuple(pair), tuple(pair)[::-1]) for pair in sorted(pairs, key=sorted)
-    )
+    links = tuple(((a, b), (b, a)) for a, b in map(sorted, sorted(pairs, key=sorted)))
 
     places = label_places(picture, links, 76, 46) if links else {}
 

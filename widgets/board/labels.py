@@ -46,11 +46,15 @@ def label_places(
         """Return how far a label at each place is from the nearest of some points."""
         wide = [np.maximum(abs(x - at) - width / 2, 0) for at, _ in points]
         high = [np.maximum(abs(y - at) - height / 2, 0) for _, at in points]
-        return np.min([*map(np.hypot, wide, high)], axis=0)
+        nearest: npt.NDArray[np.float64] = np.min([*map(np.hypot, wide, high)], axis=0)
+        return nearest
 
     def covers(box: TaskBox) -> npt.NDArray[np.bool_]:
         wide, high = (box.width + width) / 2 + 2, (box.height + height) / 2 + 2
-        return (abs(x - box.x) < wide) & (abs(y - box.y) < high)
+        inside: npt.NDArray[np.bool_] = (abs(x - box.x) < wide) & (
+            abs(y - box.y) < high
+        )
+        return inside
 
     lines = {links: [path(layout, link) for link in links] for links in labels}
     gaps = {

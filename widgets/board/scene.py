@@ -108,7 +108,7 @@ def _foot(lines: Sequence[str], bottom: float) -> Html:
 def _legend(found: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
     """Say what colours and numbers at arrows mean, and a full bar."""
     has_pulls = any(_kind(found, link, moment) == "pull" for link in moment.rates)
-    lines = [_KEY] * has_pulls  # a colour alone needs no words
+    lines: list[str] = [_KEY] * has_pulls  # a colour alone needs no words
     what = f"of the last {moment.unit}"
     if moment.group is not None or any(moment.rates.values()):
         what = moment.what
