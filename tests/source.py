@@ -1,4 +1,4 @@
-"""One file of the project as its laws see it: what it imports, and how long it is.
+"""One file of the project as its laws see it: what it imports.
 
 Read with one parse, and the tree is not kept: those of all files are millions of
 objects, and every collection of garbage in the same process would visit them.
@@ -35,21 +35,11 @@ class Source:
         """What the laws ask of the tree."""
         tree = ast.parse(self.text, self.path)
         imports: dict[str, int] = {}
-        lengths: list[tuple[int, str, int]] = []
-        n_documented = _documented(tree)
         for node in _statements(tree, deeper=bool(_CALLED_IMPORT.search(self.text))):
             for name in _imported(node):
                 imports.setdefault(name, getattr(node, "lineno", 0))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                count = (node.end_lineno or node.lineno) - node.lineno + 1
-                lengths.append((node.lineno, node.name, count - _documented(node)))
-            if isinstance(node, _DOCUMENTED):
-                n_documented += _documented(node)
-        n_lines = len(self.text.splitlines()) - n_documented
         needed = frozenset(_needed(tree))
-        return Contents(
-            ast.get_docstring(tree) or "", imports, lengths, n_lines, needed
-        )
+        return Contents(ast.get_docstring(tree) or "", imports, needed)
 
     @property
     def imports(self) -> dict[str, int]:
@@ -59,26 +49,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file imports, and how long it is; docstrings do not count."""
+    """What a file imports."""
 
     docstring: str
     imports: dict[str, int]
-    lengths: list[tuple[int, str, int]]  # of the functions
-    n_lines: int
     needed: frozenset[str]  # what is imported otherwise than for types
-
-
-_DOCUMENTED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
-
-def _documented(
-    node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
-) -> int:
-    """Return the lines of a docstring."""
-    if ast.get_docstring(node, clean=False) is None:
-        return 0
-    first = node.body[0]
-    return (first.end_lineno or first.lineno) - first.lineno + 1
 
 
 _CALLED_IMPORT = re.compile("import_module|__import__")
