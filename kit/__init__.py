@@ -33,6 +33,7 @@ from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.experiments.comparison import Comparison as Comparison
 from kit.experiments.comparison import compare as compare
+from kit.experiments.folder import load_sweep as load_sweep
 from kit.experiments.results import Sweep as Sweep
 from kit.experiments.sweep import sweep as sweep
 from kit.experiments.sweep import sweep_async as sweep_async
@@ -190,6 +191,7 @@ __all__ = [
     "launchers",
     "load_checkpoint",
     "load_run",
+    "load_sweep",
     "load_variables",
     "name_scope",
     "nn",

@@ -52,7 +52,8 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
-            `run` is the name and `step` the number. `seconds` is the time from the
+            `run` is the name and `step` the number. `examples` is how many were used
+            up to this step, `seconds` is the time from the
             start of the run's first step to the end of this one, pauses included;
             `bytes` is what all its tasks together received in steps up to this one;
             `loss` is the mean over the mini-batch; `step_seconds` the time the step
@@ -67,6 +68,7 @@ class Comparison:
             columns: dict[str, Any] = {
                 "run": [outcome.name] * len(found.step),
                 "step": found.step,
+                "examples": found.examples,
                 "seconds": found.seconds,
                 "bytes": found.bytes,
                 "loss": found.loss,
@@ -120,10 +122,12 @@ class Comparison:
         write(self, path)
 
     def __repr__(self) -> str:
-        return words.text_table(self.rows())
+        rows = self.rows()
+        return words.text_table(rows) + unequal(rows).replace("; ", "\n", 1)
 
     def _repr_html_(self) -> Html:
-        return words.html_table(self.rows(), f"{len(self.runs)} runs")
+        rows = self.rows()
+        return words.html_table(rows, f"{len(rows)} runs{unequal(rows)}")
 
     def _ipython_display_(self) -> None:
         show = view("comparison")
@@ -211,13 +215,44 @@ def outcome_of(run: Run, name: str) -> RunSummary:
 def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
     """Return as many different names as there are runs."""
     if names is None:
-        return distinct(_told_apart([outcome_of(run, "") for run in runs]))
+        asked = [_of_job(run) for run in runs]
+        differs = [key for key in asked[0] if len({one[key] for one in asked}) > 1]
+        found = _told_apart([outcome_of(run, "") for run in runs])
+        pairs = zip(found, asked, strict=True)
+        named = [", ".join([name, *(one[k] for k in differs)]) for name, one in pairs]
+        return distinct(named)
     given = [names] if isinstance(names, str) else list(names)
     if len(given) != len(runs) or not all(isinstance(one, str) for one in given):
         raise InvalidArgumentError(
             f"names is {given!r} for {len(runs)} runs; give a text for each."
         )
     return distinct(given)
+
+
+def unequal(rows: Sequence[Row]) -> str:
+    """Return a clause that says where runs did not use the same number of examples.
+
+    >>> unequal([{"examples": 640}, {"examples": 1280}, {}])
+    '; they used 640 to 1,280 examples: last losses are not of the same number'
+    """
+    used = [int(str(one["examples"])) for one in rows if one.get("examples")]
+    if len({*used}) < 2:
+        return ""
+    numbers = f"{min(used):,} to {max(used):,}"
+    return f"; they used {numbers} examples: last losses are not of the same number"
+
+
+def _of_job(run: Run) -> dict[str, str]:
+    """Return what a run was asked for besides topology and links, in words."""
+    job = run.job
+    return {
+        "optimizer": f"{job.inner or job.optimizer}",
+        "batch": f"batch {job.batch}",
+        "aggregate": f"aggregate {job.aggregate or 'all'}",
+        "local": f"local steps {job.local_steps or 1}",
+        "compress": f"compress {job.compress or 'nothing'}",
+        "seed": f"seed {job.seed}",
+    }
 
 
 def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:

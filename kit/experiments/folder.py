@@ -1,105 +1,145 @@
-"""The folder of a sweep: what was asked for, and one small file for each result.
+"""The folder of a sweep: two small files for each combination that was run.
 
-    sweep.json    {"format": 1, "grid": {"topology": ["ps", "ring"], ...}, "repeat": 1}
-    0000.json     {"parameters": {...}, "state": "done", "result": {...}, "error": ""}
-    0001.json
+    sweep.json                {"format": 2}
+    0f3a81c2d45e6b79.json     {"parameters": {...}, "state": "done", "result": {...}}
+    0f3a81c2d45e6b79.curve    the loss and all measures by step
 
-Each file is written whole or not at all, so an interrupted sweep goes on where it was.
-The files hold only text, numbers and nulls; reading them never executes anything.
+A file's name is a digest of the parameters. So a folder grows: a sweep with more
+values, more repeats or other parameters adds to it. Each file is written whole or not
+at all, so an interrupted sweep goes on where it was. The files hold only text, numbers
+and nulls; reading them never executes anything.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kit.errors import DataLossError, FailedPreconditionError, VersionMismatch
-from kit.experiments.results import Trial
+from kit.errors import DataLossError, NotFoundError, VersionMismatch
+from kit.experiments.curve_file import read_curves, write_curves
+from kit.experiments.results import REPEAT, Sweep, Trial
 from kit.regular_file import read_regular, user_path
 from kit.trace.file import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 _HEAD = "sweep.json"
 _MOST_BYTES = 1 << 20
 
-Plan = Mapping[str, Any]
-
 
 class SweepFolder:
-    """The results of one sweep on disk."""
+    """The results of sweeps on disk."""
 
-    def __init__(self, path: str | os.PathLike[str], grid: Plan, repeat: int) -> None:
-        """Make the folder, or go on with the one of an earlier call of the same sweep.
+    def __init__(self, path: str | os.PathLike[str], *, is_new: bool = True) -> None:
+        """Make the folder, or go on with the one of an earlier call.
 
-        Raises `FailedPreconditionError`, saying what differs, if it is another sweep's,
-        `DataLossError` for a damaged file, `VersionMismatch` for one of a newer
-        version, and `OSError` as the file system gives it.
+        Raises `DataLossError` for a damaged file, `VersionMismatch` for one of another
+        version, `NotFoundError` where there is none unless it may be new, and `OSError`
+        as the file system gives it.
         """
         self.path = user_path(path, "a folder for a sweep")
-        self.path.mkdir(parents=True, exist_ok=True)
-        asked = {"format": FORMAT, "grid": dict(grid), "repeat": repeat}
-        if (self.path / _HEAD).exists():
-            self._check(_read(self.path / _HEAD), asked)
+        head = self.path / _HEAD
+        if head.exists():
+            version = _read(head).get("format")
+            if version != FORMAT:
+                raise VersionMismatch(
+                    f"{self.path} holds a sweep of format {version}, and format "
+                    f"{FORMAT} is read here; use another folder, or the version that "
+                    f"wrote it."
+                )
+        elif is_new:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write(head, {"format": FORMAT})
         else:
-            self._write(_HEAD, asked)
-
-    def _check(self, found: dict[str, Any], asked: dict[str, Any]) -> None:
-        version = found.get("format")
-        if version != FORMAT:
-            raise VersionMismatch(
-                f"{self.path} holds a sweep of format {version}, and format {FORMAT} "
-                f"is read here; use another folder, or the version that wrote it."
-            )
-        before, now = found.get("grid"), asked["grid"]
-        if not isinstance(before, dict):
-            raise DataLossError(f"{self.path / _HEAD} is damaged: it has no grid.")
-        # As JSON: a True and a 1 are equal in Python, but are different values here.
-        differs = [
-            f"{name} was {_listed(before, name)} and is {_listed(now, name)}"
-            for name in dict.fromkeys([*before, *now])
-            if json.dumps(before.get(name)) != json.dumps(now.get(name))
-        ]
-        # The order decides the numbers of the combinations, and so the files' names.
-        if not differs and list(before) != list(now):
-            order = f"{', '.join(before)} and is {', '.join(now)}"
-            differs.append(f"the order of the parameters was {order}")
-        if found.get("repeat") != asked["repeat"]:
-            differs.append(f"repeat was {found.get('repeat')} and is {asked['repeat']}")
-        if differs:
-            raise FailedPreconditionError(
-                f"{self.path} holds another sweep: {'; '.join(differs)}. Give another "
-                f"folder, or delete this one if you do not need it."
+            raise NotFoundError(
+                f"{self.path} holds no sweep; give the folder= of a kit.sweep."
             )
 
-    def fill(self, number: int, trial: Trial) -> None:
+    def fill(self, trial: Trial) -> None:
         """Take a trial's result from its file if there is one, and it is done."""
-        path = self.path / _name(number)
-        if not path.exists():
-            return
-        found = _read(path)
-        result, state = found.get("result"), found.get("state")
-        if found.get("parameters") != trial.parameters or not isinstance(result, dict):
-            raise DataLossError(
-                f"{path} is damaged: it is not of {trial.name}; delete it, and that "
-                f"combination is run again."
-            )
-        if state == "done":
-            trial.state, trial.is_new = "done", False
-            trial.result = {k: math.nan if v is None else v for k, v in result.items()}
+        path = self.path / _name(trial)
+        if path.exists():
+            _take(path, _read(path), trial)
 
-    def keep(self, number: int, trial: Trial) -> None:
-        """Write how a trial ended."""
+    def trials(self) -> list[Trial]:
+        """Return all that were kept, those of the same parameters side by side."""
+        found = []
+        for path in sorted(self.path.glob("*.json")):
+            if path.name == _HEAD:
+                continue
+            kept = _read(path)
+            parameters = kept.get("parameters")
+            if not isinstance(parameters, dict):
+                raise _damaged(path, "it has no parameters")
+            trial = Trial(parameters, error=str(kept.get("error", "")), is_new=False)
+            _take(path, kept, trial)
+            trial.state = str(kept.get("state"))
+            found.append(trial)
+        return sorted(found, key=lambda one: json.dumps(one.parameters))
+
+    def keep(self, trial: Trial) -> None:
+        """Write how a trial ended; the curves first, since the result says it has."""
+        path = self.path / _name(trial)
+        if trial.curves is not None:
+            write_curves(path.with_suffix(".curve"), trial.curves)
         result = {key: _plain(value) for key, value in trial.result.items()}
         about = {"parameters": trial.parameters, "state": trial.state}
-        self._write(_name(number), {**about, "result": result, "error": trial.error})
+        self._write(path, {**about, "result": result, "error": trial.error})
 
-    def _write(self, name: str, value: dict[str, Any]) -> None:
+    def _write(self, path: Path, value: dict[str, Any]) -> None:
         text = json.dumps(value, allow_nan=False, indent=1)
-        write_atomically(self.path / name, [text, "\n"])
+        write_atomically(path, [text, "\n"])
+
+
+def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
+    """Return all that sweeps have kept in a folder, without a cluster.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        The `folder=` of one or more calls of `kit.sweep`.
+
+    Returns
+    -------
+    Sweep
+        Its trials have no runs; `frame()`, `best()` and `bands()` work as ever.
+
+    Raises
+    ------
+    NotFoundError
+        The folder holds no sweep.
+    DataLossError
+        A file of it is damaged; the error names it.
+    """
+    kept = SweepFolder(folder, is_new=False)
+    return Sweep(kept.trials(), str(kept.path))
+
+
+def _take(path: Path, found: dict[str, Any], trial: Trial) -> None:
+    """Take over a result that is done."""
+    result = found.get("result")
+    parameters = found.get("parameters")
+    is_of_it = isinstance(parameters, dict) and _own(parameters) == _own(
+        trial.parameters
+    )
+    if not is_of_it or not isinstance(result, dict):
+        raise _damaged(path, f"it is not of {trial.name}")
+    if found.get("state") != "done":
+        return
+    trial.state, trial.is_new = "done", False
+    trial.result = {k: math.nan if v is None else v for k, v in result.items()}
+    with suppress(FileNotFoundError):
+        trial.curves = read_curves(path.with_suffix(".curve"))
+
+
+def _damaged(path: Path, why: str) -> DataLossError:
+    return DataLossError(
+        f"{path} is damaged: {why}; delete it, and that combination is run again."
+    )
 
 
 def _plain(value: object) -> object:
@@ -107,12 +147,14 @@ def _plain(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _name(number: int) -> str:
-    return f"{number:04}.json"
+def _own(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return them as in a sweep without repeats, if it is the first one."""
+    return {k: v for k, v in parameters.items() if (k, v) != (REPEAT, 0)}
 
 
-def _listed(grid: Mapping[str, Any], name: str) -> str:
-    return json.dumps(grid[name]) if name in grid else "absent"
+def _name(trial: Trial) -> str:
+    text = json.dumps(_own(trial.parameters), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16] + ".json"
 
 
 def _read(path: Path) -> dict[str, Any]:

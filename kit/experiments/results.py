@@ -11,11 +11,11 @@ import numpy as np
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
-from kit.experiments.comparison import Comparison
-from kit.experiments.summary import Row
+from kit.experiments.comparison import Comparison, unequal
+from kit.experiments.summary import Curves, Row
 from kit.handles import handle
 from kit.markup import Html
-from kit.trace.trace import distinct
+from kit.trace.trace import Floats, distinct
 from kit.training.client.run import Run
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Trial:
         Whether it was run in this call; else its result was found in the folder.
     run : Run or None
         The run, if it was made in this call.
+    curves : Curves or None
+        The loss and what else was measured, by step; also of a result in the folder.
     cause : BaseException or None
         The exception behind `error`.
     """
@@ -56,6 +58,7 @@ class Trial:
     error: str = ""
     is_new: bool = True
     run: Run | None = None
+    curves: Curves | None = None
     cause: BaseException | None = None
 
     @property
@@ -112,6 +115,55 @@ class Sweep:
 
         return pd.DataFrame([trial.row() for trial in self.trials])
 
+    def bands(self, measure: str = "loss", along: str = "step") -> pd.DataFrame:
+        """Return a curve for each combination: the mean of its repeats, and a band.
+
+        Parameters
+        ----------
+        measure : str, default "loss"
+            "loss", or what else was measured, such as "validation_loss".
+        along : {"step", "examples", "seconds", "bytes"}
+            What to compare by. Repeats are brought to the same places by straight
+            lines; a curve ends where its shortest repeat does.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `run` (the combination), the one that `along` names, `mean`, `low`
+            and `high` (one standard deviation of the repeats below and above), and `n`
+            repeats.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Nothing is called so.
+        FailedPreconditionError
+            No combination has curves.
+        """
+        import pandas as pd
+
+        groups: dict[str, list[tuple[Floats, Floats]]] = {}
+        for trial in self.trials:
+            if trial.curves is not None and trial.state == "done":
+                points = trial.curves.points(measure, along)
+                own = {k: v for k, v in trial.parameters.items() if k != REPEAT}
+                groups.setdefault(Trial(own).name, []).append(points)
+        if not groups:
+            raise FailedPreconditionError(
+                f"none of {len(self.trials)} combinations has curves; let some be done."
+            )
+        parts = []
+        for name, curves in groups.items():
+            end = min(float(x[-1]) for x, _ in curves)
+            places = curves[0][0][curves[0][0] <= end]
+            values = np.stack([np.interp(places, *one) for one in curves])
+            mean = values.mean(axis=0)
+            spread = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(1)
+            columns = {along: places, "mean": mean, "low": mean - spread}
+            more = {"high": mean + spread, "n": len(curves)}
+            parts.append(pd.DataFrame({"run": name, **columns, **more}))
+        return pd.concat(parts, ignore_index=True)
+
     def best(self, by: str = "ms_per_step", *, most: bool = False) -> dict[str, Any]:
         """Return the parameters of the best combination that is done.
 
@@ -119,7 +171,8 @@ class Sweep:
         ----------
         by : str, default "ms_per_step"
             A column of numbers of `frame()`, such as "loss" or "bytes_per_step". The
-            median of the repeats counts.
+            median of the repeats counts. The loss and what else was measured are those
+            at the same number of examples: the least that one of them has used.
         most : bool, default False
             Whether the largest value is best, as it is for "accuracy" or
             "steps_per_second".
@@ -149,8 +202,11 @@ class Sweep:
                 f"frame() has their errors."
             )
         found: dict[str, tuple[dict[str, Any], list[float]]] = {}
+        used = [float(str(one.result.get("examples", "nan"))) for one in done]
         for trial in done:
             value = trial.row().get(by)
+            if trial.curves is not None and trial.curves.has(by):
+                value = trial.curves.at_examples(by, min(used))
             own = {k: v for k, v in trial.parameters.items() if k != REPEAT}
             _, values = found.setdefault(repr(own), (own, []))
             if isinstance(value, int | float) and math.isfinite(value):
@@ -219,7 +275,8 @@ class Sweep:
         found = sum(trial.state == "done" and not trial.is_new for trial in self.trials)
         if found:
             said.append(f"{found} of them found in {self.folder}")
-        return ", ".join(said)
+        done = [one.result for one in self.trials if one.state == "done"]
+        return ", ".join(said) + unequal(done)
 
     def __repr__(self) -> str:
         return f"{self.count()}\n{words.text_table(self.rows())}"

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from kit.errors import InvalidArgumentError
 from kit.trace.trace import STEP_KINDS, Floats, Ints, Trace, beside
 from kit.trace.traffic import Phase
 
 Row = dict[str, object]
-_COLUMNS = ("step", "seconds", "bytes", "loss", "step_seconds")
+_COLUMNS = ("step", "examples", "seconds", "bytes", "loss", "step_seconds")
 _CURVES = ("run", *_COLUMNS)
 
 
@@ -67,18 +68,45 @@ class RunSummary:
 class Curves:
     """Columns with one entry for each step.
 
-    `seconds` is the time from the start of the first step to the end of this one;
+    `examples` is how many were used in the steps up to this one; `seconds` is the time
+    from the start of the first step to the end of this one;
     `bytes` is what all tasks together received in the steps up to this one;
     `step_seconds` is the time from the first worker's start to the last one's end.
     `measures` has what else was measured, NaN at steps without a measurement.
     """
 
     step: Ints
+    examples: Floats
     seconds: Floats
     bytes: Floats
     loss: Floats
     step_seconds: Floats
     measures: dict[str, Floats]
+
+    def has(self, measure: str) -> bool:
+        """Whether a measure is among them."""
+        return measure == "loss" or measure in self.measures
+
+    def points(self, measure: str, along: str) -> tuple[Floats, Floats]:
+        """Return where a measure was measured, and its values.
+
+        Raises `InvalidArgumentError` for names that are not there.
+        """
+        if along not in _COLUMNS[:4] or not self.has(measure):
+            raise InvalidArgumentError(
+                f"there is no {measure!r} along {along!r}; there are "
+                f"{', '.join(['loss', *self.measures])}, along "
+                f"{', '.join(_COLUMNS[:4])}."
+            )
+        values = self.loss if measure == "loss" else self.measures[measure]
+        known = ~np.isnan(values)
+        return getattr(self, along)[known].astype(float), values[known]
+
+    def at_examples(self, measure: str, examples: float) -> float:
+        """Return the last value of a measure that so many examples had given."""
+        places, values = self.points(measure, "examples")
+        n = int(np.searchsorted(places, examples, side="right"))
+        return float(values[n - 1]) if n else float("nan")
 
     def until(self, step: int) -> Curves:
         """Return them without a step and all after it."""
@@ -91,7 +119,7 @@ class Curves:
         """Return both; seconds and bytes of the second go on where these end."""
         ends = {
             name: float(getattr(self, name)[-1]) if len(self.step) else 0.0
-            for name in ("seconds", "bytes")
+            for name in ("examples", "seconds", "bytes")
         }
 
         def both(name: str) -> Floats:
@@ -126,10 +154,15 @@ def curves(trace: Trace) -> Curves:
     # The servers number asynchronous updates, but their ends are the workers': a later
     # one may have ended earlier. A curve over time must not go back.
     reached = np.maximum.accumulate(end)
+    used = np.bincount(place, table["examples"], minlength=len(steps))
+    # A step for which others stand, of a long training, counts for all of them.
+    first = min([one.first_step for one in trace.epochs] + steps[:1].tolist() or [0])
+    stands_for = np.diff(steps, prepend=first - 1)
     origin = int(begin.min()) if len(begin) else 0
     names = sorted({one.decode() for one in trace.measures["name"].tolist()})
     return Curves(
         step=steps,
+        examples=np.cumsum(used * stands_for),
         seconds=(reached - origin) * 1e-9,
         bytes=bytes_until(trace, steps),
         loss=loss,
@@ -197,7 +230,7 @@ def row(outcome: RunSummary) -> Row:
     are the workers', as in `phases`. The loss and other measures are the last ones.
     """
     trace = outcome.trace
-    found = curves(trace)
+    found, whole = curves(trace), outcome.curves()
     # Of this run alone: what a training before it did is in no total.
     n_steps = outcome.step - min((one.first_step for one in trace.epochs), default=0)
     topology, link = outcome.configurations()
@@ -211,6 +244,7 @@ def row(outcome: RunSummary) -> Row:
         "link": link,
         "tasks": tasks(trace),
         "steps": outcome.step,
+        "examples": int(whole.examples[-1]) if len(whole.step) else 0,
         "loss": float(found.loss[-1]) if is_known else np.nan,
     }
     after = {

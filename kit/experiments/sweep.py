@@ -52,8 +52,9 @@ def sweep(
         How often to run each combination. If the function has a parameter called
         `repeat`, it gets the number of the repeat, from 0, to use as a seed.
     folder : str or PathLike, optional
-        Where to keep results, in a small file each. A later call with the same values
-        does not repeat what is done there, and says so.
+        Where to keep results and curves, in small files. A later call does not repeat
+        what is done there, and says so; with more values, more repeats or other
+        parameters it adds to the folder. `kit.load_sweep` reads all of it.
     on_error : {"record", "raise"}
         What an error of one combination does: it is noted in its row, or ends the
         sweep.
@@ -72,8 +73,8 @@ def sweep(
     InvalidArgumentError
         The function does not take these parameters, or a value cannot be written to a
         file. Nothing has been run.
-    FailedPreconditionError
-        The folder holds another sweep; the error says what differs.
+    DataLossError
+        A file of the folder is damaged.
 
     Notes
     -----
@@ -131,7 +132,7 @@ async def sweep_async(
 
     Raises
     ------
-    InvalidArgumentError, FailedPreconditionError
+    InvalidArgumentError, DataLossError
         As by `kit.sweep`.
     """
     from kit.cluster.polling import drive_async
@@ -160,18 +161,18 @@ def _polling(
     grid = {name: _values(name, given) for name, given in values.items()}
     trials = _trials(grid, whole(REPEAT, repeat))
     call = _caller(train, trials[0], is_async)
-    kept = None if folder is None else SweepFolder(folder, grid, whole(REPEAT, repeat))
+    kept = None if folder is None else SweepFolder(folder)
     found = Sweep(trials, "" if kept is None else str(kept.path))
     if kept is not None:
-        for number, trial in enumerate(trials):
-            kept.fill(number, trial)
+        for trial in trials:
+            kept.fill(trial)
     teller = _Teller(found)
     for number, trial in enumerate(trials):
         if trial.state == "done":
             continue
         yield from _run(trial, call, teller, is_async=is_async)
         if kept is not None:
-            kept.keep(number, trial)
+            kept.keep(trial)
         teller.ended(number, trial)
         if trial.state == "stopped":
             break
@@ -238,7 +239,8 @@ def _stopped(run: Run) -> Generator[float, None, None]:
 
 def _note(trial: Trial, run: Run) -> None:
     """Take over the row of a run, and how it ended."""
-    found = row(outcome_of(run, ""))
+    outcome = outcome_of(run, "")
+    found, trial.curves = row(outcome), outcome.curves()
     error = str(found.pop("error"))
     del found["run"], found["state"]
     trial.result = found

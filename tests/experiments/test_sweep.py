@@ -76,6 +76,14 @@ def swept(train: Any, folder: Path | None = None, **more: Any) -> kit.Sweep:
     return kit.sweep(train, folder=folder, **grid)
 
 
+def file_of(folder: Path, **parameters: Any) -> Path:
+    """Return the file of a combination in a sweep's folder."""
+    for path in folder.glob("*.json"):
+        if json.loads(path.read_text()).get("parameters") == parameters:
+            return path
+    raise AssertionError(f"{folder} has no file of {parameters}")
+
+
 @pytest.mark.slow
 def test_each_combination_is_run_once_in_order_and_has_a_row(
     cluster: LocalCluster,
@@ -101,7 +109,7 @@ def test_a_second_call_runs_only_what_is_not_done(
     cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = swept(Trainer(cluster), tmp_path)
-    (tmp_path / "0002.json").unlink()  # as if it had been killed meanwhile
+    file_of(tmp_path, topology="ring", batch=BATCH).unlink()  # as if killed meanwhile
     capsys.readouterr()
     train = Trainer(cluster)
 
@@ -135,7 +143,7 @@ def test_a_combination_that_fails_is_told_and_ends_no_other(
     assert "rign" in frame["error"][0]
     assert "returned str" in frame["error"][3]
     assert found.best() == {"topology": "ring", "batch": BATCH}
-    kept = json.loads((tmp_path / "0000.json").read_text())
+    kept = json.loads(file_of(tmp_path, topology="rign", batch=BATCH).read_text())
     assert kept["state"] == "failed"
     with pytest.raises(InvalidArgumentError, match="rign") as caught:
         kit.sweep(train, topology="rign", batch=BATCH, on_error="raise")
@@ -185,8 +193,8 @@ def test_the_stop_button_ends_the_run_between_two_steps_and_keeps_the_rest(
     assert runs[1].error is None
     assert 0 < found.frame()["steps"][1] < 1_000_000
     assert found.count() == "1 of 3 combinations done, 1 stopped, 1 waiting"
-    assert json.loads((tmp_path / "0001.json").read_text())["state"] == "stopped"
-    assert not (tmp_path / "0002.json").exists()
+    assert json.loads(file_of(tmp_path, batch=6).read_text())["state"] == "stopped"
+    assert len([*tmp_path.glob("*.json")]) == 3  # with the one about all
 
 
 @pytest.mark.slow
@@ -253,23 +261,72 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_is_run(
         kit.sweep(train, **grid)
 
 
-def test_another_sweep_in_the_same_folder_is_refused_with_what_differs(
-    tmp_path: Path,
+@pytest.mark.slow
+def test_a_folder_grows_by_values_seeds_and_parameters(
+    cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    def train(**given: Any) -> Any:
-        return None
+    calls: list[tuple[int, float, int]] = []
 
-    kit.sweep(train, batch=[1, 2], link=["a"], folder=tmp_path)
-    others: list[tuple[dict[str, Any], str]] = [
-        ({"batch": [1, 3], "link": ["a"]}, r"batch was \[1, 2\] and is \[1, 3\]"),
-        ({"batch": [1, 2]}, r'link was \["a"\] and is absent'),
-        ({"link": ["a"], "batch": [1, 2]}, "order of the parameters was batch, link"),
-        ({"batch": [1, 2], "link": ["a"], "repeat": 2}, "repeat was 1 and is 2"),
+    def train(batch: int, rate: float = 0.05, repeat: int = 0) -> kit.Run:
+        calls.append((batch, rate, repeat))
+        optimizer = kit.GradientDescent(rate)
+        return begin(
+            cluster, steps=STEPS, batch=batch, seed=repeat, optimizer=optimizer
+        )
+
+    kit.sweep(train, batch=[4], folder=tmp_path)
+    kit.sweep(train, batch=[4, 8], repeat=2, folder=tmp_path)
+    kit.sweep(train, batch=[4], rate=[0.0], folder=tmp_path)
+    everything = kit.load_sweep(tmp_path)
+
+    assert calls == [(4, 0.05, n) for n in (0, 1)] + [
+        (8, 0.05, 0),
+        (8, 0.05, 1),
+        (4, 0.0, 0),
     ]
+    frame = everything.frame()
+    assert (len(frame), {*frame["state"]}) == (5, {"done"})
+    assert everything.best("loss", most=True) == {"batch": 4, "rate": 0.0}
 
-    for grid, said in others:
-        with pytest.raises(FailedPreconditionError, match=said):
-            kit.sweep(never, folder=tmp_path, **grid)
+
+@pytest.mark.slow
+def test_combinations_are_compared_at_the_same_number_of_examples(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    losses = {4: [8.0, 6.0, 4.0, 2.0], 8: [7.0, 5.0, 3.0, 1.0]}
+
+    def train(batch: int, repeat: int) -> kit.Run:
+        def step(params: Any, data: Any, rng: Any) -> Any:
+            step.done += 1  # type: ignore[attr-defined]
+            number = (step.done - 1) // 2  # type: ignore[attr-defined]
+            return losses[batch][number] + repeat, fit(params, data)[1]
+
+        step.done = 0  # type: ignore[attr-defined]
+        return begin(cluster, step, steps=STEPS, batch=batch, topology="ring")
+
+    given: dict[str, Any] = {"batch": [4, 8], "repeat": 2}
+    for found in (
+        kit.sweep(train, folder=tmp_path, **given),
+        kit.sweep(never_twice, folder=tmp_path, **given),
+        kit.load_sweep(tmp_path),
+    ):
+        # After 16 examples: the last loss of one, the second one of the other.
+        assert found.frame()["examples"].tolist() == [16, 16, 32, 32]
+        assert "used 16 to 32 examples" in repr(found)
+        assert found.best("loss") == {"batch": 4}
+        bands = found.bands(along="examples")
+        wide = bands[bands["run"] == "batch=8"]
+        assert wide["examples"].tolist() == [8, 16, 24, 32]
+        assert wide["mean"].tolist() == [7.5, 5.5, 3.5, 1.5]
+        spread = np.std([0, 1], ddof=1)
+        assert np.allclose(wide["high"] - wide["mean"], spread)
+        assert np.allclose(wide["mean"] - wide["low"], spread)
+    with pytest.raises(InvalidArgumentError, match="no 'accuracy' along 'step'"):
+        found.bands("accuracy")
+
+
+def never_twice(batch: int, repeat: int) -> Any:
+    raise AssertionError("it is done")
 
 
 @for_each(
@@ -277,12 +334,11 @@ def test_another_sweep_in_the_same_folder_is_refused_with_what_differs(
     [
         ("sweep.json", "{", DataLossError),
         ("sweep.json", "[]", DataLossError),
-        ("sweep.json", '{"format": 1}', DataLossError),
-        ("sweep.json", '{"format": 2}', VersionMismatch),
-        ("0000.json", "nonsense", DataLossError),
-        ("0000.json", '{"parameters": {"batch": 7}, "result": {}}', DataLossError),
-        ("0000.json", '{"parameters": {"batch": 1}, "result": 3}', DataLossError),
-        ("0000.json", "\udcff", DataLossError),
+        ("sweep.json", '{"format": 1}', VersionMismatch),
+        ("one", "nonsense", DataLossError),
+        ("one", '{"parameters": {"batch": 7}, "result": {}}', DataLossError),
+        ("one", '{"parameters": {"batch": 1}, "result": 3}', DataLossError),
+        ("one", "\udcff", DataLossError),
     ],
 )
 def test_a_damaged_file_of_a_folder_is_named(
@@ -290,6 +346,7 @@ def test_a_damaged_file_of_a_folder_is_named(
 ) -> None:
     folder = tmp_path / str(abs(hash((name, text))))
     kit.sweep(lambda batch: None, batch=[1], folder=folder)
+    name = file_of(folder, batch=1).name if name == "one" else name
     (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
 
     where = name if error is DataLossError else str(folder)
@@ -301,7 +358,7 @@ def test_a_number_that_is_not_known_comes_back_from_the_folder_as_nan(
     tmp_path: Path,
 ) -> None:
     kit.sweep(lambda batch: None, batch=[1], folder=tmp_path)
-    path = tmp_path / "0000.json"
+    path = file_of(tmp_path, batch=1)
     kept = json.loads(path.read_text()) | {"state": "done", "result": {"loss": None}}
     path.write_text(json.dumps(kept))
 

@@ -147,7 +147,7 @@ def test_bars_are_as_long_as_the_table_says() -> None:
 def test_the_cell_keeps_all_pictures_and_the_table_without_a_script() -> None:
     kept = still(some())
 
-    assert kept.count("<figure>") == 4 + 3  # the loss three times, accuracy, bars
+    assert kept.count("<figure>") == 5 + 3  # the loss four times, accuracy, bars
     assert "<script" not in kept
     assert "<ps>" not in kept
     assert "&lt;ps&gt;" in kept
@@ -193,8 +193,8 @@ def test_the_page_has_all_figures_in_both_themes_and_asks_no_other_host(
     seen = Page((tmp_path / "page.html").read_text())
     classes = [a.get("class") for tag, a in seen.tags if tag == "div"]
     for name in ("light linear", "light log", "dark linear", "dark log"):
-        assert classes.count(name) == 3
-    assert classes.count("light") == classes.count("dark") == 3 + 3
+        assert classes.count(name) == 4
+    assert classes.count("light") == classes.count("dark") == 4 + 3
     for tag, attributes in seen.tags:
         assert tag not in ("link", "iframe", "img", "object")
         assert not set(attributes) & {"src", "href", "srcset"}

@@ -21,7 +21,12 @@ from widgets.drawing.theme import link_look
 from widgets.drawing.words import listed
 
 #: What curves can be laid over each other by, and how a heading says it.
-ALONG = {"step": "by step", "seconds": "by time", "bytes": "by bytes moved"}
+ALONG = {
+    "step": "by step",
+    "examples": "by examples",
+    "seconds": "by time",
+    "bytes": "by bytes moved",
+}
 _FEW = 6  # runs that get a sentence each
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
@@ -97,6 +102,7 @@ def overlay(
             series.append(Series(*look, "value", dash="dotted", has_dots=True))
     labels = {
         "step": "step",
+        "examples": "examples used by all workers",
         "seconds": "time since the first step began [s]",
         "bytes": f"moved by all tasks together [{unit}]",
     }
@@ -120,6 +126,7 @@ def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
     keep = figure_data.extremes(values)
     return {
         "step": found.step[is_there][keep],
+        "examples": found.examples[is_there][keep],
         "seconds": found.seconds[is_there][keep],
         "bytes": found.bytes[is_there][keep] / scale,
         # Not by the name of the measure, which anybody chose: bokeh reads the names of
@@ -228,6 +235,7 @@ def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
         last, found = known[-1], run.curves
         where = {
             "step": f"at step {found.step[last]:,}",
+            "examples": f"after {found.examples[last]:,.0f} examples",
             "seconds": f"after {found.seconds[last]:.3g} s",
             "bytes": f"after {found.bytes[last] / scale:.3g} {unit}",
         }
