@@ -36,7 +36,9 @@ Tensors = Sequence[Any]
 
 
 class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """A process group on a group of tasks."""
+    """A process group on a group of tasks; for each device it is its own backend."""
+
+    supports_coalescing = supports_splitting = False
 
     def __init__(self, calls: TaskGroup, messages: TaskGroup) -> None:
         super().__init__(calls.rank, calls.size)
@@ -71,6 +73,9 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     _set_group_name, _set_group_desc = setGroupName, setGroupDesc
     group_name, group_desc = property(getGroupName), property(getGroupDesc)
+
+    def _get_backend(self, device: torch.device) -> TaskProcessGroup:
+        return self
 
     @property
     def _device_types(self) -> list[torch.device]:
