@@ -2,14 +2,16 @@
 
 Theory of operation. Before a byte of a call moves, all tasks compare what they call:
 
-    each task      two digests of its call --> first task     8 bytes each, not counted
-    first task     the same?  -- yes -->  verdict to all, and the plan is carried out
-                              -- the values differ, and may -->  a table of all forms
-                              -- no  -->  everybody's call is asked for, and all raise
+    each task   two digests of its call --> each hub         8 bytes each, not counted
+    a hub       the same?  -- yes --> verdict to all others; the plan is carried out
+                           -- the values differ, and may --> a table of all forms
+                           -- no --> the first task asks for all calls, and all raise
 
-The verdict also says that everybody has finished the call before, so the memory is free
-for the next one. Links are opened when a plan first needs them: those to the first task
-before the first call, a ring's before the first all-reduce, and they stay.
+In a group of up to four all tasks are hubs, and the wait is that for one message; in a
+larger one the first task is the only one. The verdict also says that everybody has
+finished the call before, so the memory is free for the next one. Links are opened when
+a plan first needs them: those to the hubs before the first call, a ring's before the
+first all-reduce, and they stay.
 
 A failure of any kind ends a generation on all tasks: what was under way is left in the
 old links and memory, and the next call begins with new ones.
@@ -33,7 +35,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.group.linked_member import LinkedMember, shape
 from kit.exchange.group.links import partners_of
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.plan import GRAD, Plan, Receive, Send
+from kit.exchange.plan import GRAD, Op, Plan, Receive, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.counting import Traffic
 from kit.groups.values import Form, packed, unpacked
@@ -43,6 +45,7 @@ from kit.trace.traffic import Meter, TransferKind
 from kit.wire.shaping import LinkSettings
 from kit.wire.stream import Stream
 
+_MOST_HUBS = 4
 _DESK = 4096  # a task's digests and its form, in memory of its own behind the values
 _SAME, _TABLE = 1, 2
 _TOO_LONG = 0xFFFFFFFF
@@ -151,7 +154,7 @@ class GroupLinks:
     # -- links -----------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the links to the first task, which compares the calls."""
+        """Open the links to those who compare the calls."""
         members, n = self.members, len(self.members.tasks)
         size = self._capacity + (n + 1) * _DESK
         layout = lay_out([Spec("bytes", (size,), "uint8")], n)
@@ -171,8 +174,8 @@ class GroupLinks:
         )
         linked.endpoint.stamp.epoch = self.number + 1
         self.check()  # it may have been aborted before there was anything to abort
-        first = members.me == 0
-        self._require(range(1, n) if first else (0,))
+        hubs = _hubs(n)
+        self._require(range(n) if members.me in hubs else hubs)
         self._comparing = _Comparing(linked, self._capacity, self._uncounted)
 
     def _streams(
@@ -235,7 +238,7 @@ class GroupLinks:
 
     @property
     def is_open(self) -> bool:
-        """Whether the links to the first task are there."""
+        """Whether the links to those who compare are there."""
         return self._linked is not None
 
     def compare(
@@ -249,7 +252,7 @@ class GroupLinks:
         assert linked is not None
         linked.endpoint.stamp.step = step
         linked.endpoint.stamp.overwrites = False
-        if self._comparing.verdict(strict, loose) == _SAME:
+        if self._comparing.verdict(step, strict, loose) == _SAME:
             return None
         return self._comparing.table(form)
 
@@ -299,79 +302,93 @@ class GroupLinks:
         return bound
 
 
+def _hubs(n: int) -> range:
+    return range(n if n <= _MOST_HUBS else 1)
+
+
 class _Comparing:
     """How the calls of all tasks are compared: programs of their own, not counted."""
 
     def __init__(self, linked: LinkedMember, capacity: int, meter: Meter) -> None:
         n, me = len(linked.endpoint.names), linked.me
-        self._linked, self._n, self._me = linked, n, me
-        desk = Range(capacity, capacity + 16)
+        self._linked, self._n, self._me, self._hubs = linked, n, me, _hubs(n)
+        self._is_hub = me in self._hubs
+        # Two, in turn: who is quick may be in the next call while another task still
+        # reads what it has put down for this one.
+        desks = [Range(capacity + at, capacity + at + 16) for at in (0, 128)]
         word = Range(capacity + 64, capacity + 72)
         slots = [
-            Range(capacity + (1 + one) * _DESK, capacity + (2 + one) * _DESK)
-            for one in range(n)
+            Range(capacity + (1 + rank) * _DESK, capacity + (2 + rank) * _DESK)
+            for rank in range(n)
         ]
         whole = Range(slots[0].lo, slots[-1].hi)
         ports, memory = linked.endpoint.ports, linked.memory
-        self._own = memory.typed(GRAD, desk).view(np.uint64)
-        self._word = memory.typed(GRAD, word).view(np.uint64)
+        self._own = [memory.typed(GRAD, desk).view(np.uint64) for desk in desks]
         self._table = memory.typed(GRAD, whole).reshape(n, _DESK)
-        others = [one for one in range(n) if one != me] if me == 0 else [0]
+        others = [rank for rank in range(n) if rank != me]
 
-        def theirs(member: int, part: Range) -> Array:
-            return ports[member].window(GRAD, part, apart=True)
+        def theirs(rank: int, part: Range) -> Array:
+            return ports[rank].window(GRAD, part, apart=True)
 
-        if me == 0:
-            self._words = [theirs(one, desk).view(np.uint64) for one in others]
-            self._slots = {one: theirs(one, slots[one]) for one in others}
-            plans = [self._first(others, desk, word)]
-            plans.append(self._first(others, None, whole, slots))
+        if self._is_hub:
+            self._word = memory.typed(GRAD, word).view(np.uint64)
+            self._words = [
+                [theirs(rank, desk).view(np.uint64) for rank in others]
+                for desk in desks
+            ]
+            self._slots = {rank: theirs(rank, slots[rank]) for rank in others}
         else:
-            self._words = [theirs(0, word).view(np.uint64)]
+            self._word = theirs(0, word).view(np.uint64)
             self._all = theirs(0, whole).reshape(n, _DESK)
-            plans = [self._other(desk, word), self._other(slots[me], whole)]
+        plans = [self._plan(others, [desk] * n, word) for desk in desks]
+        plans.append(self._plan(others, slots, whole))
         self._programs = [
             Program(plan, linked.endpoint, memory, meter, expects=False, once=True)
             for plan in plans
         ]
 
-    @staticmethod
-    def _first(
-        others: Sequence[int],
-        desk: Range | None,
-        answer: Range,
-        slots: Sequence[Range] = (),
+    def _plan(
+        self, others: Sequence[int], asked: Sequence[Range], answer: Range
     ) -> Plan:
-        asked = tuple(Receive(one, GRAD, desk or slots[one], _REDUCE) for one in others)
-        told = tuple(Send(one, GRAD, answer, _REDUCE) for one in others)
-        return Plan((asked, told), ())
+        hubs, mine = self._hubs, asked[self._me]
+        asking: list[Op] = [
+            Send(rank, GRAD, mine, _REDUCE) for rank in others if rank in hubs
+        ]
+        if not self._is_hub:
+            return Plan(((*asking, Receive(0, GRAD, answer, _REDUCE)),), ())
+        asking += [Receive(rank, GRAD, asked[rank], _REDUCE) for rank in others]
+        told = [
+            Send(rank, GRAD, answer, _REDUCE) for rank in others if rank not in hubs
+        ]
+        return Plan((tuple(asking), tuple(told)), ())
 
-    @staticmethod
-    def _other(desk: Range, answer: Range) -> Plan:
-        send, take = Send(0, GRAD, desk, _REDUCE), Receive(0, GRAD, answer, _REDUCE)
-        return Plan(((send, take),), ())
-
-    def verdict(self, strict: int, loose: int) -> int:
+    def verdict(self, number: int, strict: int, loose: int) -> int:
         """Return whether all tasks are in the same call, or one whose values differ."""
         if self._n == 1:
             return _SAME
-        program = self._programs[0]
+        desk = number % 2
+        program = self._programs[desk]
         program.expect()
-        self._own[:] = strict, loose
-        if self._me:
+        self._own[desk][:] = strict, loose
+        if not self._is_hub:
             program.step()
-            return int(self._words[0][0])
+            return int(self._word[0])
         program.reduce(0)
-        found = [(int(one[0]), int(one[1])) for one in self._words]
-        if all(one == strict for one, _ in found):
+        words = [(int(word[0]), int(word[1])) for word in self._words[desk]]
+        if all(theirs == strict for theirs, _ in words):
             self._word[0] = _SAME
-        elif all(one == loose for _, one in found):
+        elif all(theirs == loose for _, theirs in words):
             self._word[0] = _TABLE
-        else:
+        elif self._me == 0:
             raise CallsDiffer
+        else:  # the first task says who is where, and so ends this wait
+            self._linked.endpoint.until(lambda: False)
+        self._tell(program)
+        return int(self._word[0])
+
+    def _tell(self, program: Program) -> None:
         program.reduce(1)
         self._linked.endpoint.flush()
-        return int(self._word[0])
 
     def table(self, form: Form) -> list[Form]:
         """Return the forms of all tasks' values."""
@@ -381,19 +398,16 @@ class _Comparing:
         mine[:4].view(np.uint32)[0] = _TOO_LONG if is_long else len(data)
         if not is_long:
             mine[4 : 4 + len(data)] = np.frombuffer(data, np.uint8)
-        program = self._programs[1]
+        program = self._programs[-1]
         program.expect()
-        if self._me:
+        if not self._is_hub:
             program.step()
-            table = self._all
-        else:
-            program.reduce(0)
-            for one, slot in self._slots.items():
-                self._table[one] = slot
-            program.reduce(1)
-            self._linked.endpoint.flush()
-            table = self._table
-        return [_read(row) for row in table]
+            return [_read(row) for row in self._all]
+        program.reduce(0)
+        for rank, slot in self._slots.items():
+            self._table[rank] = slot
+        self._tell(program)
+        return [_read(row) for row in self._table]
 
 
 def _read(row: Array) -> Any:

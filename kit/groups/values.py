@@ -10,6 +10,7 @@ import json
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def _kind_of_number(value: Any) -> str:
     return ""
 
 
+@cache
 def name_of(dtype: np.dtype[Any]) -> str:
     """Return the text that gives the same dtype back.
 

@@ -34,6 +34,8 @@ def on_host(tensor: Any, *, adds: bool = False) -> OnHost:
 
     `adds`: they will be added up, so what numpy cannot add becomes float32.
     """
+    if _is_plain(tensor):
+        return OnHost(_memory_of(tensor), None)
     given = tensor.detach()
     if given.layout is not torch.strided or given.is_quantized or given.is_meta:
         raise InvalidArgumentError(
@@ -45,6 +47,17 @@ def on_host(tensor: Any, *, adds: bool = False) -> OnHost:
         host = host.float()
     is_own = host.dtype == given.dtype and host.data_ptr() == given.data_ptr()
     return OnHost(_memory_of(host), None if is_own else lambda: given.copy_(host))
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor's own memory is what `on_host` would return: the usual case."""
+    return bool(
+        tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.dtype in _DTYPES
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
+    )
 
 
 def _memory_of(host: Any) -> Array:

@@ -100,8 +100,8 @@ static int has_arrived(const Port *port)
 }
 
 /* A yield that lasts longer has given the core to work of others; so will the next ones. */
-#define DEAR_NS 500000
-#define DEAR_WAITS 100
+#define DEAR_NS 200000
+#define DEAR_WAITS 300
 
 static int await(const Port *port, const State *state)
 {

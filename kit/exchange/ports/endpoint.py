@@ -35,7 +35,7 @@ from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
-_DEAR_NS, _DEAR_WAITS = 500_000, 100  # as in hops.c
+_DEAR_NS, _DEAR_WAITS = 200_000, 300  # as in hops.c
 _GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
 
 
@@ -156,9 +156,12 @@ class Endpoint:
         return posted, usable, step, halt, region, lo, hi
 
     def until_arrived(self, port: Port) -> None:
-        """Wait until a port has a message; raises as `take` does."""
+        """Sleep until a port has a message; raises as `take` does.
+
+        The compiled loop calls it, which has looked and yielded for long enough.
+        """
         if not port.has_arrived():
-            self._wait(port.has_arrived, port)
+            self._wait(port.has_arrived, port, sleeps=True)
 
     def refusal(self, port: Port, arrival: Taken, due: Expected) -> ProtocolError:
         """Return the error for a message that is not the one that is due."""
@@ -258,10 +261,12 @@ class Endpoint:
         if doorbell >= 0:
             os.close(doorbell)
 
-    def _wait(self, ready: Callable[[], bool], port: Port | None) -> None:
+    def _wait(
+        self, ready: Callable[[], bool], port: Port | None, *, sleeps: bool = False
+    ) -> None:
         # Checking again pays for shared memory, which a peer changes by itself. On a
         # socket nothing changes unless we pump.
-        is_near = port is None or port.shared
+        is_near = not sleeps and (port is None or port.shared)
         for _ in range(self.spins if is_near else 0):
             if ready():
                 return
@@ -286,9 +291,10 @@ class Endpoint:
             if now > give_up and not lost_at:
                 raise self._late(port)
             if not moved:
-                if self.waits_for is None and now - start >= _YIELD_NS:
+                yields = now - start < _YIELD_NS and not sleeps
+                if self.waits_for is None and not yields:
                     self.waits_for = Wait(self._peers(port), start)
-                self._rest(now - start, ready)
+                self._rest(ready, yields=yields)
         self.waits_for = None
 
     def _peers(self, port: Port | None) -> tuple[int, ...]:
@@ -305,8 +311,8 @@ class Endpoint:
                 moved = True
         return moved
 
-    def _rest(self, waited_ns: int, ready: Callable[[], bool]) -> None:
-        if waited_ns < _YIELD_NS and not self._dear:
+    def _rest(self, ready: Callable[[], bool], *, yields: bool) -> None:
+        if yields and not self._dear:
             before = self.clock()
             os.sched_yield()
             # It has given the core to work of others; so will the next ones.
