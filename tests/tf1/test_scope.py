@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kit import tf1 as tf
 from kit.errors import UnimplementedError
+from kit.tf1 import older
 from kit.tf1.not_offered import OutsideScopeError
 from tests.cases import for_each
 
@@ -70,3 +74,33 @@ def test_every_public_name_of_the_module_is_there_when_it_is_imported() -> None:
 
     assert {"Session", "constant", "Variable", "train", "nn"} <= set(names)
     assert all(getattr(tf, one) is not None for one in names if one != "newaxis")
+
+
+# Names that are offered though the original has them elsewhere, or had them before 1.0.
+NOT_OF_1_15 = {
+    *("IndexedSlicesValue", "train.CheckpointReader", "train.CheckpointState"),
+    *("nn.seq2seq", "train.QueueRunnerDef", "train.SummaryWriter"),
+    *("train.SummaryWriterCache", "train.SyncReplicasOptimizerV2"),
+}
+PLUMBING = {
+    *("kit.tf1.not_offered", "kit.tf1.public", "kit.tf1.python.submodules"),
+    "kit.tf1.summary.messages",
+}
+
+
+def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
+    parts = (Path(__file__).parent / "names_of_1_15.txt").read_text().split("[")[1:]
+    extra = []
+    for part, names in (one.split("]") for one in parts):
+        module: Any = found(part) if part else tf
+        for name, value in vars(module).items():
+            home = getattr(value, "__module__", "") or ""
+            is_plumbing = home in PLUMBING
+            if not home.startswith("kit") or name.startswith("_") or is_plumbing:
+                continue
+            path = f"{part}.{name}" if part else name
+            is_known = name in names.split() or name in vars(older)
+            if not is_known and path not in NOT_OF_1_15:
+                extra.append(f"{path} of {home}")
+
+    assert not extra, f"underline or leave out in offer(without=...): {extra}"

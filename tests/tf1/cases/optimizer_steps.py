@@ -146,6 +146,41 @@ def case_updates_may_lock(tf: Any) -> Any:
         return session.run(variable)
 
 
+# The operations of the updates: how many variables they take, then their settings.
+UPDATES: dict[str, tuple[int, Callable[[Any], list[Any]]]] = {
+    "apply_gradient_descent": (1, lambda g: [0.1, g]),
+    "apply_momentum": (2, lambda g: [0.1, g, 0.9]),
+    "apply_adagrad": (2, lambda g: [0.1, g]),
+    "apply_adadelta": (3, lambda g: [0.1, 0.9, 0.01, g]),
+    "apply_ftrl": (3, lambda g: [g, 0.1, 0.2, 0.3, -0.5]),
+    "apply_rms_prop": (3, lambda g: [0.1, 0.9, 0.5, 0.01, g]),
+    "apply_centered_rms_prop": (4, lambda g: [0.1, 0.9, 0.5, 0.01, g]),
+    "apply_adam": (3, lambda g: [0.81, 0.25, 0.1, 0.9, 0.5, 0.01, g]),
+    "sparse_apply_momentum": (2, lambda g: [0.1, g[:2], [2, 0], 0.9]),
+    "sparse_apply_adagrad": (2, lambda g: [0.1, g[:2], [2, 0]]),
+    "sparse_apply_adadelta": (3, lambda g: [0.1, 0.9, 0.01, g[:2], [2, 0]]),
+    "sparse_apply_ftrl": (3, lambda g: [g[:2], [2, 0], 0.1, 0.2, 0.3, -0.5]),
+    "sparse_apply_rms_prop": (3, lambda g: [0.1, 0.9, 0.5, 0.01, g[:2], [2, 0]]),
+}
+
+
+def update(name: str) -> Callable[[Any], Any]:
+    n_variables, arguments = UPDATES[name]
+
+    def case(tf: Any) -> Any:
+        if tf.__name__.startswith("tensorflow"):
+            from tensorflow.python.training import training_ops
+        else:
+            from kit.tf1.python.training import training_ops
+        slots = [np.full_like(START, one) for one in (0.25, 2.0, 0.5)]
+        variables = [tf.Variable(one) for one in [START, *slots][:n_variables]]
+        made = getattr(training_ops, name)(*variables, *arguments(START / 2))
+        with initialized(tf) as session:
+            return [made.op.type, session.run(made), *session.run(variables)]
+
+    return case
+
+
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{name}_with_dense_gradients": dense(OPTIMIZERS[name]) for name in OPTIMIZERS},
     **{
@@ -156,4 +191,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
         f"{name}_trains_two_variables": two_variables(OPTIMIZERS[name])
         for name in OPTIMIZERS
     },
+    **{name: update(name) for name in UPDATES},
 }

@@ -5,6 +5,7 @@ from kit.tf1.not_offered import refusing
 from kit.tf1.python.submodules import alias
 from kit.tf1.python.training import moving_averages as moving_averages
 from kit.tf1.python.training import summary_io as summary_io
+from kit.tf1.python.training import training_ops as training_ops
 
 alias(
     __name__,
