@@ -4,10 +4,10 @@
 
 Each case is a training in separate processes with one cause, of a random kind and size:
 a worker that computes longer, in all steps or in some, slow data, a costly optimizer,
-slow links, one slow link, latency, more computing tasks than cores, or nothing but
-balanced computing. All but the one about cores sleep where they are slow, so that a
-busy machine does not add another cause; what it adds all the same is shown as the
-verdict says it.
+slow links, one slow link, latency, a validation, more computing tasks than cores, or
+nothing but balanced computing. All but the one about cores sleep where they are slow,
+so that a busy machine does not add another cause; what it adds all the same is shown as
+the verdict says it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Slowness:
     late: float = 0.0
     apply: float = 0.0  # for all parameters together
     spins: float = 0.0  # of a core's time
+    between: float = 0.0  # a hook, after each step
     now_and_then: float = 0.0  # any worker computes `longer` in so many of its steps
 
 
@@ -97,6 +98,19 @@ class SlowDescent:
         """Move against the gradient."""
         _sleep(self.ms_per_byte * parameter.nbytes)
         np.subtract(parameter, np.multiply(gradient, 0.01), out=out)
+
+
+class Validating(kit.hooks.ValidationHook):
+    """A validation that takes its time, every second step."""
+
+    def __init__(self, slow: Slowness) -> None:
+        """Take twice as long as a step is to wait on average."""
+
+        def measure(params: Any, data: Any) -> float:
+            _sleep(2 * slow.between)
+            return 1.0
+
+        super().__init__(measure, None, every=2)
 
 
 def step_function(slow: Slowness) -> Callable[..., Any]:
@@ -209,11 +223,21 @@ def _compute(dice: random.Random) -> Case:
     return Case(Cause.COMPUTE, "", n, slow, dice.randrange(1, 200) * 1000, _any(dice))
 
 
+def _hooks(dice: random.Random) -> Case:
+    n, compute = dice.choice((2, 3, 4)), dice.uniform(10, 30)
+    slow = Slowness(compute, between=dice.uniform(40, 80))
+    size, topology = dice.randrange(1, 200) * 1000, _any(dice)
+    return Case(Cause.HOOKS, "worker:0", n, slow, size, topology)
+
+
 def _any(dice: random.Random) -> str:
     return dice.choice(("ps", "ring", "mesh"))
 
 
-_KINDS = (_worker, _straggler, _data, _update, _link, _latency, _cores, _compute)
+_KINDS = (
+    *(_worker, _straggler, _data, _update, _link, _latency, _cores, _compute),
+    _hooks,
+)
 
 
 def cases(n_cases: int, seed: int) -> Iterator[Case]:
@@ -244,6 +268,7 @@ def run_case(case: Case, cluster: ProcessCluster, steps: int = _STEPS) -> Bottle
         steps=steps,
         batch=case.n_workers,
         cluster=cluster,
+        hooks=[Validating(slow)] if slow.between else [],
     )
     return run.wait(_WAIT_S).bottleneck
 

@@ -38,6 +38,7 @@ REAL = [
     ),
     Case(Cause.LATENCY, "", 3, Slowness(10), 4 * KB, "ring", "20ms"),
     Case(Cause.COMPUTE, "", 3, Slowness(100), 4 * KB),
+    Case(Cause.HOOKS, "worker:0", 3, Slowness(20, between=80), 4 * KB),
 ]
 
 
@@ -53,12 +54,12 @@ def test_cause_that_was_put_in_is_named(tasks: ProcessCluster, case: Case) -> No
 
 
 def test_cases_are_of_all_kinds_and_the_same_for_a_seed() -> None:
-    chosen = list(cases(32, seed=3))
+    chosen = list(cases(36, seed=3))
 
     causes = Counter(case.cause for case in chosen)
     assert set(causes) == set(Cause) - {Cause.NONE}
     assert set(causes.values()) == {4}
-    assert list(cases(32, seed=3)) == chosen
+    assert list(cases(36, seed=3)) == chosen
     assert list(cases(32, seed=4)) != chosen
 
 

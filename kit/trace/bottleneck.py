@@ -43,6 +43,7 @@ class Cause(Enum):
     DATA = "data loading"
     CORES = "too many tasks for the cores"
     LATENCY = "small messages"
+    HOOKS = "validation or hooks"
     COMPUTE = "computation, balanced"
     NONE = "no clear cause"
 
@@ -149,6 +150,7 @@ def _verdict(account: StepTimes) -> Bottleneck:
         _update(account),
         _line(account, hops),
         _latency(account, hops),
+        _hooks(account),
     ]
     suspects.sort(key=lambda one: -one.ns)
     most, second = suspects[:2]
@@ -366,6 +368,25 @@ def _latency(account: StepTimes, hops: Hops) -> _Suspect:
         )
 
     return _Suspect(Cause.LATENCY, total, tell)
+
+
+def _hooks(account: StepTimes) -> _Suspect:
+    """Return what the first worker does between two steps, while all others wait."""
+    nobody = _Suspect(Cause.HOOKS, 0.0, _tell_balanced)
+    if not account.workers or account.window.epoch.is_asynchronous:
+        return nobody
+    first = account.workers[0]
+    name = account.names[first]
+
+    def tell(cost: str) -> tuple[str, str]:
+        return (
+            f"Between two steps {name} does something else for {cost}, and the others "
+            f"wait: it validates, or other hooks run there.",
+            "Validate less often (every=) or on fewer examples, and let hooks do less "
+            "in each step.",
+        )
+
+    return _Suspect(Cause.HOOKS, account.path.of(UNKNOWN)[first], tell, name)
 
 
 def _tell_balanced(cost: str) -> tuple[str, str]:
