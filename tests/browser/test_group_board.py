@@ -26,6 +26,9 @@ CELLS = [
     "%%on worker\nimport kit, numpy as np\ngroup = kit.group()\n"
     "group.all_reduce(np.arange(6.0) + group.rank)",
     "%%on worker --trace\ngroup.send(1.0, to=(group.rank + 1) % 3)\ngroup.receive()",
+    "from widgets import TrafficBoard, write_report\nboard = TrafficBoard()\n"
+    "write_report('mine.html', [('Mine', 'As sent.', board.trace)])\n"
+    "print('at', board.share().url)",
     "%cluster stop",
 ]
 RING = 2 * (3 - 1) * 6 * 8
@@ -60,4 +63,9 @@ def test_cell_with_a_group_has_its_board_with_messages_and_a_stepper(
 
         assert "1 call and 3 messages" in text_of(second.locator(".ps-head").first)
         assert "Who waited for whom" in text_of(second)
+        assert "all_reduce(float64[6])" in (tmp_path / "mine.html").read_text()
         assert wrong == []
+
+        address = page.locator("text=at http").inner_text().split()[1]
+        page.goto(address)
+        page.locator(".ps-calls tbody tr:has-text('all_reduce')").wait_for()

@@ -79,8 +79,12 @@ def test_messages_are_noted_with_who_waited_and_how_long() -> None:
 def test_message_that_never_came_is_noted_with_whom_it_was_asked_of() -> None:
     with scene(2) as stage:
         errors = stage.errors(lambda group: group.receive(1 - group.rank))
+        alone = stage.play(lambda group: group.trace)[0]
         trace = stage.play(lambda group: (group.all_reduce(1), group.trace)[1])[0]
 
+    waiting = group_moment.moment(alone).numbers.waiting
+    assert waiting is not None
+    assert 0.5 < waiting <= 1  # both, nearly all the time
     assert all(isinstance(one, AbortedError) for one in errors)
     asked = trace.receipts[["source", "destination", "bytes"]].tolist()
     assert asked == [(1, 0, -1), (0, 1, -1)]

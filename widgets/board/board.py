@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kit.cluster.cells.groups import WatchedGroup
-from kit.errors import InvalidArgumentError
+from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.handles import handle
 from kit.markup import Html
 from kit.trace.file import write_atomically
@@ -47,9 +47,9 @@ class TrafficBoard:
 
     Parameters
     ----------
-    of : Run, Trace, str or PathLike
+    of : Run, Trace, str or PathLike, optional
         A run (live or over), a trace (`run.trace`, `group.trace`), or the path of a
-        trace file.
+        trace file. By default what the newest board below a ``%%on`` cell shows.
     clock : callable
         Returns seconds, as `time.monotonic` does; for tests.
 
@@ -57,6 +57,8 @@ class TrafficBoard:
     ------
     InvalidArgumentError
         `of` is something else.
+    FailedPreconditionError
+        `of` was left out, and no cell has shown a board yet.
 
     Notes
     -----
@@ -71,15 +73,24 @@ class TrafficBoard:
 
         run = kit.train(step, params, data)
         TrafficBoard(run)
+
+    Show the calls of the cell above to a class, and put them into a report::
+
+        board = TrafficBoard()
+        print(board.share().url)
+        write_report("mine.html", [("My ring", "As sent.", board.trace)])
     """
+
+    _below_cell: ClassVar[WatchedGroup | None] = None  # shown by the newest of those
 
     def __init__(
         self,
-        of: Run | WatchedGroup | Trace | str | os.PathLike[str],
+        of: Run | WatchedGroup | Trace | str | os.PathLike[str] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the present state; nothing is drawn before the board is displayed."""
+        of = self._below_cell if of is None else of
         self._run = of if isinstance(of, Run) else None
         self._pulse: Follower | None = None
         if isinstance(of, Run):
@@ -226,6 +237,11 @@ class TrafficBoard:
                 self._view = None
         self._keep()
 
+    @property
+    def trace(self) -> Trace:
+        """What it shows, for `write_report` and `Trace.save`."""
+        return self._run.trace if self._run else self._trace or self._look().recent
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the board up to now as one HTML file that plays and needs nothing else.
 
@@ -308,6 +324,7 @@ def show_group(group: WatchedGroup, *, shows_messages: bool = False) -> None:
     board = TrafficBoard(group)
     board._first_tab = "Timeline" if shows_messages else ""
     board._ipython_display_()
+    TrafficBoard._below_cell = group
 
 
 def _trace(of: Any) -> Trace:
@@ -315,6 +332,11 @@ def _trace(of: Any) -> Trace:
         return of
     if isinstance(of, str | os.PathLike):
         return Trace.load(of)
+    if of is None:
+        raise FailedPreconditionError(
+            "no cell has shown a board of a group yet; give the run that kit.train() "
+            "returned, a kit.Trace, or the path of a saved trace."
+        )
     raise InvalidArgumentError(
         f"a board shows a training, and {type(of).__name__} is not one; give the run "
         f"kit.train() returned, a kit.Trace such as group.trace, or the path of a "

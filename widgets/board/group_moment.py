@@ -19,11 +19,18 @@ from kit.groups.traffic import GroupTraffic
 from kit.trace.log import Rows
 from kit.trace.named_rows import CallRow, Change
 from kit.trace.trace import Trace
-from kit.trace.traffic import TransferKind
+from kit.trace.traffic import Phase, TransferKind
 from widgets.board import run_state
 from widgets.board.follower import Beat
 from widgets.board.history import TrainingHistory
-from widgets.board.run_state import WINDOW_NS, GroupFacts, Link, Measured, Moment
+from widgets.board.run_state import (
+    WINDOW_NS,
+    GroupFacts,
+    Link,
+    Measured,
+    Moment,
+    Numbers,
+)
 from widgets.drawing import figure_data
 from widgets.drawing.figure_data import Columns, TimeWindow
 
@@ -191,10 +198,25 @@ def _newest(trace: Trace) -> Measured:
     whole = whole_calls(trace)
     steps = trace.steps[np.isin(trace.steps["step"], whole)]
     if not len(steps):
-        return Measured(_NOTHING, {}, {}, None, None)
+        return Measured(_of_messages(trace), {}, {}, None, None)
     last = int(steps["end"].max())
     chosen = np.unique(steps["step"][steps["end"] > last - WINDOW_NS])
     return means_of(trace, chosen)
+
+
+def _of_messages(trace: Trace) -> Numbers:
+    """Return the numbers where there were messages alone: the share spent waiting.
+
+    It is that of the last second of waits, beginning with the first of them.
+    """
+    waits = trace.spans[trace.spans["phase"] == Phase.WAIT]
+    if not len(waits):
+        return _NOTHING
+    end = int(waits["end"].max())
+    begin = max(end - WINDOW_NS, int(waits["start"].min()))
+    waited = np.maximum(0, waits["end"] - np.maximum(waits["start"], begin)).sum()
+    share = int(waited) / max(1, len(trace.tasks) * (end - begin))
+    return replace(_NOTHING, waiting=share)
 
 
 def _n_calls(trace: Trace) -> int:
