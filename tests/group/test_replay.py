@@ -19,7 +19,7 @@ from kit.trace.waits import waits_in
 from widgets.stepping import words
 
 N = 4
-NAMES = [f"worker:{n}" for n in range(N)]
+NAMES = [f"worker:{n}" for n in range(6)]
 X = [np.arange(8.0) * (n + 1) for n in range(N)]
 LISTS = [[np.full(2, 10.0 * n + m) for m in range(N)] for n in range(N)]
 
@@ -30,7 +30,7 @@ def played(what: str, values: Any, **options: Any) -> ReplayedCall:
         one = taken(value, what)
         data = b"".join(array.tobytes() for array in one.arrays)
         given.append(GivenValue(one.form, data))
-    found = replayed(3, NAMES, what, options, given)
+    found = replayed(3, NAMES[: len(given)], what, options, given)
     assert found is not None
     return found
 
@@ -90,11 +90,26 @@ def test_words_are_of_a_call_and_not_of_a_training() -> None:
     assert "gradient" not in said
 
 
+@pytest.mark.parametrize(
+    ("topology", "n", "first"),
+    [
+        ("recursive-doubling", 4, "worker:1 adds its own: it now holds the sum 0+1."),
+        ("tree", 6, "worker:1 keeps it until it has the numbers of workers 3 and 4."),
+    ],
+)
+def test_words_say_which_sums_a_topology_has_on_its_way(
+    topology: str, n: int, first: str
+) -> None:
+    call = played("all_reduce", [*X, *X][:n], algorithm=topology).recording
+
+    assert first in words.text(call, 1)
+
+
 def test_what_cannot_be_shown_is_not() -> None:
     mixed = [GivenValue(taken([1, 2.0], "x").form, bytes(16))] * 2
 
     assert replayed(1, NAMES[:2], "all_gather", {}, mixed) is None
-    assert replayed(1, NAMES * 3, "barrier", {}, mixed * 6) is None
+    assert replayed(1, NAMES * 2, "barrier", {}, mixed * 6) is None
 
 
 def test_who_waited_for_whom_is_added_up_and_what_never_came_is_first() -> None:

@@ -63,7 +63,7 @@ def said(recording: SteppedExchange, position: int) -> str:
     if state.message is None:
         happened = "Each worker now has the numbers of all, and adds them up."
     else:
-        then = _then(recording, recording.states[position - 1], state)
+        then = _then(recording, position)
         happened = f"{_sent(recording, state.message)} {then}"
     return f"{happened} {_end(recording, state)}".strip()
 
@@ -112,16 +112,22 @@ def _contents(recording: SteppedExchange, message: SteppedMessage) -> str:
     return f"the sum of workers {listed([*map(str, who)])}"
 
 
-def _then(recording: SteppedExchange, before: SteppedState, after: SteppedState) -> str:
-    message = after.message
+def _then(recording: SteppedExchange, position: int) -> str:
+    message = recording.states[position].message
     assert message is not None
     target, column = message.destination, message.columns[0]
     name = recording.names[target]
-    old, new = (state.rows[target][column] for state in (before, after))
+    cells = [state.rows[target][column] for state in recording.states[position - 1 :]]
+    old, new = cells[:2]
     if message.kind in BACK:
         return f"{name} now has {_them(recording, message)} there."
     if new.held is None or new.held == old.held:
+        later = next((c.held for c in cells if c.held not in (None, old.held)), None)
         whom = "all workers" if recording.agrees else "all its neighbours"
+        if later is not None and recording.agrees and not is_complete(recording, later):
+            before = old.held.who if old.held is not None else ()
+            awaited = [str(one) for one in sorted({*later.who} - {*before})]
+            whom = f"workers {listed(awaited)}"
         return f"{name} keeps it until it has the numbers of {whom}."
     if is_complete(recording, new.held):
         return f"{name} adds: now the sum of all workers is complete there."

@@ -82,16 +82,27 @@ class Contributions:
         return (place, column) in self._sent
 
     def held(self, column: int) -> BufferPlace | None:
-        """Return the buffer with the newest of a column: the result, else a sum."""
-        for place in (BufferPlace(NEXT), BufferPlace(GRAD)):
-            if self.who(place, column):
-                return place
-        return None
+        """Return the buffer with the newest of a column: the result, else a sum.
+
+        Of several sums, as recursive doubling has one for each round, the largest.
+        """
+        if self.who(BufferPlace(NEXT), column):
+            return BufferPlace(NEXT)
+        own = [BufferPlace(GRAD), *filter(_is_own_spare, self._places(column))]
+        place = max(own, key=lambda one: len(self.who(one, column)))
+        return place if self.who(place, column) else None
 
     def kept(self, column: int) -> list[BufferPlace]:
         """Return the buffers with what has arrived and is not added yet."""
-        places = {place for place, number in self._notes if number == column}
-        return sorted(p for p in places if p.peer != SELF or p.region >= SPARE)
+        held = self.held(column)
+        return [
+            place
+            for place in self._places(column)
+            if place != held and (place.peer != SELF or _is_own_spare(place))
+        ]
+
+    def _places(self, column: int) -> list[BufferPlace]:
+        return sorted(place for place, number in self._notes if number == column)
 
     def send(self, region: int, part: Range) -> list[Who]:
         """Return which workers' numbers are in a message, for each of its columns."""
@@ -142,5 +153,9 @@ class Contributions:
     def _use_up(self, places: Iterable[BufferPlace], column: int) -> None:
         """Forget what was kept only for this operation."""
         for place in places:
-            if place.peer != SELF or place.region >= SPARE:
+            if place.peer != SELF or _is_own_spare(place):
                 self._notes.pop((place, column), None)
+
+
+def _is_own_spare(place: BufferPlace) -> bool:
+    return place.peer == SELF and place.region >= SPARE
