@@ -216,6 +216,10 @@ def __getattr__(name: str) -> Any:
         from kit import cluster
 
         return getattr(cluster, "current" if name == "current_cluster" else name)
+    if name == "__version__":  # pyproject.toml says it, and what is installed
+        from importlib.metadata import version
+
+        return version("psring")
     raise features.lacking(__name__, name)
 
 

@@ -342,7 +342,10 @@ def _add_lessons(commands: Any) -> None:
     )
     back.set_defaults(command=_reset_lessons)
     back.add_argument(
-        "names", nargs="*", metavar="LESSON", help="how it begins, as 03; else all"
+        "names",
+        nargs="*",
+        metavar="LESSON",
+        help="how it or its folder begins, as 03 or puzzles; else all",
     )
     copies = actions.add_parser(
         "copies",

@@ -14,9 +14,10 @@ from tests.zygote import forking
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 150
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TIMES, _NEAR = 50.0, 0.05
+_TIMES, _NEAR, _POINTS = 50.0, 0.05, 20.0
 _TOKENS = re.compile(
     r"(?P<time>[\d,]+(?:\.\d+)?)\s?(?P<unit>s|ms|us|µs)\b"
+    r"|(?P<share>\d+)(?=\s?%)"
     r"|(?P<number>-?[\d,]*\d\.\d+(?:e[+-]?\d+)?)"
     r"|\.\.\.|\s+|\w+|."
 )
@@ -73,22 +74,28 @@ def run(program: str, folder: Path) -> str:
 def is_as_shown(printed: str, shown: str) -> bool:
     """Whether it is what a document shows, but for what was measured.
 
-    A time may be any within a factor of `_TIMES`, since machines differ, and another
-    number with a decimal point any within a quarter or `_NEAR`. `...` is anything, and
-    a line may be broken.
+    A time may be any within a factor of `_TIMES`, since machines differ, a share any
+    within `_POINTS`, and another number with a decimal point any within a quarter or
+    `_NEAR`. `...` is anything, and a line may be broken.
 
     >>> is_as_shown("loss 0.031 after 950 us\\n", "loss 0.034 after 1.2 ms\\n")
     True
+    >>> is_as_shown("70 %", "80 %"), is_as_shown("40 %", "80 %")
+    (True, False)
     >>> is_as_shown("in 4 steps\\n", "in 5 steps\\n")
     False
     """
     pattern = ""
-    measured: list[tuple[float, float]] = []  # and the factor of a time, or 0
+    # Each with the factor of a time, the points of a share below 0, or 0.
+    measured: list[tuple[float, float]] = []
     for token in _TOKENS.finditer(shown.strip()):
         text = token[0]
         if token["time"]:
             measured.append((_seconds(*token.group("time", "unit")), _TIMES))
             pattern += r"([\d,]+(?:\.\d+)?)\s?(s|ms|us|µs)\b"
+        elif token["share"]:
+            measured.append((_value(text), -_POINTS))
+            pattern += r"(\d+)()"
         elif token["number"]:
             measured.append((_value(text), 0.0))
             pattern += r"(-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?)()"
@@ -110,6 +117,8 @@ def is_as_shown(printed: str, shown: str) -> bool:
 
 def is_near(number: str, unit: str, wanted: float, times: float) -> bool:
     """Whether a number that was printed is near the one that is shown."""
+    if times < 0:
+        return abs(_value(number) - wanted) <= -times
     if times:
         return wanted / times <= _seconds(number, unit) <= wanted * times
     return abs(_value(number) - wanted) <= max(_NEAR, abs(wanted) / 4)

@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import kit
 from tests.requirements import NAMES_IN_CONDA, PROJECT, requirements
 from tests.source import ROOT
 
@@ -35,6 +37,7 @@ def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() 
 
     assert recipe["package"]["name"] == PROJECT["name"]
     assert recipe["context"]["version"] == PROJECT["version"]
+    assert read("CITATION.cff")["version"] == PROJECT["version"]
     assert recipe["about"]["license"] == PROJECT["license"]
     assert recipe["about"]["summary"] == PROJECT["description"]
 
@@ -101,3 +104,7 @@ def test_what_is_published_was_built_by_both_jobs() -> None:
 
     assert set(jobs["publish"]["needs"]) == jobs.keys() - {"publish"}
     assert jobs["publish"]["if"] == "github.ref_type == 'tag'"
+
+
+def test_the_package_says_the_version_that_is_installed() -> None:
+    assert kit.__version__ == version("psring")

@@ -39,7 +39,7 @@ def write_copies(lessons: Path, to: Path) -> list[str]:
     kinds = {"students": _for_students, "key": _unfolded, "slides": _as_slides}
     if taken := [kind for kind in kinds if (to / kind).exists()]:
         raise AlreadyExistsError(
-            f"{to / taken[0]} is there already; give another folder, or remove it."
+            f"{to / taken[0]} exists already; give another folder, or remove it."
         )
     for kind, made in kinds.items():
         for path in paths:

@@ -20,7 +20,10 @@ _GIT_S = 30
 
 
 def reset(names: Sequence[str], folder: Path) -> list[str]:
-    """Restore the lessons whose names begin so, or all; return a sentence for each.
+    """Restore the lessons and puzzles that are called so; return a sentence for each.
+
+    A name is how a file or its folder begins, as `03` or `puzzles`. Without names, all
+    are restored.
 
     A notebook that was changed is first copied beside itself, as `NAME.kept-N.ipynb`; a
     missing one is made again. Raises `NotFoundError` for a lesson that does not exist,
@@ -29,7 +32,7 @@ def reset(names: Sequence[str], folder: Path) -> list[str]:
     shipped = _shipped(folder)
     chosen: list[str] = []
     for name in names or shipped:
-        found = [one for one in shipped if one.startswith(name)]
+        found = [one for one in shipped if one.startswith(name) or f"/{name}" in one]
         if not found:
             known = ", ".join(one.removesuffix(".ipynb") for one in shipped)
             raise NotFoundError(f"no lesson begins with {name!r}; there are {known}.")
@@ -38,6 +41,7 @@ def reset(names: Sequence[str], folder: Path) -> list[str]:
 
 
 def _reset(path: Path) -> str:
+    path.parent.mkdir(exist_ok=True)
     whole = _git(path.parent, "show", f"HEAD:./{path.name}")
     if path.exists():
         if path.read_bytes() == whole:
@@ -62,8 +66,9 @@ def _kept(path: Path) -> Path:
 
 
 def _shipped(folder: Path) -> list[str]:
-    """Return the names of all lessons that git has of a folder."""
-    listed = _git(folder, "ls-tree", "--name-only", "HEAD", "./").decode().split("\n")
+    """Return the paths of all lessons and puzzles that git has below a folder."""
+    words = "ls-tree", "-r", "--name-only", "HEAD", "./"
+    listed = _git(folder, *words).decode().split("\n")
     found = sorted(name for name in listed if name.endswith(".ipynb"))
     if not found:
         raise NotFoundError(f"{folder} has no lessons; --folder says where they are.")

@@ -35,7 +35,7 @@ def topology_of(name: str | None) -> Topology:
     if not suits(found):
         known = ", ".join(one.name for one in topologies.registered() if suits(one))
         raise InvalidArgumentError(
-            f"algorithm={name!r} is no all-reduce of workers alone; there are {known}."
+            f"algorithm={name!r} is not an all-reduce among workers; choose {known}."
         )
     return found
 

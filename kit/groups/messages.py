@@ -116,8 +116,8 @@ class Messages:
         parcel = state.mailbox.take(*at, state.check, deadline)
         if parcel is None:
             raise DeadlineExceededError(
-                f"no message came in {state.members.timeout_s:g} s; allow more with "
-                f"kit.group(timeout_s=...)."
+                f"no message arrived within {state.members.timeout_s:g} s; allow more "
+                f"with kit.group(timeout_s=...)."
             )
         found = GroupMessage(_opened(parcel), parcel.source, parcel.tag)
         if state.meter.trace:

@@ -260,5 +260,5 @@ def _spec(jobs: Mapping[str, Mapping[str, str]]) -> ClusterSpec:
         )
     except (TypeError, ValueError) as exc:
         raise InvalidArgumentError(
-            f"a cluster came that cannot be read: {exc}"
+            f"the description of the cluster cannot be read: {exc}"
         ) from exc

@@ -74,7 +74,7 @@ def sharded(
     Notes
     -----
     Of an iterable dataset every worker reads all examples and keeps its rows, and a
-    training that resumes reads on from the begin of the stream.
+    training that resumes reads on from the start of the stream.
 
     Examples
     --------

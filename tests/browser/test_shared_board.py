@@ -36,6 +36,7 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
         for one in (teacher, anna, ben):
             one.on("pageerror", lambda error: errors.append(str(error)))
         assert anna.locator(".ps-scene").is_visible()
+        ben.set_viewport_size({"width": 390, "height": 844})
 
         teacher.get_by_role("button", name="Start").click()
 
@@ -55,6 +56,8 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
         said = "Measured: 800,000 bytes. 1 of 2 guesses are within a fifth of it."
         anna.locator(".ps-answers svg").wait_for()
         anna.get_by_text(said).wait_for()
+        anna.get_by_text("you guessed 790,000").wait_for()
+        assert ben.locator(".ps-board").evaluate("it => it.scrollWidth") <= 390
         assert anna.locator(".ps-scene").is_visible()
         assert anna.get_by_role("button", name="Lock in").count() == 0
         screenshot(anna.locator("body"), "shared-revealed")

@@ -20,7 +20,7 @@ from kit.training.client.run import Run
 from tests.cluster.engine_training import begin, replayed
 from tests.cluster.hub import Hub, define, forget_topologies, titles
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
-from widgets.board.controls import formable
+from widgets.board.choices import formable
 
 STEPS, MANY = 20, 1_000_000
 

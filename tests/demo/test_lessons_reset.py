@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,13 +12,16 @@ from kit.__main__ import main
 from kit.demo.lessons import reset
 from kit.errors import FailedPreconditionError, NotFoundError
 
+PUZZLE = "puzzles/1_first"
 SHIPPED = {"00_hello": '{"cells": []}\n', "03_ring": '{"cells": ["ring \u2013"]}\n'}
+SHIPPED[PUZZLE] = '{"cells": ["puzzle"]}\n'
 
 
 @pytest.fixture
 def lessons(tmp_path: Path) -> Path:
     folder = tmp_path / "clone" / "notebooks"
     folder.mkdir(parents=True)
+    (folder / "puzzles").mkdir()
     for name, text in SHIPPED.items():
         (folder / f"{name}.ipynb").write_text(text, "utf-8")
     (folder / "checks.py").write_text("")
@@ -71,15 +75,30 @@ def test_all_lessons_are_put_back_also_missing_ones_and_only_changed_ones_are_ke
     assert said == [
         "00_hello.ipynb is as it was shipped.",
         "03_ring.ipynb was missing, and is there again.",
+        "1_first.ipynb is as it was shipped.",
     ]
-    assert names(lessons) == ["00_hello.ipynb", "03_ring.ipynb", "checks.py"]
+    assert names(lessons) == ["00_hello.ipynb", "03_ring.ipynb", "checks.py", "puzzles"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["1_first", "puzzles", PUZZLE])
+def test_a_puzzle_is_put_back_by_its_name_and_that_of_its_folder(
+    lessons: Path, name: str
+) -> None:
+    shutil.rmtree(lessons / "puzzles")
+
+    assert reset([name], lessons) == ["1_first.ipynb was missing, and is there again."]
+
+    assert (lessons / f"{PUZZLE}.ipynb").read_text("utf-8") == SHIPPED[PUZZLE]
 
 
 @pytest.mark.slow
 def test_a_lesson_that_does_not_exist_is_named_with_those_that_do(
     lessons: Path,
 ) -> None:
-    with pytest.raises(NotFoundError, match="'42'; there are 00_hello, 03_ring"):
+    with pytest.raises(
+        NotFoundError, match="'42'; there are 00_hello, 03_ring, puzzles/1_first"
+    ):
         reset(["03", "42"], lessons)
 
 

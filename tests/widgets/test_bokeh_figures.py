@@ -114,7 +114,7 @@ def test_the_timeline_tells_phases_apart_without_colour(
     assert len(bars) == kinds
     assert len({(str(bar.hatch_pattern), bar.height) for bar in bars}) == kinds
     entries = [item.label.value for item in drawn["timeline"].legend[0].items]
-    assert entries == [*(phase.name.lower() for phase in Phase), "bytes in flight"]
+    assert entries == [*(phase.name.lower() for phase in Phase), "in flight"]
 
 
 def test_the_timeline_names_its_steps_and_its_switch(

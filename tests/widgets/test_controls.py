@@ -17,7 +17,8 @@ from widgets.board.follower import Beat
 from widgets.board.run_state import Moment
 
 pytest.importorskip("ipywidgets")
-from widgets.board.controls import PACES, Controls
+from widgets.board.choices import PACES
+from widgets.board.controls import Controls
 
 
 class Desk:

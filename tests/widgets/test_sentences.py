@@ -98,7 +98,7 @@ def test_an_asynchronous_training_counts_updates() -> None:
 def test_what_is_not_known_is_a_dash() -> None:
     values = [value for _, value, _ in sentences.facts(NOW)]
 
-    assert values == ["7", *["\u2013"] * 5]
+    assert values == ["7", *["\u2013"] * 4]
 
 
 def test_the_window_of_the_timeline_is_the_newest_whole_steps(

@@ -25,6 +25,7 @@ from tests.training.paced import LONG_S
 from tests.widgets.live import standing_training
 from widgets import Prediction, TrafficBoard
 from widgets.board.scene import scene
+from widgets.sharing import pages
 from widgets.sharing.poll import Poll
 from widgets.sharing.share import Share
 
@@ -132,15 +133,19 @@ def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
     before = looking(share.url, news), looking(share.teacher_url, news)
     assert ["ps-answers" in one["question"] for one in before] == [False, True]
     assert 'name="answer"' in before[0]["form"]
-    status, said = say(share.teacher_url, do="reveal")
+    assert say(share.url, who="ben", mine="") == (200, "")
 
-    assert (status, said) == (
-        200,
-        "Measured: 1,000 bytes. 1 of 2 guesses are within a fifth of it.",
+    assert say(share.teacher_url, do="reveal") == (200, "")
+
+    assert say(share.url, who="ben", mine="")[1].endswith(
+        "too high by a factor of 300."
     )
+    assert say(share.url, who="nobody", mine="") == (200, "")
     after = looking(share.url, news)
     assert "ps-answers" in after["question"]
-    assert "Measured: 1,000 bytes" in after["question"]
+    said = "\u25b8 Measured: 1,000 bytes. 1 of 2 guesses are within a fifth of it."
+    assert said in after["question"]
+    assert "\u25b8 " in after["question"].split("</svg>")[0]
     assert after["form"] == ""
     assert say(share.url, who="late", answer="5")[0] == 409
     assert say(share.teacher_url, do="reset")[0] == 200
@@ -148,7 +153,7 @@ def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
 
 
 @pytest.mark.slow
-def test_watchers_of_a_training_see_it_go_on_and_end() -> None:
+def test_watchers_of_a_training_see_it_go_on_pause_for_the_teacher_and_end() -> None:
     with standing_training() as (run, step, _):
         board = TrafficBoard(run)
         share = board.share()
@@ -158,6 +163,10 @@ def test_watchers_of_a_training_see_it_go_on_and_end() -> None:
             step.go.set()
             while still in (await news(page)).get("scene", still):
                 pass  # until all links carry something
+            assert say(share.url, who="anna", do="pause")[0] == 409
+            assert say(share.teacher_url, do="pause") == (200, "")
+            while "Paused at" not in told[-1]:
+                told.append((await news(page)).get("status", ""))
             run.stop()
             while "Stopped after" not in told[-1]:
                 told.append((await news(page)).get("status", ""))
@@ -167,6 +176,8 @@ def test_watchers_of_a_training_see_it_go_on_and_end() -> None:
         told = looking(share.url, watch)
 
         assert "Training, " in told[0]
+        assert "steer" not in looking(share.url, news)
+        assert share.url in looking(share.teacher_url, news)["address"]
         assert "Stopped after" in looking(share.url, news)["status"]
         board.close()
 
@@ -253,3 +264,12 @@ def test_each_answer_is_in_one_bin(numbers: list[float]) -> None:
         near = 1e-6 * (high - low) + 1e-8 * max(1.0, abs(low), abs(high))
         assert n <= sum(low - near <= x <= high + near for x in numbers)
     assert poll.histogram().count("<rect") == len(counts)
+
+
+def test_the_address_for_the_class_is_a_link_and_a_code() -> None:
+    pytest.importorskip("segno")
+
+    text = pages.address("http://teacher:8123/token/")
+
+    assert text.count("http://teacher:8123/token/") == 2
+    assert 'viewBox="-3 -3 31 31"' in text  # a code of version 2

@@ -273,7 +273,8 @@ class TrafficBoard:
     def share(self, host: str = "127.0.0.1", port: int = 0) -> Share:
         """Let others watch in their browsers; return the share, which has the address.
 
-        They can watch and answer questions (`Share.ask`), and change nothing. This
+        They can watch and answer questions (`Share.ask`), and change nothing; the
+        teacher's page also steers the training. This
         process serves the pages, unencrypted, to anybody who knows the token in the
         address. Thirty viewers slow the training down by a few per cent.
 
@@ -300,7 +301,7 @@ class TrafficBoard:
         from widgets.sharing.share import Share  # bokeh's server: only if wanted
 
         if self._share is None or not self._share.is_open:
-            self._share = Share(self._look(), self._pulse, host, port)
+            self._share = Share(self._look(), self._pulse, host, port, self._run)
         return self._share
 
     def __repr__(self) -> str:

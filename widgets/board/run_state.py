@@ -120,9 +120,10 @@ class Moment:
 
     @property
     def what(self) -> str:
-        """What the bytes at arrows are of: "a step" or "in all"."""
-        is_whole = self.group is not None and not self.group.is_of_calls
-        return "in all" if is_whole else f"a {self.unit}"
+        """What the bytes at arrows are of: "a step", "an update" or "in all"."""
+        if self.group is not None and not self.group.is_of_calls:
+            return "in all"
+        return f"{'an' if self.unit == 'update' else 'a'} {self.unit}"
 
     @property
     def changes(self) -> tuple[Change, ...]:

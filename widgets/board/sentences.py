@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kit.demo.verdict import number_text
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
 from kit.trace.named_rows import listed
@@ -110,18 +111,19 @@ def placement(moment: Moment) -> list[str]:
 def facts(moment: Moment) -> list[tuple[str, str, str]]:
     """Return the row of numbers: name, value, remark."""
     n, when, unit = moment.numbers, moment.window, moment.unit
-    article = "an" if unit == "update" else "a"
     formula = "" if n.formula is None else f"formula {n.formula:,}"
     if moment.group is not None:
         return _group_facts(moment, moment.group, formula)
     right = "" if moment.accuracy is None else f"batch: {moment.accuracy:.0%} right"
+    loss = "\u2013" if moment.loss is None else number_text(float(f"{moment.loss:.4g}"))
     return [
         ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
-        ("loss", _said(moment.loss, ".4g"), right.replace("%", " %")),
+        ("loss", loss, right.replace("%", " %")),
         _pace(moment, unit),
-        (f"bytes {article} {unit}", _said(n.measured, ",.0f"), formula),
+        (f"bytes {moment.what}", _said(n.measured, ",.0f"), formula),
         ("workers wait", _said(n.waiting, ".0%").replace("%", " %"), when),
-        ("staleness", _said(n.staleness, ""), "at most"),
+        *[("staleness", _said(n.staleness, ""), "at most")]
+        * bool(n.staleness or not moment.is_synchronous),
     ]
 
 

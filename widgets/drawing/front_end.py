@@ -113,7 +113,8 @@ const look = () => {
     live.classList.toggle("ps-gone", isGone);
     const since = live.psHeard.toLocaleTimeString();
     live.querySelector(".ps-silence").textContent = !isGone ? "" : "Disconnected: "
-      + `no news from the kernel since ${since}. What is shown is from then.`;
+      + `no news from the kernel since ${since}. What is shown is from then. If the `
+      + "kernel was restarted, run the cells from the top.";
     for (const part of live.querySelectorAll(".ps-controls")) part.inert = isGone;
   }
 };

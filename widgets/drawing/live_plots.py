@@ -39,10 +39,10 @@ from widgets.drawing.bokeh_figures import (
     tips_of,
     under,
 )
-from widgets.drawing.canvas import canvas, dress, legend
+from widgets.drawing.canvas import canvas, dress, fit, legend
 from widgets.drawing.curves import Chart, Series, Timeline
 from widgets.drawing.figure_data import Columns
-from widgets.drawing.theme import ARROWS, FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing.theme import ARROWS, FLIGHT, FONT, LIGHT, TEXT_PX, Theme
 
 PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options
 _NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
@@ -59,7 +59,7 @@ def paint(fig: Any, theme: Theme) -> None:
     for box in fig.select({"type": Legend}):
         box.update(label_text_color=theme.ink, background_fill_color=theme.background)
         box.label_text_font_size = f"{theme.text_px}px"
-        box.glyph_width = 34 if theme.text_px <= TEXT_PX else 14  # all of it has room
+        fit(box, theme)
 
 
 class LossPlot:
@@ -245,7 +245,8 @@ class TimelinePlot:
         n_arrows = 2 * len(ARROWS) if has_arrows else 0
         self._drawn_arrows = drawn[len(drawn) - n_arrows :]
         *self._bars, self._coming = drawn[: len(drawn) - n_arrows]
-        self._tasks = tuple(tasks)
+        items: Any = self.figure.select({"type": LegendItem})
+        self._items: dict[str, Any] = {item.label.value: item for item in items}
         _least(self.figure, [tasks[0], tasks[0]])
         self._theme: Theme | None = None
 
@@ -264,33 +265,17 @@ class TimelinePlot:
         self._steps.major_label_overrides = {at: label for at, label in chart.starts}
         self._steps.ticker.ticks = [at for at, _ in chart.starts]
         self.figure.xaxis[-1].axis_label = chart.x.label
-        spans = chart.spans
-        # The legend has no sample of a phase without a bar: each missing one gets a bar
-        # of no length.
-        missing = [
-            p.name.lower() for p in Phase if p.name.lower() not in spans["phase"]
-        ]
-        none = np.full(len(missing), np.nan)
         self._spans.data = {
-            "task": [*spans["task"], *[self._tasks[0]] * len(missing)],
-            "phase": [*spans["phase"], *missing],
-            **packed({side: [*spans[side], *none] for side in ("left", "right")}),
+            **{name: chart.spans[name] for name in ("task", "phase")},
+            **packed({side: chart.spans[side] for side in ("left", "right")}),
         }
         _put(self._flights, under(chart.flights))
+        shown = {*chart.spans["phase"], *[FLIGHT] * bool(len(chart.flights["task"]))}
         if chart.arrows is not None:
-            _put(self._arrows, _with_all_looks(chart.arrows, self._tasks[0]))
-
-
-def _with_all_looks(arrows: Columns, task: str) -> Columns:
-    """Return arrows with one of no length for each look that is missing.
-
-    The legend has no sample of a look without an arrow.
-    """
-    missing = [look for look, *_ in ARROWS if look not in arrows["look"]]
-    more: Columns = {"look": missing, "told": [""] * len(missing)}
-    more |= dict.fromkeys(("source", "target"), [task] * len(missing))
-    more |= dict.fromkeys(("sent", "arrived"), [np.nan] * len(missing))
-    return {name: [*column, *more[name]] for name, column in arrows.items()}
+            _put(self._arrows, chart.arrows)
+            shown |= {*chart.arrows["look"]}
+        for name, item in self._items.items():
+            item.visible = name in shown
 
 
 def packed(columns: Columns) -> Columns:

@@ -34,7 +34,7 @@ _STYLE = """
 .ps-scene text { font: 500 20px FONT; fill: var(--ps-ink); }
 .ps-chart text { font: 400 TEXTpx FONT; fill: var(--ps-ink); }
 .ps-chart { display: block; width: 100%; max-width: 760px; height: auto; }
-.ps-board .ps-scene { min-width: 404px; }
+.ps-board .ps-scene { min-width: min(404px, 100%); }
 .ps-board .ps-chart { min-width: 592px; }
 .ps-scene .ps-name { text-anchor: middle; font-weight: 650; }
 .ps-scene .ps-way { font-size: 19px; fill: var(--ps-faint); }
@@ -77,8 +77,8 @@ _STYLE = """
 .ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
 .ps-compute { fill: var(--ps-h0); }
 .ps-send { fill: var(--ps-h5); }
-.ps-receive { fill: var(--ps-h5); }
-.ps-apply { fill: var(--ps-h3); }
+.ps-receive { fill: var(--ps-h3); }
+.ps-apply { fill: var(--ps-h0); }
 .ps-load { fill: var(--ps-h4); }
 .ps-queue { fill: var(--ps-h4); }
 .ps-flight { fill: var(--ps-ink); }
@@ -92,11 +92,8 @@ _STYLE = """
 .ps-board td { font-variant-numeric: tabular-nums; }
 .ps-board .ps-bottleneck { max-width: none; height: 2.9em; overflow: hidden;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; }
-.ps-room { container-type: inline-size; }
 .ps-board .ps-numbers { display: grid; gap: 8px; margin: 4px 0;
-  grid-template-columns: repeat(6, minmax(0, 1fr)); }
-@container (max-width: 700px) { .ps-board .ps-numbers {
-  grid-template-columns: repeat(3, minmax(0, 1fr)); } }
+  grid-template-columns: repeat(auto-fit, minmax(min(124px, 45%), 1fr)); }
 .ps-board .ps-numbers > div { background: var(--ps-panel); border-radius: 6px;
   padding: 2px 8px; min-height: 58px; overflow: hidden; }
 .ps-board .ps-numbers span { display: block; font-size: TEXTpx;

@@ -32,7 +32,7 @@ PHASE_HEIGHT = {
 }
 #: Bytes on their way to a task: a thin bar, this far below the middle of its row.
 FLIGHT_HEIGHT, FLIGHT_OFF = 0.13, -0.44
-FLIGHT = "bytes in flight"
+FLIGHT = "in flight"
 #: What tasks of a group do; what they compute between their calls is not known.
 GROUP_PHASES = (Phase.SEND, Phase.RECEIVE, Phase.WAIT, Phase.APPLY)
 #: Messages from row to row: what they are called, their dash and the mark at the end.
@@ -91,8 +91,8 @@ class Theme:
         return {
             Phase.COMPUTE: blue,
             Phase.SEND: violet,
-            Phase.RECEIVE: violet,
-            Phase.APPLY: purple,
+            Phase.RECEIVE: purple,
+            Phase.APPLY: blue,
             Phase.WAIT: self.waiting,
             Phase.LOAD: red,
             Phase.QUEUE: red,

@@ -6,7 +6,12 @@ and answered, and nothing else. It asks no other host for anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 from kit.markup import Html, joined, markup, verbatim
+from widgets.board.choices import SPEEDS, speed_name
+from widgets.board.run_state import Moment
 from widgets.drawing import page
 from widgets.drawing.looks import style
 from widgets.prediction import Prediction
@@ -22,7 +27,17 @@ _STYLE = """
 .ps-shared .ps-answers { max-width: 700px; overflow-x: auto; }
 .ps-shared :disabled { opacity: .6; }
 .ps-shared:has(.ps-asks) .ps-behind { display: none; }
-.ps-shared .ps-pictures > figure { flex-basis: 592px; }
+.ps-shared .ps-pictures > figure { flex-basis: min(592px, 100%); }
+.ps-shared .ps-chart { min-width: 0; }
+.ps-shared [aria-pressed=true] { border: 2px solid var(--ps-accent); font-weight: 650; }
+.ps-shared select { font: inherit; font-size: 14px; }
+.ps-shared .ps-class { display: flex; flex-wrap: wrap; gap: 4px 16px;
+  align-items: center; overflow-wrap: anywhere; }
+.ps-shared .ps-class svg { width: 148px; height: 148px; background: #fff; }
+@media (max-width: 700px) {
+  header, main, footer { padding-left: 12px; padding-right: 12px; }
+  .ps-shared .ps-chart text { font-size: 17px; } }
+@media (min-width: 1900px) { header, main { zoom: 1.35; } }
 """
 _SCRIPT = """
 (() => {
@@ -40,7 +55,7 @@ _SCRIPT = """
       silence.textContent = "";
       for (const [name, html] of Object.entries(JSON.parse(data))) {
         if (place(name)) place(name).innerHTML = html;
-        if (name === "form") reply.textContent = "";
+        if (name === "form") { reply.textContent = ""; if (!html) say({mine: ""}); }
       }
       socket.send("");
     };
@@ -68,9 +83,14 @@ _SCRIPT = """
       for (const part of form.elements) part.disabled = true;
     }
   });
-  for (const button of document.querySelectorAll("[data-do]")) {
-    button.addEventListener("click", () => say({do: button.dataset.do}));
-  }
+  document.addEventListener("click", ({target}) => {
+    const button = target.closest("button[data-do]");
+    if (button) say({do: button.dataset.do, value: button.value});
+  });
+  document.addEventListener("change", ({target}) => {
+    if (target.matches("select[data-do]"))
+      say({do: target.dataset.do, value: target.value});
+  });
   listen();
 })();
 """
@@ -107,16 +127,74 @@ def shared(host: str, *, is_teacher: bool) -> Html:
         '<div data-place="table"></div></details></div></div>',
         style(),
         verbatim(_STYLE),
-        markup("<div class=ps-teach>{}</div>", teach) * is_teacher,
+        markup(
+            "<div class=ps-teach>{}</div><div data-place=steer></div>"
+            "<div data-place=address></div>",
+            teach,
+        )
+        * is_teacher,
         Html("<div data-place=form></div>") * (not is_teacher),
     )
     title = "Shared board: teacher" if is_teacher else "Shared board"
-    made = "This page shows a training as it goes on; it can only look, and answer."
+    made = "Watch the training, and answer when you are asked."
     if is_teacher:
-        made = "The buttons begin and end the question; the class has none of them."
+        made = "The class sees this page without its buttons."
     script = markup("<script>{}</script>", verbatim(_SCRIPT))
     connects = markup("'self' ws://{} wss://{}", host, host)
     return page.page(title, made, body, (), script, connects=connects)
+
+
+def steering(moment: Moment, topologies: Sequence[str]) -> Html:
+    """Return buttons and a menu for what a teacher may ask of the training."""
+    if moment.is_over:
+        return Html()
+    halted = moment.state == "paused"
+    halt = ("resume", "Resume") if halted else ("pause", "Pause")
+    speeds = dict.fromkeys([*SPEEDS, moment.link])
+    return markup(
+        '<div class="ps-teach">{}{}<label>Link speed '
+        '<select data-do="link">{}</select></label></div>',
+        joined(
+            markup(
+                '<button type="button" data-do="topology" value="{}" '
+                'aria-pressed="{}">{}</button>',
+                name,
+                str(name == moment.plain_topology).lower(),
+                name,
+            )
+            for name in topologies
+        ),
+        markup('<button type="button" data-do="{}">{}</button>', *halt),
+        joined(
+            markup(
+                '<option value="{}"{}>{}</option>',
+                speed,
+                Html(" selected") * (speed == moment.link),
+                speed_name(speed) if speed in SPEEDS else speed,
+            )
+            for speed in speeds
+        ),
+    )
+
+
+def address(url: str) -> Html:
+    """Return the address for the class, with a QR code if segno is installed."""
+    code = Html()
+    with suppress(ImportError):
+        import segno
+
+        rows = segno.make(url, micro=False).matrix
+        dark = [
+            (x, y) for y, row in enumerate(rows) for x, is_on in enumerate(row) if is_on
+        ]
+        code = markup(
+            '<svg viewBox="-3 -3 {0} {0}" role="img" aria-label="QR code">'
+            '<path d="{1}"/></svg>',
+            len(rows) + 6,
+            "".join(f"M{x},{y}h1v1h-1z" for x, y in dark),
+        )
+    link = markup('<a href="{}">{}</a>', url, url)
+    return markup('<div class="ps-class">{}<p>For the class: {}</p></div>', code, link)
 
 
 def form(prediction: Prediction) -> Html:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from kit.demo.verdict import chosen, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.markup import Html, joined, markup
 from widgets.drawing import svg_charts
@@ -25,10 +26,11 @@ from widgets.prediction import Prediction
 MOST_ANSWERS = 10_000
 _MOST_NAME = 64  # characters
 _CROWD = 60  # answers of one address, of which the teacher should know
-_BINS, _FAR = 8, 100.0  # answers that differ by this factor are counted by decades
-_MOST_DECADES = 12
+_BINS, _FAR = 8, 4.0  # answers that differ by this factor are in bins of 1, 2, 5, 10
+_FEW_DECADES, _MOST_DECADES = 3, 12  # over more than the few by powers of ten alone
 _REACH = 3.0  # times what most answers are apart: further off is not drawn to scale
 _LEAST = 1e-9  # answers that differ by less are equal
+_MARK = "\u25b8 "  # at what was measured
 Answer = float | str
 
 
@@ -119,16 +121,28 @@ class Poll:
         numbers = sorted(float(one) for one in given)
         if not numbers:
             return []
-        if _is_narrow(low := numbers[0], high := numbers[-1]):
-            return [(f"{low:,.9g} to {high:,.9g}", len(numbers))]
+        shown = sorted([*numbers, *self._measured_number()])
+        if _is_narrow(low := shown[0], high := shown[-1]):
+            return [(self._range(low, high), len(numbers))]
         # One absurd answer must not put all others into one bin; an outer one has it.
-        _, *inner, _ = edges = _edges(*_middle(numbers))
+        _, *inner, _ = edges = _edges(*_middle(shown))
         edges = [min(low, edges[0]), *inner, max(high, edges[-1])]
         many, _ = np.histogram(numbers, edges)
         return [
-            (f"{low:,.9g} to {high:,.9g}", int(n))
+            (self._range(low, high), int(n))
             for (low, high), n in zip(pairwise(edges), many, strict=True)
         ]
+
+    def _measured_number(self) -> list[float]:
+        is_number = self.measured is not None and not self.prediction.choices
+        return [float(self.measured or 0)] if is_number else []
+
+    def _range(self, low: float, high: float) -> str:
+        """Return the name of a bin, with a mark if what was measured is in it."""
+        is_here = any(
+            low <= one < high or one == high for one in self._measured_number()
+        )
+        return f"{_MARK * is_here}{low:,.9g} to {high:,.9g}"
 
     def histogram(self) -> Html:
         """Return the answers as bars in SVG; "" without any."""
@@ -139,6 +153,15 @@ class Poll:
         most = max(5, *(n for _, n in counts))
         title = f"Answers of {len(self.answers)}: {self.in_words()}"
         return svg_charts.bars_chart(Bars(title, Axis("answers", 0.0, most), rows))
+
+    def verdict_on(self, who: str) -> str:
+        """Return a viewer's own result in words; "" before the reveal."""
+        guess = self.answers.get(who)
+        if guess is None or self.measured is None:
+            return ""
+        if isinstance(guess, str) or isinstance(self.measured, str):
+            return chosen(str(guess), str(self.measured)).words
+        return reveal(guess, self.measured, self.prediction.unit).words
 
     def in_words(self) -> str:
         """Return the histogram as part of a sentence: ranges with their counts."""
@@ -154,8 +177,8 @@ class Poll:
             return f"It is {told}: {n_right} of {len(self.answers)} guessed so."
         near = sum(_is_near(one, self.measured) for one in self.answers.values())
         return (
-            f"Measured: {told}. {near} of {len(self.answers)} guesses are within a "
-            f"fifth of it."
+            f"{_MARK}Measured: {told}. {near} of {len(self.answers)} guesses are "
+            f"within a fifth of it."
         )
 
     def html(self, *, is_teacher: bool) -> Html:
@@ -200,15 +223,19 @@ def _middle(numbers: Sequence[float]) -> tuple[float, float]:
 
 
 def _edges(low: float, high: float) -> list[float]:
-    """Return round edges of bins from `low` to `high`: powers of ten if these are far.
+    """Return round edges of bins from `low` to `high`: 1, 2, 5 and 10 if these are far.
 
-    >>> _edges(3.0, 2e3), _edges(0.0, 47.0)
-    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [0, 10, 20, 30, 40, 50])
+    >>> _edges(30.0, 170.0), _edges(0.0, 47.0)
+    ([20.0, 50.0, 100.0, 200.0], [0, 10, 20, 30, 40, 50])
     """
     if low > _LEAST and high / low >= _FAR:
         first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
         every = math.ceil((last - first) / _MOST_DECADES)
-        return [10.0**n for n in range(first, last + every, every)]
+        digits = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+        edges = [m * 10.0**n for n in range(first, last + every, every) for m in digits]
+        begin = max(n for n, edge in enumerate(edges) if edge <= low)
+        end = min(n for n, edge in enumerate(edges) if edge > high)
+        return edges[begin : end + 1]
     inner = svg_charts.ticks(low, high, _BINS)
     width = inner[1] - inner[0]
     first = math.floor(low / width + 1e-9)

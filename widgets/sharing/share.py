@@ -16,7 +16,9 @@ from typing import Any
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.handles import handle
 from kit.markup import Html, markup
+from kit.training.client.run import Run
 from widgets.board import sentences, snapshot
+from widgets.board.choices import formable
 from widgets.board.follower import Beat, Follower
 from widgets.board.scene import scene, title
 from widgets.drawing import svg_charts
@@ -52,9 +54,11 @@ class Share:
         pulse: Follower | None,
         host: str = "127.0.0.1",
         port: int = 0,
+        run: Run | None = None,
     ) -> None:
         """Serve until `close`; raises `AddressInUse` and `InvalidArgumentError`."""
         self._pulse, self._beat = pulse, beat
+        self._topologies = formable(run) if run is not None else []
         self._poll: Poll | None = None
         # Of the poll: the pages' answers and buttons come in the server's thread, calls
         # of `ask` and the like in the notebook's.
@@ -71,6 +75,7 @@ class Share:
         tokens = self._server.tokens
         self.url = f"{base}/{tokens[VIEWER]}/"
         self.teacher_url = f"{base}/{tokens[TEACHER]}/"
+        self._tell({"address": pages.address(self.url)}, TEACHER)
         # Before anybody has come, so that the first page has something to show.
         self._draw(beat, is_whole=True)
         if pulse is not None and not beat.is_last:
@@ -120,6 +125,8 @@ class Share:
             if moment.group is not None:
                 places["loss"] = snapshot.timeline(beat) + snapshot.calls(beat)
         self._tell(places)
+        if self._topologies:
+            self._tell({"steer": pages.steering(moment, self._topologies)}, TEACHER)
 
     def _tell(self, places: Mapping[str, Html], role: str = "") -> None:
         """Send what has changed since it was last sent."""
@@ -218,20 +225,36 @@ class Share:
     def _asked(self, role: str, said: dict[str, str]) -> str:
         """Do what a page asks; called in the server's thread."""
         if role == TEACHER:
-            does: dict[str, Callable[[], Any]] = {
-                "start": self.start,
-                "reveal": self.reveal,
-                "reset": self.reset,
-            }
-            what = said.get("do", "")
-            if what not in does:
-                raise InvalidArgumentError(f"{what!r} is none of {', '.join(does)}.")
-            return str(does[what]() or "")
+            return self._does(said.get("do", ""), said.get("value", ""))
+        if "mine" in said:
+            with self._guard:
+                return self._poll.verdict_on(said.get("who", "")) if self._poll else ""
         who, answer, address = (said.get(n, "") for n in ("who", "answer", "address"))
         with self._guard:
             told = self._need_poll().take(who, answer, address, time.monotonic())
         self._answered()
         return f"Locked in: {told}."
+
+    def _does(self, what: str, value: str) -> str:
+        """Do what the teacher's page asks."""
+        asks: dict[str, Callable[[], Any]] = {
+            "start": self.start,
+            "reveal": self.reveal,
+            "reset": self.reset,
+        }
+        steers: dict[str, Callable[[Run], Any]] = {
+            "topology": lambda run: setattr(run, "topology", value),
+            "link": lambda run: setattr(run, "link", value),
+            "pause": lambda run: run.pause(),
+            "resume": lambda run: run.resume(),
+        }
+        if what in asks:
+            asks[what]()  # the page shows what comes of it
+            return ""
+        if what not in steers or self._pulse is None or not self._topologies:
+            raise InvalidArgumentError(f"{what!r} is none of {', '.join(asks)}.")
+        self._pulse.request(steers[what])
+        return ""
 
     def _answered(self) -> None:
         """Draw the answers soon: however many come, they are drawn twice a second."""

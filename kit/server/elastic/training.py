@@ -367,7 +367,7 @@ class ElasticTraining:
         for member in self._members():
             if not member.join(job.settings.step_deadline_s):
                 raise DeadlineExceededError(
-                    f"{member.task} has not ended its part in the generation before.",
+                    f"{member.task} has not ended its part in the previous generation.",
                     task=str(member.task),
                 )
         here = {member.me for member in self._members()}

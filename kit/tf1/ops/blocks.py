@@ -30,7 +30,9 @@ def space_to_batch_nd(
         batch, *sizes = _sizes(x)
         for size, side in zip(sizes, block, strict=False):
             if isinstance(size, int) and size % side:
-                raise ValueError(f"{size} elements are no blocks of {side}.")
+                raise ValueError(
+                    f"{size} elements cannot be cut into blocks of {side}."
+                )
         rest = sizes[n:]
         counts = [size // side for size, side in zip(sizes, block, strict=False)]
         split = [one for pair in zip(counts, block, strict=True) for one in pair]
@@ -56,7 +58,9 @@ def batch_to_space_nd(
         n, rank = len(block), x.shape.ndims
         batch, *sizes = _sizes(x)
         if isinstance(batch, int) and batch % prod(block):
-            raise ValueError(f"a batch of {batch} is no blocks of {block}.")
+            raise ValueError(
+                f"a batch of {batch} cannot be cut into blocks of {block}."
+            )
         rest, batch = sizes[n:], batch // prod(block)
         order = [n]
         for axis in range(n):

@@ -188,7 +188,9 @@ def space_to_depth(
         images, (rows, columns, depth) = _images(input, block_size, data_format)
         n = block_size
         if rows % n or columns % n:
-            raise ValueError(f"{rows} by {columns} pixels are no blocks of {n} by {n}.")
+            raise ValueError(
+                f"{rows} by {columns} pixels cannot be cut into blocks of {n} by {n}."
+            )
         blocks = reshape(images, [-1, rows // n, n, columns // n, n, depth])
         turned = transpose(blocks, [0, 1, 3, 2, 4, 5])
         return reshape(turned, [-1, rows // n, columns // n, n * n * depth], name=scope)
@@ -205,7 +207,9 @@ def depth_to_space(
         images, (rows, columns, depth) = _images(input, block_size, data_format)
         n = block_size
         if depth % (n * n):
-            raise ValueError(f"{depth} channels are no blocks of {n} by {n}.")
+            raise ValueError(
+                f"{depth} channels cannot be cut into blocks of {n} by {n}."
+            )
         blocks = reshape(images, [-1, rows, columns, n, n, depth // (n * n)])
         turned = transpose(blocks, [0, 1, 3, 2, 4, 5])
         return reshape(

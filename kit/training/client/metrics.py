@@ -127,9 +127,9 @@ class StepRecord(TypedDict):
     """One step of the training, over all workers whose gradients count.
 
     `link` is the speed of the links, "" for full speed; `loss` the mean over the
-    batch's examples. `period` is the time from the first worker's begin of the step
+    batch's examples. `period` is the time from the first worker's start of the step
     before to that of this one, so its inverse is the steps a second; NaN if the step
-    before is not known. `seconds` is the time from the first worker's begin to the last
+    before is not known. `seconds` is the time from the first worker's start to the last
     one's end: longer, where a worker begins the next step before all have ended this
     one. `compute` and `wait` are means over the workers, in seconds; `staleness` is the
     largest. `contributors` are the workers; `dropped` is how many more gradients of

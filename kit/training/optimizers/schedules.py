@@ -202,4 +202,6 @@ def schedule_from(plain: Any) -> Any:
     try:
         return _SCHEDULES[plain[_KEY]](**settings)
     except TypeError as error:
-        raise InvalidArgumentError(f"a schedule came as {plain!r:.200}.") from error
+        raise InvalidArgumentError(
+            f"{plain!r:.200} is not the description of a schedule."
+        ) from error

@@ -76,7 +76,7 @@ def _enqueue_many(call: Any, queue: Any, *parts: Any, **_: Any) -> tuple[()]:
     sizes = {part.shape[0] for part in parts}
     if len(sizes) > 1:
         raise ValueError(
-            f"the components have {sorted(sizes)} elements; all need as many."
+            f"the components have {sorted(sizes)} elements; give all the same number."
         )
     rows = zip(*[[np.asarray(row) for row in part] for part in parts], strict=True)
     queue.enqueue(call, list(rows))
