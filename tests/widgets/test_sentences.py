@@ -83,7 +83,7 @@ def test_a_single_step_has_a_time_and_no_rate() -> None:
     one = replace(NOW, state="paused", numbers=Numbers(1, 0.0384))
     facts = {name: (value, more) for name, value, more in sentences.facts(one)}
 
-    assert facts["the last step took"] == ("38 ms", "none is under way")
+    assert facts["the last step took"] == ("38.4 ms", "none is under way")
     assert facts["workers wait"][1] == "of the last step"
     assert "steps a second" not in facts
 

@@ -147,10 +147,20 @@ def _pace(moment: Moment, unit: str) -> tuple[str, str, str]:
     n = moment.numbers
     if n.n_steps == 1 and n.step_s is not None:
         remark = "none is under way" if moment.state == "paused" else ""
-        digits = ",.0f" if moment.group is None else ",.3g"
-        return f"the last {unit} took", f"{1e3 * n.step_s:{digits}} ms", remark
+        return f"the last {unit} took", _duration(n.step_s), remark
     digits = ",.1f" if n.step_rate and n.step_rate < 10 else ",.0f"
     return f"{unit}s a second", _said(n.step_rate, digits), moment.window
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> _duration(1.5), _duration(0.0123), _duration(0.00042)
+    ('1,500 ms', '12.3 ms', '420 \u00b5s')
+    """
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:,.0f} \u00b5s"
+    return f"{number_text(float(f'{1e3 * seconds:.3g}'))} ms"
 
 
 def _said(value: float | None, form: str) -> str:

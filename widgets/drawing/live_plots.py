@@ -113,7 +113,7 @@ class LossPlot:
         """Return a scale and a ticker for the loss, and the same for logarithms."""
         self.figure.extra_y_scales = {n: LinearScale() for n in ("frame", "right")}
         axis = self.figure.yaxis[0]
-        axis.formatter = BasicTickFormatter()
+        axis.formatter = BasicTickFormatter(use_scientific=False)
         linear = self.figure.y_scale, AdaptiveTicker(mantissas=[1, 2, 5])
         axis.ticker = linear[1]
         return linear, (LogScale(), LogTicker(mantissas=[1, 2, 5]))

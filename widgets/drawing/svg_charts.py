@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kit.demo.verdict import number_text
 from kit.markup import NO_HTML, Html, element, joined
 from kit.trace.traffic import Phase
 from widgets.drawing.curves import Bars, Chart, Mark, Region, Series, Timeline
@@ -101,7 +102,7 @@ def curves_chart(chart: Chart) -> Html:
     x, y = _curves_scales(chart)
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += _again(chart.again, x, height)
-    parts += [_y_tick(y(value), f"{value:g}") for value in y.ticks(5)]
+    parts += [_y_tick(y(value), number_text(value)) for value in y.ticks(5)]
     bands_first = sorted(chart.series, key=lambda one: not one.to)
     known = [one for one in bands_first if len(one.points)]
     parts += [_curve(one, x, y) for one in known if not one.is_right]
@@ -329,7 +330,7 @@ def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> Html:
     for value in ticks(x.low, x.high):
         at = x(value)
         parts.append(element("path", class_="ps-axis", d=f"M{at:.1f},{foot} v5"))
-        parts.append(_text(at, foot + 18, f"{value:,g}", "middle"))
+        parts.append(_text(at, foot + 18, number_text(value), "middle"))
     middle = round((x.start + x.end) / 2)
     return joined([*parts, _text(middle, foot + 36, label, "middle")])
 
