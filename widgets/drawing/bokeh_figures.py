@@ -219,7 +219,7 @@ def timeline_figure(
     arrow a message from one task to another.
     """
     rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
-    height = 164 + _ROW_PX * max(1, len(chart.rows))
+    height = 128 + _ROW_PX * max(1, len(chart.rows))
     fig = canvas(theme, chart.x.label, None, height=height, y_range=rows)
     _step_axis(fig, chart.starts, theme)
     data = source(chart.spans) if spans is None else spans
