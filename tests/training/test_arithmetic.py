@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.cases import for_each
 from tests.server.ports import free_ports
 from tests.training import products
 from tests.training.products import Params, begin
+from tests.zygote import forking
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,30 @@ def test_a_thread_sets_the_number_though_the_main_thread_holds_a_limit() -> None
 
         assert seen == [2]
         assert products.n_threads() == 1
+
+
+LOADED_LATER = """
+from threadpoolctl import threadpool_info, threadpool_limits
+from kit.arithmetic import bound_to
+
+with threadpool_limits(2), bound_to(1):
+    import scipy.linalg
+    with bound_to(1):
+        print([one["num_threads"] for one in threadpool_info()])
+"""
+
+
+@pytest.mark.slow
+def test_libraries_that_are_loaded_between_two_blocks_get_the_number_too() -> None:
+    with forking():
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED_LATER],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "2"},
+            capture_output=True,
+            text=True,
+        )
+
+    assert (done.stdout, done.stderr) == ("[1, 1]\n", "")
 
 
 def test_more_threads_than_blas_can_have_are_refused_and_change_nothing() -> None:
